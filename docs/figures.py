@@ -16,6 +16,7 @@ from typing import Final
 from barnabas.client.group.membership import NEXT_STATE
 from barnabas.coordinator.classic.states import TRANSITIONS, ClassicGroupState
 from barnabas.coordinator.consumer.reconciliation import TRANSITIONS as MEMBER_TRANSITIONS
+from barnabas.coordinator.transaction.states import TRANSITIONS as TRANSACTION_TRANSITIONS
 from barnabas.protocol.coordinator.topics import CONSUMER_OFFSETS
 
 DOCS = Path(__file__).parent
@@ -35,6 +36,14 @@ def consumer_member_states() -> str:
     lines = ["stateDiagram-v2"]
     for start, ways in MEMBER_TRANSITIONS.items():
         lines += [f"    {start.name} --> {target.name} : {outcome.value}" for outcome, target in ways.items()]
+    return _mermaid(lines)
+
+
+def transaction_states() -> str:
+    """The states of a transaction, with what leads from one to another."""
+    lines = ["stateDiagram-v2", "    [*] --> Empty"]
+    for target, ways in TRANSACTION_TRANSITIONS.items():
+        lines += [f"    {start.label} --> {target.label} : {reason}" for start, reason in ways.items()]
     return _mermaid(lines)
 
 
@@ -65,6 +74,7 @@ FIGURES: Final[dict[str, Callable[[], str]]] = {
     "client-member-states": client_member_states,
     "consumer-member-states": consumer_member_states,
     "consumer-offsets-records": consumer_offsets_records,
+    "transaction-states": transaction_states,
 }
 
 

@@ -26,7 +26,9 @@ from barnabas.core.topic_config import topic_config, topic_defaults
 from barnabas.log.config import LogConfig
 from barnabas.log.manager import LogManager
 from barnabas.network.peer import ListenerId, Peer
-from barnabas.node.coordinators import group_coordinator
+from barnabas.node.channels import LocalBroker
+from barnabas.node.coordinators import group_coordinator, transaction_coordinator
+from barnabas.node.marker_channel import TxnMarkerChannel
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
@@ -269,6 +271,7 @@ class World:
             syncer=syncer,
             disk_thread=disk_thread,
             log_config=lambda topic: self.log_config,
+            on_log_start=self._log_start_moved,
         )
         for directory in directories:
             self.disk.mkdir(directory)
@@ -285,7 +288,6 @@ class World:
             alter_partition=self.isr,
             fetchers=self.fetchers,
         )
-        self.logs.on_log_start = self.replicas.log_start_moved
         ids = itertools.count(1)
         self.sessions = FetchSessionCache(10, new_id=lambda: next(ids), now_ms=self.clock.time_ms)
         self.controller = Controller()
@@ -302,8 +304,19 @@ class World:
             loader=Loader(self.clock, InPlace(), self.disk, buffer_bytes=1 << 20, settle=lambda: None),
         )
         self.coordinator.startup(self.config["offsets.topic.num.partitions"])
+        self.producer_ids = ProducerIdManager(ME, lambda: 7, self.blocks)
+        local = LocalBroker(LISTENER)
+        self.transaction_coordinator = transaction_coordinator(
+            self.config,
+            self.clock,
+            replicas=self.replicas,
+            channel=TxnMarkerChannel(ME, LISTENER.name, self.cache, local=local, remote=None),
+            new_producer_id=self.producer_ids.generate,
+            loader=Loader(self.clock, InPlace(), self.disk, buffer_bytes=1 << 20, settle=lambda: None),
+        )
+        self.transaction_coordinator.startup(self.config["transaction.state.log.num.partitions"])
         options = {"authorizer": authorizer, "quotas": quotas}
-        self.services = BrokerServices(
+        self.services = local.services = BrokerServices(
             broker_id=ME,
             cluster_id="cluster",
             config=self.config,
@@ -313,7 +326,7 @@ class World:
             fetch_sessions=self.sessions,
             topics=self.topics,
             controller=self.controller,
-            producer_ids=ProducerIdManager(ME, lambda: 7, self.blocks),
+            producer_ids=self.producer_ids,
             topic_configs=self.topics,
             config_admin=self.config_admin,
             broker_epoch=lambda: 7,
@@ -321,6 +334,7 @@ class World:
             topic_changes=TopicChanges(self.cache, self.clock),
             auto_topics=AutoTopics(self.topics, self.config),
             group_coordinator=self.coordinator,
+            transaction_coordinator=self.transaction_coordinator,
             **{name: part for name, part in options.items() if part is not None},
         )
         self.dispatcher = Dispatcher(self.services)
@@ -438,6 +452,9 @@ class World:
                 ]
             }
         )
+
+    def _log_start_moved(self, tp):
+        self.replicas.log_start_moved(tp)
 
     def update_metadata(self, topics, *, topic_id=ZERO_UUID, brokers=(ME, OTHER), epoch=1, broker_epoch=7):
         request = UpdateMetadataRequest(

@@ -27,6 +27,7 @@ from parity.scenarios import (
     shutdown,
     silent_members,
     topics,
+    transactions,
 )
 from parity.world import World
 
@@ -67,6 +68,11 @@ SCENARIOS: Final[dict[str, Callable[[World], None]]] = {
     "delegation tokens": security.delegation_tokens,
     "sasl": security.sasl,
     "producer ids": producer_ids.init_producer_id,
+    "transactional producers": transactions.transactional_producers,
+    "transactions": transactions.transactions,
+    "fenced transactions": transactions.fenced_transactions,
+    "transactional offsets": transactions.transactional_offsets,
+    "transaction markers": transactions.transaction_markers,
     "describe producers": producer_ids.describe_producers,
     "allocate producer ids": producer_ids.allocate_producer_ids,
     "produce twice": repeats.produce,

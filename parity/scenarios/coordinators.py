@@ -6,6 +6,7 @@ from typing import Final
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import java_abs, java_hash
 from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest
+from barnabas.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from parity.world import World
 
@@ -46,6 +47,16 @@ def coordinator_is_ready(world: World) -> None:
     request = DescribeGroupsRequest(groups=_ONE_A_PARTITION)
     while any(group.error_code in NOT_YET for group in world.prepare(request, 5).groups):
         assert time.monotonic() < deadline, f"{world.side!r} does not come to coordinate groups"
+        time.sleep(0.05)
+
+
+def transactions_are_ready(world: World) -> None:
+    """Returns once this side coordinates every transactional id."""
+    _until_found(world, TRANSACTION)
+    deadline = time.monotonic() + PATIENCE_S
+    request = DescribeTransactionsRequest(transactional_ids=_ONE_A_PARTITION)
+    while any(each.error_code in NOT_YET for each in world.prepare(request, 0).transaction_states):
+        assert time.monotonic() < deadline, f"{world.side!r} does not come to coordinate transactions"
         time.sleep(0.05)
 
 

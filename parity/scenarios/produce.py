@@ -151,9 +151,10 @@ def idempotent(world: World) -> None:
         "six more": from_producer(pid, 1, 1, *[b"m"] * 6),
     }.items():
         world.ask(what, of("idempotent", data), 11)
-    named = of("idempotent", from_producer(pid, 1, 7, b"t", transactional=True), transactional_id="nobody")
-    world.ask("transactional with an id", named, 3, 11)
     read_back(world, "idempotent")
+    world.create("in-no-transaction")
+    stray = from_producer(pid, 1, 0, b"t", transactional=True)
+    world.ask("transactional with an id", of("in-no-transaction", stray, transactional_id="nobody"), 3, 11)
 
 
 def compacted(world: World) -> None:

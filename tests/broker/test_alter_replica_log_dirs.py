@@ -10,7 +10,7 @@ import pytest
 from barnabas.broker.authorizer import Operation
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
-from barnabas.log import manager
+from barnabas.log import creation
 from barnabas.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -246,7 +246,7 @@ def test_a_replica_that_is_stopped_while_it_moves_keeps_its_records(two_disks):
 
 
 def test_only_so_many_partitions_to_come_are_remembered(two_disks, monkeypatch):
-    monkeypatch.setattr(manager, "PREFERRED_MAX", 3)
+    monkeypatch.setattr(creation, "PREFERRED_MAX", 3)
     for partition in range(4):
         assert alter(two_disks, "/other", partition=partition) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     # What has no directory of its choice goes to the one with the fewest logs.

@@ -261,7 +261,7 @@ def test_internal_topics_are_for_the_admin_client_only(world):
     assert code_of(world.produce("__consumer_offsets", client_id="__admin_client")) is ErrorCode.NONE
 
 
-def test_transactional_records_are_refused(world, make_batch):
+def test_transactional_records_need_the_right_to_an_id(world, make_batch):
     world.create()
     records = make_batch(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
     data = TopicProduceData(name="orders", partition_data=[PartitionProduceData(index=0, records=records)])
@@ -271,8 +271,9 @@ def test_transactional_records_are_refused(world, make_batch):
         return code_of(world.send(request, 9))
 
     assert send(None) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert send("t") is ErrorCode.INVALID_TXN_STATE
     assert world.partition().log.log_end_offset == 0
+    assert send("t") is ErrorCode.NONE
+    assert world.partition().log.log_end_offset == 1
 
 
 def test_the_wrong_broker_names_the_leader_from_version_10(world):
@@ -407,7 +408,7 @@ def test_handler_answers_at_once_where_nothing_waits(world, make_batch):
 def test_appends_without_a_descriptor_are_refused_with_an_error_that_clients_try_again(world):
     world.create()
     world.disk.descriptors = 0
-    world.logs._give_back_descriptors(OSError())
+    world.logs._errors.give_back_descriptors(OSError())
     refused = code_of(world.produce())
     world.disk.descriptors = None
 

@@ -461,24 +461,6 @@ def test_producer_ids_while_the_controller_is_away(world):
     assert world.send(request, 4).error_code == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "timeout_ms", "code"),
-    [
-        ("", 1000, ErrorCode.INVALID_REQUEST),
-        ("t", 0, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
-        ("t", 900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
-        # Final to librdkafka, Java, kafka-python and aiokafka; UNSUPPORTED_VERSION librdkafka asks again.
-        ("t", 1000, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-    ],
-)
-def test_there_are_no_transactions(world, caplog, name, timeout_ms, code):
-    request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=timeout_ms)
-
-    assert world.send(request, 4).error_code == code
-    final = code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert caplog.text.count("transactions.not_served transactional_id=t client=test") == final
-
-
 def list_offset(world, timestamp, version=9, *, replica_id=-1, isolation=0, epoch=-1, partition=0, times=1):
     entry = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}
     request = ListOffsetsRequest(

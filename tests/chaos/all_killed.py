@@ -15,11 +15,9 @@ genuine Apache Kafka as that broker (with ZooKeeper only).
 import argparse
 import contextlib
 import itertools
-import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -31,12 +29,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "jvm"))
 
 import kafka_harness
+import rounds_report
 from confluent_kafka.admin import AdminClient, NewTopic
+from java_stream import JavaStream
 from kill_load import PARTITIONS, Reader, Stream
 from three_brokers import OURS, ThreeBrokers
 
 from barnabas.client import Producer
-from serving import die_with_parent
 from waiting import until
 
 LIMIT_S = 120
@@ -126,64 +125,11 @@ class Own:
             self._producer.close()
 
 
-class Java:
-    """Java's producer with its defaults, which numbers its records; its lines on stdout are its memory."""
-
-    topic = "java"
+class Java(JavaStream):
+    """Java's, with batches as small as the others'."""
 
     def __init__(self, folder, bootstrap):
-        self._log = folder / "java-producer.jsonl"
-        settings = {
-            # The tool's own default gives up at the first error.
-            "retries": 2147483647,
-            "delivery.timeout.ms": 300_000,
-            "max.block.ms": 300_000,
-            "metadata.max.age.ms": 1000,
-            "batch.size": 500,
-        }
-        path = kafka_harness.write_properties(folder / "java-producer.properties", settings)
-        options = [
-            "--topic",
-            self.topic,
-            "--throughput",
-            str(RATE * PARTITIONS),
-            "--acks",
-            "-1",
-            "--producer.config",
-            path,
-        ]
-        command = kafka_harness.verifiable_producer(kafka_harness.ZOOKEEPER_ERA)
-        with self._log.open("wb") as output, (folder / "java-producer.log").open("wb") as errors:
-            self._process = subprocess.Popen(
-                [*command, "--bootstrap-server", bootstrap, *options],
-                stdout=output,
-                stderr=errors,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - it only asks the kernel for a signal
-            )
-
-    @property
-    def count(self):
-        """How many records were acknowledged, about."""
-        return self._log.stat().st_size // 100
-
-    def end(self):
-        self._process.terminate()
-        self._process.wait(LIMIT_S)
-
-    def check(self, found):
-        lines = [json.loads(line) for line in self._log.read_text().splitlines()]
-        refused = [each for each in lines if each["name"] == "producer_send_error"]
-        if refused:
-            yield f"java: {len(refused)} records were refused, {refused[0]} the first"
-        held = {(p, offset): number for p, records in enumerate(found) for offset, number in records}
-        taken = [each for each in lines if each["name"] == "producer_send_success"]
-        lost = [each for each in taken if held.get((each["partition"], each["offset"])) != int(each["value"])]
-        if lost or not taken:
-            yield f"java: {len(lost)} of {len(taken)} acknowledged records are lost: {lost[:1]}"
-
-    def close(self):
-        self._process.kill()
-        self._process.wait()
+        super().__init__(folder, bootstrap, RATE * PARTITIONS, {"batch.size": 500})
 
 
 PRODUCERS = {"librdkafka": Librdkafka, "own": Own, "java": Java}
@@ -307,11 +253,6 @@ def run_rounds(
         return AllKilled(place, seed, producers, connect=connect, kinds=kinds).run(rounds, **options)
 
 
-def _tell(line):
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -324,10 +265,10 @@ def main():
     parser.add_argument("--keep", help="a folder that stays")
     given = parser.parse_args()
     with contextlib.ExitStack() as stack:
+        temporary = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
         connect = None
         if given.store == "zookeeper":
-            place = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
-            zookeeper = kafka_harness.start_zookeeper(place)
+            zookeeper = kafka_harness.start_zookeeper(Path(temporary, "zookeeper"))
             stack.callback(zookeeper.kill)
             kafka_harness.wait_until_serving(zookeeper)
             connect = f"127.0.0.1:{zookeeper.port}/all-killed"
@@ -338,11 +279,13 @@ def main():
             given.producers.split(","),
             connect=connect,
             kinds=given.brokers.split(","),
-            folder=given.keep,
-            on_round=lambda number: _tell(f"{time.monotonic() - began:7.1f} s  round {number}"),
+            folder=given.keep or Path(temporary, "brokers"),
+            on_round=lambda number: rounds_report.say(f"{time.monotonic() - began:7.1f} s  round {number}"),
         )
-    _tell(f"{done.rounds} rounds, acknowledged about {done.acknowledged}, {len(done.problems)} problems")
-    _tell("\n".join(done.problems))
+        rounds_report.say(
+            f"{done.rounds} rounds, acknowledged about {done.acknowledged}, {len(done.problems)} problems"
+        )
+        rounds_report.say("\n".join(done.problems))
     return bool(done.problems)
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+import rounds_report
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kill_load import QUICK, KeyedStream, Reader
@@ -198,11 +199,6 @@ def run_rounds(seed, rounds, brokers, folder, say=lambda _: None):
     return problems, figures
 
 
-def _say(line):
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -214,9 +210,10 @@ def main():
     if not can_mount():
         sys.exit("this needs root, mkfs.ext4 and loop devices")
     with tempfile.TemporaryDirectory() as temporary:
-        problems, figures = run_rounds(given.seed, given.rounds, given.brokers, Path(temporary), _say)
-    _say(f"{dict(figures)}, {len(problems)} problems")
-    sys.exit(bool(problems))
+        problems, figures = run_rounds(
+            given.seed, given.rounds, given.brokers, Path(temporary), rounds_report.say
+        )
+    rounds_report.end(problems, figures)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+import rounds_report
 from confluent_kafka.admin import AdminClient, NewTopic
 from copies import differences, partition_directories
 from kill_load import PARTITIONS, Commits, KeyedStream, Reader, Stream
@@ -495,11 +496,6 @@ def run_rounds(
     return total
 
 
-def _say(line):
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -523,7 +519,7 @@ def main():
         moves=given.moves,
         lanes=given.lanes,
         keep=given.keep,
-        say=_say,
+        say=rounds_report.say,
     )
     starts = sorted(total.pop("starts_ms"))
     total["whole_starts"] = len(starts)

@@ -24,6 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+import rounds_report
 from confluent_kafka.admin import AdminClient, NewTopic
 from kill_load import PARTITIONS, KeyedStream, Reader, Stream
 from refusing import Refusal, build
@@ -204,11 +205,6 @@ def run_rounds(seed, rounds, folder, say=lambda _: None):
     return problems, figures
 
 
-def _say(line):
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -220,12 +216,11 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        done = run_rounds(given.seed, given.rounds, folder, _say)
+        done = run_rounds(given.seed, given.rounds, folder, rounds_report.say)
     if done is None:
         sys.exit("there is no C compiler (cc, gcc)")
     problems, figures = done
-    _say(f"{dict(figures)}, {len(problems)} problems")
-    sys.exit(bool(problems))
+    rounds_report.end(problems, figures)
 
 
 if __name__ == "__main__":

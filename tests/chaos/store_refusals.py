@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "cluster"))
 
 import refusing
+import rounds_report
 from plain_loop import Loop
 from store_life import MINE, brief
 
@@ -213,11 +214,6 @@ def run(folder, *, of, part, kinds=refusing.KINDS, say=lambda _: None):
     return problems, figures
 
 
-def _say(line):
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -228,12 +224,11 @@ def main():
     given = parser.parse_args()
     kinds = given.kinds.split(",")
     with tempfile.TemporaryDirectory() as temporary:
-        done = run(Path(temporary), of=given.of, part=given.part, kinds=kinds, say=_say)
+        done = run(Path(temporary), of=given.of, part=given.part, kinds=kinds, say=rounds_report.say)
     if done is None:
         sys.exit("there is no C compiler (cc, gcc)")
     problems, figures = done
-    _say(f"{dict(figures)}, {len(problems)} problems")
-    sys.exit(bool(problems))
+    rounds_report.end(problems, figures)
 
 
 if __name__ == "__main__":

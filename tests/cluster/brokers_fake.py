@@ -92,6 +92,8 @@ class FakeBroker:
         self.failing_dirs = set()
         self.lacks = ()
         """Listeners that it does not have."""
+        self.answers_by_name = False
+        """Whether it answers LeaderAndIsr as before version 5."""
 
     def start(self) -> None:
         cluster = self.cluster
@@ -166,7 +168,12 @@ class FakeBroker:
                 self.led.pop(tp, None)
                 self.followed.pop(tp, None)
                 (self.led if state.leader == self.id else self.followed)[tp] = state
+                errors[-1].topic_name = topic.topic_name if self.answers_by_name else ""
             topics.append(LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=errors))
+        if self.answers_by_name:
+            return LeaderAndIsrResponse(
+                partition_errors=[each for topic in topics for each in topic.partition_errors]
+            )
         return LeaderAndIsrResponse(topics=topics)
 
     def _stop(self, request):

@@ -117,6 +117,8 @@ def test_a_deleted_name_can_be_used_again_with_another_id(make_cluster):
     assert first != second
     assert cluster.brokers[0].cache.topic_id("t") == second
     assert T0 in cluster.brokers[0].led
+    cluster.delete("t")
+    assert cluster.brokers[0].deleted == [T0, T0], "the replica of each"
 
 
 def test_deletion_may_be_switched_off(make_cluster):
@@ -126,6 +128,29 @@ def test_deletion_may_be_switched_off(make_cluster):
 
     assert "t" in cluster.brokers[0].cache
     assert "/admin/delete_topics/t" not in cluster.paths()
+
+
+def test_a_mark_that_a_controller_finds_is_removed_where_deletion_is_switched_off(make_cluster):
+    """The topic is served as before."""
+    cluster = make_cluster(0, 1, 2, 3, delete_topic_enable=False)
+    cluster.create("t", {0: [2, 3]})
+    cluster.brokers[0].controller._queue.close()  # it is deaf, and still in office
+    cluster.wait(cluster.brokers[3].store.create(znodes.delete_topic_path("t")))
+    cluster.brokers[0].stop()
+    assert "/admin/delete_topics/t" not in cluster.paths()
+
+    assert cluster.controller is cluster.brokers[1]
+    cluster.brokers[2].stop()
+    assert (cluster.state("t").leader, cluster.brokers[3].cache.partition(T0).leader) == (3, 3)
+
+
+def test_what_brokers_are_sent_is_in_the_state_change_log(make_cluster, caplog):
+    cluster = make_cluster()
+    with caplog.at_level("INFO"):
+        cluster.create("t")
+        cluster.delete("t")
+    for event in ("leader_and_isr.sent", "update_metadata.sent", "stop_replica.sent"):
+        assert [each for each in caplog.messages if event in each], event
 
 
 def test_a_mark_for_an_unknown_topic_is_removed(make_cluster):
@@ -421,7 +446,9 @@ def test_deletion_halts_where_a_log_directory_fails_and_goes_on_when_its_broker_
     assert "/brokers/topics/t" not in three.paths()
 
 
-def test_a_failed_log_directory_takes_its_replicas_offline(three):
+@pytest.mark.parametrize("by_name", [False, True], ids=["", "answered as before version 5"])
+def test_a_failed_log_directory_takes_its_replicas_offline(three, by_name):
+    three.brokers[1].answers_by_name = by_name
     three.create("t", {0: [1, 2, 0]})
     three.brokers[1].failing_dirs.add(T0)
     notice = znodes.encode_log_dir_event(1)
@@ -1211,14 +1238,15 @@ def test_an_event_is_one_row_of_the_table(make_cluster, monkeypatch):
     assert seen[3:] == [(2, 1)]
 
 
-def test_an_election_that_the_store_fails_is_tried_again(make_cluster):
+@pytest.mark.parametrize("path", ["/controller_epoch", "/feature"], ids=["before a term", "in a term"])
+def test_an_election_that_the_store_fails_is_tried_again(make_cluster, caplog, path):
     cluster = make_cluster()
     broker = cluster.brokers[0]
     broker.stop()
-    write, failures = cluster.ensemble.write, [StoreUnavailableError("/feature")]
+    write, failures = cluster.ensemble.write, [StoreUnavailableError(path)]
 
     def fail_once(session_id, operations):
-        if failures and operations[-1].path == "/feature":
+        if failures and operations[-1].path == path:
             raise failures.pop()
         return write(session_id, operations)
 
@@ -1227,6 +1255,7 @@ def test_an_election_that_the_store_fails_is_tried_again(make_cluster):
     assert not broker.controller.is_active
     assert "/controller" not in cluster.paths()
     assert broker.controller.epoch == 0
+    assert not [each for each in caplog.records if each.exc_info]
 
     cluster.clock.advance(1_000)
     assert broker.controller.is_active

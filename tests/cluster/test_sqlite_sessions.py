@@ -202,6 +202,18 @@ def test_a_lock_that_somebody_holds_costs_a_number_and_no_more(loop, path, begin
     assert second.session_id > first.session_id
 
 
+def test_changes_that_everybody_has_heard_of_are_forgotten(loop, begin, path):
+    store = begin(session_timeout_ms=30)
+    for number in range(20):
+        loop.wait(store.create(f"/{number}"))
+    connection = sqlite3.connect(path, timeout=5)
+    deadline = time.monotonic() + 20
+    while connection.execute("SELECT count(*) FROM change").fetchone() != (1,):  # the last has the number
+        loop.wait(store.exists("/"))
+        assert time.monotonic() < deadline
+    connection.close()
+
+
 def test_a_session_whose_lock_cannot_be_looked_at_counts_as_alive(loop, begin, path):
     """As where no descriptor is left, or no access: its heartbeats will settle it."""
     first = begin()

@@ -124,7 +124,6 @@ def is_refused(described, value, reason=""):
         ("zookeeper.ssl.client.enable", "true", "ZooKeeper are in plaintext"),
         ("remote.log.storage.system.enable", "true", "Tiered storage is not available"),
         ("transactional.id.expiration.ms", "0", "Value must be at least 1"),
-        ("transaction.partition.verification.enable", "false", "no transactions"),
         ("queued.max.request.bytes", "1000000000", "bounded for each connection"),
         ("create.topic.policy.class.name", "x.Policy", "loads no classes of Java"),
     ],

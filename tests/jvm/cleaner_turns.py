@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "chaos"))
 
 import kafka_harness
+import rounds_report
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 from kill_load import PARTITIONS, KeyedStream, Reader
@@ -129,11 +130,6 @@ class Turns:
         return len(files)
 
 
-def _say(line):
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -148,13 +144,13 @@ def main():
         try:
             kafka_harness.wait_until_serving(zookeeper)
             turns = Turns(folder, f"{zookeeper.bootstrap}/turns", given.seed)
-            stream = turns.run(given.turns, _say)
+            stream = turns.run(given.turns, rounds_report.say)
             segments = turns.dumped()
         finally:
             zookeeper.stop()
         for problem in turns.problems:
-            _say(problem)
-        _say(
+            rounds_report.say(problem)
+        rounds_report.say(
             f"{dict(turns.kills)}, {stream.count} acknowledged, {stream.compacted} compacted, {segments} "
             "segments dumped,"
             f" {len(turns.problems)} problems"

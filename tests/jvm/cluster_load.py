@@ -7,8 +7,6 @@ offsets, and groups whose members are processes of several libraries. Each remem
 """
 
 import contextlib
-import json
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -17,9 +15,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "chaos"))
 
-import kafka_harness
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from history import GroupHistory
+from java_stream import JavaStream
 from kill_load import PARTITIONS, Commits, Reader, Stream
 from storm import PARTITIONS as STORM_PARTITIONS
 from storm import TOPIC as STORM
@@ -29,7 +27,6 @@ from three_brokers import LIMIT_S
 from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey
 from barnabas.protocol.coordinator.record import UnknownRecordTypeError
 from barnabas.protocol.coordinator.topics import CONSUMER_OFFSETS
-from serving import die_with_parent
 from waiting import until
 
 RATE = 50
@@ -72,77 +69,6 @@ class TimedLoad(Timed, Load):
     """The idempotent producer whose records the groups read."""
 
 
-class JavaStream:
-    """Java's producer, which numbers its records; its lines on stdout are the memory."""
-
-    topic = "java"
-
-    def __init__(self, folder, bootstrap):
-        self._log = folder / "java-producer.jsonl"
-        # The tool's own default gives up at the first error.
-        settings = {
-            "retries": 2147483647,
-            "delivery.timeout.ms": 300000,
-            "max.block.ms": 300000,
-            # It hears of new leaders also while a former one owes it answers.
-            "metadata.max.age.ms": 1000,
-        }
-        path = kafka_harness.write_properties(folder / "java-producer.properties", settings)
-        options = [
-            "--topic",
-            self.topic,
-            "--throughput",
-            str(RATE),
-            "--acks",
-            "-1",
-            "--producer.config",
-            path,
-        ]
-        command = kafka_harness.verifiable_producer(kafka_harness.ZOOKEEPER_ERA)
-        with self._log.open("wb") as output, (folder / "java-producer.log").open("wb") as errors:
-            self._process = subprocess.Popen(
-                [*command, "--bootstrap-server", bootstrap, *options],
-                stdout=output,
-                stderr=errors,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - it only asks the kernel for a signal
-            )
-
-    @property
-    def count(self):
-        """How many records were acknowledged, about."""
-        return self._log.stat().st_size
-
-    def end(self):
-        """Waits until every record was answered."""
-        self._process.terminate()
-        self._process.wait(LIMIT_S)
-
-    def kill(self):
-        self._process.kill()
-        self._process.wait()
-
-    def check(self, found):
-        """Everything wrong with what the topic holds: (offset, number) in order, by partition."""
-        lines = [json.loads(line) for line in self._log.read_text().splitlines()]
-        refused = [each for each in lines if each["name"] == "producer_send_error"]
-        if refused:
-            yield f"java: {len(refused)} records were refused, {refused[0]} the first"
-        held = {(p, offset): number for p, records in enumerate(found) for offset, number in records}
-        taken = [each for each in lines if each["name"] == "producer_send_success"]
-        lost = [each for each in taken if held.get((each["partition"], each["offset"])) != int(each["value"])]
-        if lost or not taken:
-            yield f"java: {len(lost)} of {len(taken)} acknowledged records are lost: {lost[:1]}"
-        if len(set(held.values())) != len(held):
-            yield (
-                f"java: {len(held) - len(set(held.values()))} records are there twice, "
-                "of an idempotent producer"
-            )
-        for partition, records in enumerate(found):
-            numbers = [number for _, number in records]
-            if numbers != sorted(numbers):
-                yield f"java-{partition}: the records are out of order"
-
-
 class ClusterLoad:
     """All clients of a cluster, from the creation of their topics to the judgement."""
 
@@ -155,7 +81,7 @@ class ClusterLoad:
         bootstrap = cluster.bootstrap
         self.once = TimedStream(bootstrap, "once", idempotent=True, rate=RATE)
         self.often = TimedStream(bootstrap, "often", idempotent=False, rate=RATE)
-        self._java = JavaStream(self._folder, bootstrap)
+        self._java = JavaStream(self._folder, bootstrap, RATE)
         self._streams = [self.once, self.often, self._java]
         self._storm = TimedLoad(bootstrap, RATE)
         self._timed = [self.once, self.often, self._storm]
@@ -181,7 +107,7 @@ class ClusterLoad:
             for stream in self._timed
             for p in range(TOPICS[stream.topic])
         }
-        found["java"] = self._java.count // (ENOUGH * 100)
+        found["java"] = self._java.count // ENOUGH
         found["committer"] = self._commits.count // ENOUGH
         for group in self._groups:
             found[group] = sum(path.stat().st_size for path in (self._folder / group).glob("*.jsonl"))
@@ -265,7 +191,7 @@ class ClusterLoad:
         for place in self.places:
             place.resume()
             place.kill()
-        self._java.kill()
+        self._java.close()
 
 
 def generations_that_fall(bootstrap):

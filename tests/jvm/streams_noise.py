@@ -1,7 +1,7 @@
-"""What brokers of ours log while Kafka Streams works and they are killed and started: warnings and errors, by event.
+"""What brokers of ours log while Kafka Streams works and they are killed: warnings and errors, by event.
 
-    python tests/jvm/streams_noise.py --rounds 12 --seed 1 [--store embedded or zookeeper] [--brokers ours,ours,ours]
-                                      [--keep FOLDER]
+    python tests/jvm/streams_noise.py --rounds 12 --seed 1 [--store embedded or zookeeper]
+                                      [--brokers ours,ours,ours] [--keep FOLDER]
 
 Three brokers with three replicas of everything. An application of Kafka Streams counts words: it makes a repartition
 topic and a changelog, commits twice a second, and goes on through every round. In a round one broker is killed with

@@ -4,7 +4,7 @@ what stays of it, for whom, and who ends it.
 
 import kafka_harness
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from barnabas.admin import BlockingAdmin, NewTopic
 from waiting import until
@@ -17,7 +17,6 @@ SETTINGS = {
     "transaction.state.log.num.partitions": 1,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
 }
-"""Of Kafka's coordinator, which ours does not have."""
 
 
 def send(bootstrap, value):
@@ -71,38 +70,54 @@ def kafka_life(tmp_path, zookeeper):
         server.kill()
 
 
-def test_an_open_transaction_stays_open_until_a_broker_with_a_coordinator_is_back(
-    kafka_life, serve, tmp_path, zookeeper
-):
+@pytest.fixture
+def our_life(tmp_path, serve, zookeeper):
+    """Starts ours on the directory."""
+
+    def start():
+        place = SETTINGS | {
+            "broker.id": 0,
+            "zookeeper.connect": f"{zookeeper}/open-transaction",
+            "log.dirs": tmp_path / "data",
+        }
+        ours = serve(tmp_path / "data", *(f"--set={key}={value}" for key, value in place.items()))
+        ours.wait_until_ready()
+        return ours
+
+    return start
+
+
+def leave_open(bootstrap, committed, left):
+    """A producer that commits one record, and then vanishes in the middle of a transaction."""
+    clerk = transactional(bootstrap)
+    clerk.init_transactions(30)
+    clerk.begin_transaction()
+    clerk.produce(TOPIC, committed)
+    clerk.commit_transaction(30)
+    clerk.begin_transaction()
+    clerk.produce(TOPIC, left)
+    assert clerk.flush(20) == 0
+
+
+def test_an_open_transaction_is_aborted_by_whoever_has_its_directory(kafka_life, our_life):
     kafka = kafka_life()
     with BlockingAdmin(kafka.bootstrap) as admin:
         admin.topics.create(NewTopic(TOPIC, 1, 1))
-    clerk = transactional(kafka.bootstrap)
-    clerk.init_transactions(30)
-    clerk.begin_transaction()
-    clerk.produce(TOPIC, b"committed")
-    clerk.commit_transaction(30)
-    clerk.begin_transaction()
-    clerk.produce(TOPIC, b"open")
-    assert clerk.flush(20) == 0
+    leave_open(kafka.bootstrap, b"of kafka", b"left to ours")
     assert kafka.stop() in {0, 143}
 
-    place = {
-        "broker.id": 0,
-        "zookeeper.connect": f"{zookeeper}/open-transaction",
-        "log.dirs": tmp_path / "data",
-    }
-    ours = serve(tmp_path / "data", *(f"--set={key}={value}" for key, value in place.items()))
-    ours.wait_until_ready()
+    ours = our_life()
     send(ours.bootstrap, b"behind")
-    assert read(ours.bootstrap, "read_uncommitted") == [b"committed", b"open", b"behind"]
-    assert read(ours.bootstrap, "read_committed") == [b"committed"]
-    with pytest.raises(KafkaException, match="Transactional Id authorization failed"):
-        transactional(ours.bootstrap).init_transactions(30)
+    assert read(ours.bootstrap, "read_uncommitted") == [b"of kafka", b"left to ours", b"behind"]
+    until(
+        lambda: read(ours.bootstrap, "read_committed") == [b"of kafka", b"behind"],
+        lambda: "our coordinator aborts what has timed out",
+    )
+    leave_open(ours.bootstrap, b"of ours", b"left to kafka")
     assert ours.stop() == 0
 
     again = kafka_life()
     until(
-        lambda: read(again.bootstrap, "read_committed") == [b"committed", b"behind"],
+        lambda: read(again.bootstrap, "read_committed") == [b"of kafka", b"behind", b"of ours"],
         lambda: "Kafka's coordinator aborts what has timed out",
     )

@@ -6,8 +6,8 @@ from barnabas.log.config import LogConfig
 from barnabas.log.descriptors import DescriptorCache
 from barnabas.log.flush import GroupCommit, InPlaceSyncer
 from barnabas.log.loader import create_log, load_log
-from barnabas.log.log import LogResources
 from barnabas.log.manager import LogManager
+from barnabas.log.resources import LogListener, LogResources
 from barnabas.records.batch import batch_headers, build_batch, decode_batch
 from barnabas.records.record import Record
 from barnabas.testing.disk import SimulatedFilesystem
@@ -31,9 +31,8 @@ class World:
     @property
     def resources(self):
         commits = GroupCommit(self.clock, InPlaceSyncer())
-        return LogResources(
-            self.disk, DescriptorCache(self.disk), commits, lambda path, error: self.failures.append(path)
-        )
+        listener = LogListener(failed=lambda path, error: self.failures.append(path))
+        return LogResources(self.disk, DescriptorCache(self.disk), commits, listener)
 
     def log(self, tp=TP, **config):
         self.config = LogConfig(**config) if config else self.config
@@ -45,12 +44,12 @@ class World:
         return load_log(tp, path, self.config, self.resources, now_ms=self.clock.time_ms(), **checkpoints)
 
     def manager(self, directories=None, *, offload=None, **options):
+        options.setdefault("log_config", lambda topic: self.config)
         return LogManager(
             directories or [self.root],
             filesystem=self.disk,
             clock=self.clock,
             offload=offload or InPlace(),
-            log_config=lambda topic: self.config,
             **options,
         )
 

@@ -144,7 +144,7 @@ def test_a_log_that_moves_takes_what_it_knows_along():
     last = sent(log)
     log.high_watermark = log.log_end_offset
     log.maybe_increment_log_start_offset(log.log_end_offset)
-    future = manager.futures.create(TP, "/other", None, "1" * 32)
+    future = manager.futures.create(TP, "/other", None)
     future.truncate_fully_and_start_at(log.log_start_offset)
     manager.futures.replace_current(log, future)
     assert_known(log, last)

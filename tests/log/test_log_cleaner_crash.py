@@ -130,7 +130,7 @@ def test_whatever_step_of_giving_a_staged_result_up_is_the_last_a_start_finds_on
         def give_up(world=world, disk=disk, step=step):
             if any(name.endswith(".log.swap") for name in world.leftovers) and disk.changes_left is None:
                 disk.changes_left = step
-                world.cleaner.abort(world.the_log)
+                world.manager_.cleanings.abort(world.the_log)
                 disk.changes_left = 0
 
         at_each_sync(world, give_up)

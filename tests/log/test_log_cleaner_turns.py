@@ -361,7 +361,7 @@ def test_no_file_goes_that_the_log_reads():
     world = dirty(CompactedWorld())
 
     with pytest.raises(AssertionError, match="is read by"):
-        world.the_log.remove_files([world.the_log.segments[1].index.path])
+        world.the_log.segments.remove_files([world.the_log.segments[1].index.path])
 
     assert world.disk.exists(world.the_log.segments[1].index.path)
 

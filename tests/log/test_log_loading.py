@@ -86,7 +86,7 @@ def test_how_far_it_is_is_said_about_once_a_second(world, caplog):
 
 
 def test_what_is_recovered_counts_although_others_are_still_at_it(world, monkeypatch):
-    monkeypatch.setattr("barnabas.log.manager.CHECKPOINT_AFTER_BYTES", 1)
+    monkeypatch.setattr("barnabas.log.start.CHECKPOINT_AFTER_BYTES", 1)
     _, offload, _ = starting(world, 3)
     offload.finish(1)  # the second log of the first directory
 

@@ -547,7 +547,7 @@ class TestRecoveryPoints:
         return scanned
 
     def test_they_are_written_while_a_long_start_recovers(self, monkeypatch):
-        monkeypatch.setattr("barnabas.log.manager.CHECKPOINT_AFTER_BYTES", 1000)
+        monkeypatch.setattr("barnabas.log.start.CHECKPOINT_AFTER_BYTES", 1000)
         world = World(segment_bytes=500)
         manager = world.started()
         for tp in (TP, OTHER):

@@ -77,10 +77,9 @@ class Story(CompactedWorld):
         self.disk.sync_directory(self.root)
 
     def manager(self, directories=None, *, offload=None, **options):
-        manager = super().manager(directories, offload=offload, **options)
         own = {PLAIN.topic: PLAIN_CONFIG, FOLLOWER.topic: PLAIN_CONFIG, OTHER.topic: PLAIN_CONFIG}
-        manager._log_config = manager._loader._log_config = lambda topic: own.get(topic, self.config)
-        return manager
+        options["log_config"] = lambda topic: own.get(topic, self.config)
+        return super().manager(directories, offload=offload, **options)
 
     # -- what clients and followers do ---------------------------------------------------------------
 

@@ -302,7 +302,7 @@ class TestRetention:
 
     def test_a_segment_that_cannot_be_renamed_for_want_of_room_goes_with_the_next_clean_up(self):
         log, _ = self.log(retention_ms=3500)
-        disk = log._resources.filesystem
+        disk = log.resources.filesystem
         disk.fail(f"{log.directory}/{2:020d}.timeindex", "name", errno.ENOSPC)
         _, files = delete_old_segments(log, NOW_MS)
         assert {file.rpartition("/")[2][:20] for file in files} == {f"{0:020d}"}

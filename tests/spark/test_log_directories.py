@@ -120,6 +120,14 @@ def test_a_batch_shows_its_header(partition):
     assert row["deleteHorizon"] is None
 
 
+@pytest.mark.parametrize("time_ms", [0, 1, 1_700_000_000_042])
+def test_a_segment_says_the_newest_time_of_its_records_from_1970_on(partition, time_ms):
+    directory = partition({0: [build_batch([Record(0, time_ms, b"k", b"v")])]})
+    for view in ("segments", "batches"):
+        (row,) = rows(directory, view=view)
+        assert row["maxTimestamp"].timestamp() * 1000 == pytest.approx(time_ms), view
+
+
 def test_directories_are_found_by_what_kafka_calls_them(partition, tmp_path):
     for name in ("a-b-0", "a-b-1", "gone-0.0123456789abcdef0123456789abcdef-delete", "t-0.ff-future"):
         partition({0: [batch_of(0, 1)]}, name)
@@ -225,16 +233,19 @@ def test_a_batch_with_a_wrong_checksum(partition, caplog):
         (8, b"\x7f\xff\xff\xff", "a batch of 2147483659 bytes"),
     ],
 )
-def test_a_header_that_is_none_ends_the_segment(partition, at, data, words, monkeypatch):
+@pytest.mark.parametrize("first_wrong", [0, 1])
+def test_a_header_that_is_none_ends_the_segment(partition, at, data, words, first_wrong, monkeypatch):
     monkeypatch.setattr(stretches, "STRETCH_BYTES", 1000)
     batches = [batch_of(0, 4), batch_of(4, 4), batch_of(8, 400)]
     directory = partition({0: batches, 408: [batch_of(408, 2)]})
-    change(segment_file(directory), len(batches[0]) + at, data)
+    good = sum(map(len, batches[:first_wrong]))
+    change(segment_file(directory), good + at, data)
 
-    with pytest.raises(CorruptBatchError, match=f"offset 4: .*{words}"):
+    with pytest.raises(CorruptBatchError, match=f"offset {4 * first_wrong}: .*{words}"):
         rows(directory)
-    assert offsets(rows(directory, corruptBatches="skip")) == [0, 1, 2, 3, 408, 409]
-    assert rows(directory, view="segments")[0]["corruptBytes"] == len(batches[1]) + len(batches[2])
+    assert offsets(rows(directory, corruptBatches="skip")) == [*range(4 * first_wrong), 408, 409]
+    corrupt_bytes = rows(directory, view="segments")[0]["corruptBytes"]
+    assert corrupt_bytes == sum(map(len, batches)) - good
 
 
 def test_records_that_lie_under_a_right_checksum(partition):

@@ -109,6 +109,7 @@ def test_a_catalog_of_iceberg_is_an_address_or_properties(read, tmp_path, catalo
         ('path = "table"', 'path = "table"\nzzz = 1', "sink.zzz is unknown; there are"),
         ('path = "table"', 'path = "t"\neventTime = { by = "day" }', "sink.eventTime.column is missing"),
         ('path = "table"', 'path = "t"\npartitionBy = ["a", "a"]', "names a column twice"),
+        ('path = "table"', 'path = "t"\npartitionBy = ["a", ""]', "must be a list of texts"),
         ('path = "table"', 'path = "t"\ntable = "a.b"', "sink.table is unknown; there are"),
         ('"parquet"', '"iceberg"\ntable = "flights"', "sink.table is 'flights': it must be namespace.name"),
         ('"parquet"', '"iceberg"\ncatalog = 5', "sink.catalog must be a text"),

@@ -27,7 +27,7 @@ from barnabas.core.chunks import Chunks
 from barnabas.core.errors import ErrorCode
 from barnabas.core.eventlog import REQUESTS, EventLog
 from barnabas.core.pending import Pending
-from barnabas.core.slices import Work, in_one_piece, in_slices, last_step
+from barnabas.core.slices import ALL, Work, in_one_piece, in_slices
 from barnabas.network.errors import CloseConnection
 from barnabas.network.peer import Peer
 from barnabas.protocol.api import ApiKey
@@ -134,12 +134,14 @@ def _refusal(api: Api, context: RequestContext, request: Request, error: BaseExc
 def _late_response(api: Api, context: RequestContext, request: Request, work: Work[Any]) -> Any:
     """What the rest of the work comes to, as in `execute`; it waits for nothing, and has a few entries."""
     try:
-        return last_step(work)
+        work.step(ALL)
     except CloseConnection:
         raise
     except Exception as error:
         refusal = _refusal(api, context, request, error)
         return in_one_piece(refusal) if isinstance(refusal, Generator) else refusal
+    assert work.done, "it waits for nothing else"
+    return work.value
 
 
 def _unreadable(api: Api, context: RequestContext, error: ProtocolError) -> CloseConnection:
@@ -159,6 +161,7 @@ class Dispatcher:
         "_apis",
         "_clock",
         "_elements_max",
+        "_ends_turn",
         "_in_turn",
         "_late",
         "_quotas",
@@ -175,7 +178,7 @@ class Dispatcher:
         self._apis = dict(services.api_table)
         self.metrics = request_metrics(self._apis)
         """What was asked so far."""
-        self._in_turn = False
+        self._in_turn = self._ends_turn = False
         self._request_log = EventLog(REQUESTS) if EventLog(REQUESTS).has_debug else None
         self._late: list[tuple[Api, RequestContext, Request, Work[Any], Chunks]] = []
         """Requests of this turn that wait for its end: what is left to do, and where their answers come."""
@@ -226,17 +229,20 @@ class Dispatcher:
         late, self._late = self._late, []
         self._services.replica_manager.appender.end_turn()
         closing: CloseConnection | None = None
-        for api, context, request, work, chunks in late:
-            try:
-                response = _late_response(api, context, request, work)
-            except CloseConnection as failed:  # of acks=0; the others are answered
-                closing = failed
-                continue
-            self._note(api, context, response)
-            if response is not None:
-                version, number = context.version, context.header.correlation_id
-                answer = encode_small_response(number, response, version)
-                chunks += answer or encode_response(number, response, version)
+        self._ends_turn = True
+        try:
+            for api, context, request, work, chunks in late:
+                try:
+                    response = _late_response(api, context, request, work)
+                except CloseConnection as failed:  # of acks=0; the others are answered
+                    closing = failed
+                    continue
+                answer = self._finish(api, context, response)
+                assert not isinstance(answer, Pending), "what is late is as small as what is answered at once"
+                if answer is not None:
+                    chunks += answer
+        finally:
+            self._ends_turn = False
         if closing is not None:
             raise closing
 
@@ -286,7 +292,7 @@ class Dispatcher:
         self, api: Api, context: RequestContext, response: Response | Work[Any] | None
     ) -> Chunks | Pending[Chunks | None] | None:
         """The one point through which every response leaves; work that waits for its turn to end gets a place here."""
-        if api.throttled:
+        if api.throttled and not self._ends_turn:
             throttle_ms = self._quotas.throttle_ms(context.peer, context.header, context.size)
             if throttle_ms > 0:
                 # A client that ignores what the response asks is muted: its requests are not read (KIP-219).
@@ -295,23 +301,14 @@ class Dispatcher:
         if isinstance(response, Work):
             context.late = response
             return []
-        self._note(api, context, response)
-        if response is None:
-            return None
-        version, correlation_id = context.version, context.header.correlation_id
-        chunks = encode_small_response(correlation_id, response, version)
-        if chunks is None:
-            return in_slices(encode_response_in_steps(correlation_id, response, version), self._clock)
-        return chunks
-
-    def _note(self, api: Api, context: RequestContext, response: Any) -> None:
-        """Asks the client in the response to wait where it has to, and counts the request."""
         if context.throttle_ms > 0 and response is not None:
-            response.throttle_time_ms = context.throttle_ms
+            # The response asks the client to wait.
+            response.throttle_time_ms = context.throttle_ms  # type: ignore[attr-defined]
         if self._request_log is not None:
             self._log_request(self._request_log, api, context)
+        version = context.version
         metrics = self.metrics[context.metrics_key]
-        metrics.requests[context.version] += 1
+        metrics.requests[version] += 1
         metrics.recent.append(
             (
                 context.arrived_ms,
@@ -321,6 +318,15 @@ class Dispatcher:
                 context.throttle_ms,
             )
         )
+        if response is None:
+            return None
+        correlation_id = context.header.correlation_id
+        chunks = encode_small_response(correlation_id, response, version)
+        if chunks is None:
+            if self._ends_turn:
+                return encode_response(correlation_id, response, version)
+            return in_slices(encode_response_in_steps(correlation_id, response, version), self._clock)
+        return chunks
 
     def _log_request(self, log: EventLog, api: Api, context: RequestContext) -> None:
         """``RequestChannel.updateRequestMetrics``: what was asked by whom; nothing of its contents, which may be secret."""

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.replica.partition import Isolation
+from barnabas.replica.log_read import Isolation
 
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1

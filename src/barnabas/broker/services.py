@@ -20,6 +20,7 @@ from barnabas.cluster.leadership import IsrProposal, IsrVerdict, ReplicaAssignme
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.config_admin import Change
 from barnabas.coordinator.group_coordinator import GroupCoordinator
+from barnabas.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
 from barnabas.core.errors import KafkaError
@@ -138,6 +139,7 @@ class BrokerServices:
     topic_changes: TopicChanges
     auto_topics: AutoTopics
     group_coordinator: GroupCoordinator
+    transaction_coordinator: TransactionCoordinator
     authorizer: Authorizer = field(default_factory=AllowAll)
     quotas: Quotas = field(default_factory=NoQuotas)
     described_topics: DescribedTopics = field(default_factory=DescribedTopics)

@@ -349,9 +349,12 @@ class GroupCoordinator:
         return removal.delete_offsets(shard, group_id, partitions)
 
     def complete_transaction(self, producer_id: int, partitions: set[int], *, committed: bool) -> None:
-        """The marker of a transaction is in these partitions of ``__consumer_offsets``."""
+        """The marker of a transaction is in these partitions of ``__consumer_offsets``.
+
+        A partition that is still being read needs nothing: the load comes to the marker.
+        """
         for partition in partitions:
-            shard = self._led.get(partition)
+            shard = self._runtime.read_to_end(partition)
             if shard is not None:
                 complete_transaction(shard, producer_id, committed=committed)
 

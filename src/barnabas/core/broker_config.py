@@ -21,7 +21,7 @@ from barnabas.core.config import (
     octal,
     one_of,
 )
-from barnabas.core.coordinator_config import GROUP_KEYS, check_group_keys
+from barnabas.core.coordinator_config import GROUP_KEYS, TRANSACTION_KEYS, check_group_keys
 from barnabas.core.descriptors import RESERVE
 from barnabas.core.errors import ConfigError
 from barnabas.core.keys_not_obeyed import KEYS_NOT_OBEYED
@@ -335,18 +335,9 @@ BROKER_CONFIG: Final = ConfigTable(
         ConfigKey("controlled.shutdown.retry.backoff.ms", LONG, 5000, "The pause between two tries."),
         # Coordinators
         *GROUP_KEYS,
+        *TRANSACTION_KEYS,
         # What is known only
         *KEYS_NOT_OBEYED,
-        ConfigKey("transaction.state.log.replication.factor", SHORT, 3, "Replicas of __transaction_state.",
-            at_least(1)),
-        ConfigKey("transaction.state.log.num.partitions", INT, 50, "Partitions of __transaction_state.",
-            at_least(1)),
-        ConfigKey("transaction.state.log.min.isr", INT, 2, "min.insync.replicas of __transaction_state.",
-            at_least(1)),
-        ConfigKey("transaction.state.log.segment.bytes", INT, 104857600,
-            "The segment size of __transaction_state.", at_least(1)),
-        ConfigKey("transaction.max.timeout.ms", INT, 900000,
-            "The longest transaction that a producer may ask for.", at_least(1)),
     ]
 )
 # fmt: on

@@ -74,6 +74,27 @@ GROUP_KEYS: Final = (
         lambda policy: one_of("disabled", "upgrade", "downgrade", "bidirectional")(policy.lower()),
         internal=True),
 )
+TRANSACTION_KEYS: Final = (
+    ConfigKey("transaction.state.log.replication.factor", SHORT, 3, "Replicas of __transaction_state.",
+        at_least(1)),
+    ConfigKey("transaction.state.log.num.partitions", INT, 50, "Partitions of __transaction_state.",
+        at_least(1)),
+    ConfigKey("transaction.state.log.min.isr", INT, 2, "min.insync.replicas of __transaction_state.",
+        at_least(1)),
+    ConfigKey("transaction.state.log.segment.bytes", INT, 104857600,
+        "The segment size of __transaction_state.", at_least(1)),
+    ConfigKey("transaction.state.log.load.buffer.size", INT, 5_242_880,
+        "How many bytes of __transaction_state are read at a time while it is loaded.", at_least(1)),
+    ConfigKey("transaction.max.timeout.ms", INT, 900000,
+        "The longest transaction that a producer may ask for.", at_least(1)),
+    ConfigKey("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 10000,
+        "How often it is looked for transactions that are open for longer than their producer asked for.",
+        at_least(1)),
+    ConfigKey("transactional.id.expiration.ms", INT, 604_800_000,
+        "How long a transactional id is remembered that nothing happens to.", at_least(1)),
+    ConfigKey("transaction.remove.expired.transaction.cleanup.interval.ms", INT, 3_600_000,
+        "How often it is looked for such ids.", at_least(1)),
+)
 # fmt: on
 
 

@@ -183,14 +183,9 @@ KEYS_NOT_OBEYED: Final = (
         ConfigKey("metadata.max.retention.bytes", LONG, 104_857_600, ""),
         ConfigKey("metadata.max.retention.ms", LONG, 604_800_000, ""),
     ),
-    *_refused(
-        "This version serves no transactions.",
-        ConfigKey("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 10000, "", at_least(1)),
+    *_not_obeyed(
+        "A partition does not ask yet whether the coordinator has added it to the transaction.",
         ConfigKey("transaction.partition.verification.enable", BOOLEAN, True, "", scope=Scope.CLUSTER_WIDE),
-        ConfigKey("transaction.remove.expired.transaction.cleanup.interval.ms", INT, 3_600_000, "",
-            at_least(1)),
-        ConfigKey("transaction.state.log.load.buffer.size", INT, 5_242_880, "", at_least(1)),
-        ConfigKey("transactional.id.expiration.ms", INT, 604_800_000, "", at_least(1)),
     ),
     *_refused(
         "Tiered storage is not available in this broker.",

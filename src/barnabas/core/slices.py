@@ -22,8 +22,12 @@ once, like a plain function, without a clock, a timer or a Pending; the rest goe
     topics = in_slices(describe(names), clock)      # list[Topic] | Pending[list[Topic]]
 
 A generator costs 0.6 us, which is much for the requests that a broker lives on. Their work is a `Work`: an object that
-does so many of its entries a `step`. `run` gives it one step and looks at no clock if that was all
-(docs/decisions/0029-requests-of-every-size.md).
+does so many of its entries a `step`. Who has made it calls `step` once, and `further_steps` if that was not all
+(docs/decisions/0029-requests-of-every-size.md)::
+
+    work = _Produce(context, request)
+    awaited = work.step(AT_ONCE_MAX)
+    return work.value if work.done else further_steps(work, awaited, clock, PORTION, holder)
 
 What a client asks after such work must not be done in the middle of it, so its connection is held between two
 slices (`Holder`), though not while the work waits for something else.
@@ -49,7 +53,8 @@ AT_ONCE: Final = 32
 """How many entries of `Sliced` work are worked off before the clock is looked at; none takes 1 ms."""
 
 
-_ALL: Final = 1 << 30
+ALL: Final = 1 << 30
+"""As many entries as there are."""
 
 
 class Holder(Protocol):
@@ -166,29 +171,17 @@ class TurnEnd(Pending[Any]):
     """Done when all requests that arrived together were handled, before the first of their answers leaves."""
 
 
-def run(
-    work: Work[T], clock: Clock, at_once: int, portion: int, holder: Holder | None
-) -> T | Pending[T] | Work[T]:
-    """What comes of the work; a Pending of it where it has more than `at_once` entries, or waits for something.
+def further_steps(
+    work: Work[T], awaited: Pending[Any] | None, clock: Clock, portion: int, holder: Holder | None
+) -> Pending[T] | Work[T]:
+    """What comes of work whose first step was not all of it, and has returned `awaited`.
 
     Its further steps are of a `portion` of entries, and the `holder` is held where a slice ends between them. Work
-    that waits for nothing but the end of its turn comes back as it is, for `last_step` to end it then.
+    that waits for nothing but the end of its turn comes back as it is: one more step, of `ALL`, ends it then.
     """
-    awaited = work.step(at_once)
-    if work.done:
-        value: T = work.value
-        return value
     if type(awaited) is TurnEnd:
         return work
     return _further_steps(work, awaited, clock, portion, holder)
-
-
-def last_step(work: Work[T]) -> T:
-    """What comes of work that has waited for the end of its turn."""
-    work.step(_ALL)
-    assert work.done, "it waits for nothing else"
-    value: T = work.value
-    return value
 
 
 @steps

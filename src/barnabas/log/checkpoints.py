@@ -1,12 +1,15 @@
-"""The checkpoint files of a log directory, and what each has of the logs in it."""
+"""The checkpoint files of log directories, and what each has of the logs in it."""
 
 from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Final, NamedTuple
 
 from barnabas.log.checkpoint import OffsetCheckpoint
+from barnabas.log.directories import LogDirectories
 from barnabas.log.directory import LogDirectory
+from barnabas.log.disk_errors import DiskErrors
 from barnabas.log.log import Log
+from barnabas.log.table import LogTable
 
 
 class LogCheckpoint(NamedTuple):
@@ -36,3 +39,34 @@ RECOVERY_POINTS: Final = LogCheckpoint(attrgetter("recovery_points"), lambda log
 HIGH_WATERMARKS: Final = LogCheckpoint(attrgetter("high_watermarks"), lambda log: log.high_watermark)
 LOG_STARTS: Final = LogCheckpoint(attrgetter("log_start_offsets"), _hidden_start)
 CLEANED: Final = LogCheckpoint(attrgetter("cleaner_offsets"), lambda log: log.first_dirty_offset or None)
+
+
+class Checkpoints:
+    """The checkpoint files of all directories; one that cannot be written takes its directory offline."""
+
+    __slots__ = ("_directories", "_errors", "_logs")
+
+    def __init__(self, directories: LogDirectories, logs: LogTable, errors: DiskErrors) -> None:
+        self._directories = directories
+        self._logs = logs
+        self._errors = errors
+
+    def write(self, what: LogCheckpoint, *, only: str | None = None, sync: bool = True) -> None:
+        """Writes one kind in every directory that serves, or in the one of this path."""
+        for directory in self._directories.online():
+            if only in (None, directory.path):
+                try:
+                    self.write_in(directory, what, self._logs.in_directory(directory.path), sync=sync)
+                except OSError as error:
+                    self._errors.directory_failed(directory, error)
+
+    def write_all(self, path: str) -> None:
+        """Writes all kinds in one directory: a log has come to it, or gone."""
+        for what in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED):
+            self.write(what, only=path)
+
+    def write_in(
+        self, directory: LogDirectory, what: LogCheckpoint, logs: Iterable[Log], *, sync: bool = True
+    ) -> None:
+        """Writes one kind for these logs, and what it says of those that were set aside. Raises OSError."""
+        what.write(directory, [*logs, *self._logs.aside_in(directory.path)], sync=sync)

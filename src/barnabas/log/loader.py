@@ -11,11 +11,13 @@ from barnabas.log import gapless
 from barnabas.log.checkpoint import LEADER_EPOCHS
 from barnabas.log.config import LogConfig
 from barnabas.log.leader_epochs import LeaderEpochCache
-from barnabas.log.log import Log, LogResources
+from barnabas.log.log import Log
 from barnabas.log.partition_metadata import read_topic_id
 from barnabas.log.recovery import base_offsets
+from barnabas.log.resources import LogResources
 from barnabas.log.segment import LogSegment
 from barnabas.log.snapshots import SnapshotStore
+from barnabas.log.truncation import reload_producers
 
 _events: Final = EventLog("log.loader")
 
@@ -134,7 +136,7 @@ def _new_segment(
 def _restore_producers(log: Log) -> None:
     log.snapshots.remove_strays({segment.base_offset for segment in log.segments})
     if log.snapshots.offsets:
-        log.reload_producers()
+        reload_producers(log)
     else:
         # No snapshot and nothing to recover: there were no producers to remember (UnifiedLog).
         log.producers.clear(log.log_end_offset)

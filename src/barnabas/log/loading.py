@@ -17,17 +17,17 @@ from barnabas.core.pending import Steps, steps
 from barnabas.log.checkpoint import CheckpointError, OffsetCheckpoint
 from barnabas.log.config import LogConfig
 from barnabas.log.directory import LogDirectory
+from barnabas.log.disk_errors import NOT_THE_FILE
 from barnabas.log.filesystem import Filesystem
 from barnabas.log.leftovers import tidy
 from barnabas.log.loader import load_log
-from barnabas.log.log import Log, LogResources
+from barnabas.log.log import Log
 from barnabas.log.partition_metadata import PartitionMetadataError
 from barnabas.log.recovery import base_offsets, bytes_of, drop_torn_files, recover_log, segments_to_recover
+from barnabas.log.resources import LogResources
 from barnabas.log.scan import IN_PLACE_SCAN_BYTES
 
 PROGRESS_MS: Final = 1000
-NOT_THE_FILE: Final = (IsADirectoryError, NotADirectoryError, PermissionError)
-"""What a file raises that is something else than it should be; a broken disk says EIO."""
 DAMAGE: Final = (KafkaError, CheckpointError, PartitionMetadataError, *NOT_THE_FILE)
 """What files raise that hold something else than they should."""
 

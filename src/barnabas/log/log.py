@@ -6,37 +6,36 @@ Offsets: ``log_start_offset <= recovery_point, high_watermark <= log_end_offset`
 start may still lie in the first segment but are not served. The recovery point says what was synced: after a
 crash only segments that reach beyond it are checked.
 
-An append validates first, then changes nothing in memory before the disk has taken the bytes: a
-batch that the disk refuses was never there. (Appends of one turn that wait for each other are the exception: `write_turn`
-says how they are taken back.) An OSError takes the whole log directory offline through
-`on_failure`, and from then on every call answers KAFKA_STORAGE_ERROR; what was acknowledged stays on disk and
-is served again after a restart.
+An append validates first, then changes nothing in memory before the disk has taken the bytes: a batch that
+the disk refuses was never there. (Appends of one turn that wait for each other are the exception:
+`write_turn` says how they are taken back.) An OSError takes the log offline, and the `LogListener` takes its
+directory too where that must be; from then on every call answers KAFKA_STORAGE_ERROR. What was acknowledged
+stays on disk and is served again after a restart.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from barnabas.core.chunks import Buffer
 from barnabas.core.config import LONG_MAX
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import TopicPartition, Uuid, java_abs, java_hash
-from barnabas.core.offload import InPlace, Offload
+from barnabas.core.ids import TopicPartition, Uuid
 from barnabas.core.pending import Pending
 from barnabas.core.slices import Sliced
-from barnabas.log import gapless
+from barnabas.log import gapless, truncation
 from barnabas.log.config import LogConfig
-from barnabas.log.descriptors import DescriptorCache
-from barnabas.log.filesystem import Filesystem
-from barnabas.log.flush import DirectorySync, GroupCommit, Syncable, SyncByPath
+from barnabas.log.damage import looked_up, mend, warn_once
+from barnabas.log.flush import DirectorySync, Syncable, SyncByPath
 from barnabas.log.index import IndexCorruptError
 from barnabas.log.leader_epochs import LeaderEpochCache
 from barnabas.log.names import segment_paths
 from barnabas.log.partition_metadata import write_topic_id
 from barnabas.log.producers import AppendOrigin, ProducerStateManager
-from barnabas.log.replay import apply_batch, marker_in, replay
+from barnabas.log.replay import apply_batch, marker_in
+from barnabas.log.resources import LogResources
 from barnabas.log.results import AppendInfo, ReadResult, TimestampAndOffset, UnexpectedAppendOffsetError
-from barnabas.log.scan import IN_PLACE_SCAN_BYTES, RELATIVE_OFFSET_MAX, scan_indexes
+from barnabas.log.rolling import must_roll
 from barnabas.log.segment import LogSegment, Place
 from barnabas.log.segments import SegmentList
 from barnabas.log.shortage import is_full, is_passing
@@ -59,41 +58,7 @@ from barnabas.records.control import EndTransactionMarker
 P = ParamSpec("P")
 T = TypeVar("T")
 
-WARNINGS_MAX: Final = 100
-"""After so many damaged places of one partition, further ones get no line."""
-
 _events: Final = EventLog("log")
-
-
-class LogResources:
-    """What all logs of a broker share."""
-
-    __slots__ = ("commits", "disk", "files", "filesystem", "offload", "on_cut", "on_failure", "on_refused")
-
-    def __init__(
-        self,
-        filesystem: Filesystem,
-        files: DescriptorCache,
-        commits: GroupCommit,
-        on_failure: Callable[[str, OSError], object],
-        *,
-        disk: Filesystem | None = None,
-        offload: Offload | None = None,
-        on_refused: Callable[[str, OSError], object] = lambda _directory, _error: None,
-    ) -> None:
-        self.filesystem = filesystem
-        self.files = files
-        self.commits = commits
-        self.on_failure = on_failure
-        """Called with the partition's directory when its disk fails."""
-        self.disk = disk or filesystem
-        """The same disk for other threads than the loop's."""
-        self.offload: Offload = offload or InPlace()
-        """Where large segments are scanned."""
-        self.on_refused = on_refused
-        """Called with the partition's directory when something is refused for want of descriptors or of room."""
-        self.on_cut: Callable[[Log, bool], object] = lambda _log, _is_dirtier: None
-        """Called before records at the end of a log are cut off, and with whether some of its clean part goes."""
 
 
 class Log:
@@ -135,16 +100,16 @@ class Log:
         self.offline = False
         self.last_flush_ms = 0
         self._high_watermark = log_start_offset
-        self._resources = resources
-        self.segments = SegmentList(segments)
-        self._flush_bound = log_end_offset
-        self._loaded_end_offset = log_end_offset
+        self.resources = resources
+        self.segments = SegmentList(segments, directory, resources, snapshots)
+        self.flush_bound = log_end_offset
+        self.loaded_end_offset = log_end_offset
         """Where the log ended when it was loaded; -1 once it was cut."""
         self.unwritten: UnwrittenAppends | None = None
         """What waits for the end of a turn; there is one only where the log has joined a turn."""
-        self._rebuilding: dict[LogSegment, Pending[tuple[bytes, bytes]]] = {}
+        self.rebuilding: dict[LogSegment, Pending[tuple[bytes, bytes]]] = {}
         """Scans for indexes of segments, which may run in a child process."""
-        self._warned: list[tuple[str, object]] = []
+        self.warned: list[tuple[str, object]] = []
         """Damage that the log of events has a line for."""
 
     # -- state ---------------------------------------------------------------------------------------
@@ -152,6 +117,11 @@ class Log:
     @property
     def active(self) -> LogSegment:
         return self.segments.active
+
+    @property
+    def parent_dir(self) -> str:
+        """The log directory that it is in (``parentDir``)."""
+        return self.directory.rpartition("/")[0]
 
     @property
     def size(self) -> int:
@@ -169,6 +139,7 @@ class Log:
 
     @high_watermark.setter
     def high_watermark(self, offset: int) -> None:
+        # A follower may hear of one beyond what it has copied, a start of one beyond what it has recovered.
         self._high_watermark = offset = min(max(offset, self.log_start_offset), self.log_end_offset)
         self.producers.on_high_watermark(offset)
 
@@ -178,6 +149,8 @@ class Log:
         unstable = self.producers.first_unstable_offset
         if unstable is None:
             return self._high_watermark
+        # The first open transaction may lie below the start of the log, or not yet be on all in-sync
+        # replicas.
         return min(max(unstable, self.log_start_offset), self._high_watermark)
 
     def assign_topic_id(self, topic_id: Uuid) -> None:
@@ -191,7 +164,7 @@ class Log:
                 " another topic ID",
             )
         try:
-            write_topic_id(self._resources.filesystem, self.directory, topic_id)
+            write_topic_id(self.resources.filesystem, self.directory, topic_id)
         except OSError as error:
             raise self.refused(error) from error
         self.topic_id = topic_id
@@ -208,11 +181,11 @@ class Log:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         validated: bool = False,
     ) -> AppendInfo:
-        """``appendAsLeader``: appends one batch; stamps offset and epoch into `records`, which must be writable.
+        """``appendAsLeader``: appends one batch; stamps offset and epoch into `records`, which is writable.
 
-        Behind `join` a small batch may wait until the turn ends (`waits`): it is not appended before that is written.
-        Raises KafkaError with Kafka's code, and HeavyBatchError for a batch that `validate_heavy` must see first; then
-        nothing was appended.
+        Behind `join` a small batch may wait until the turn ends (`waits`): it is not appended before that is
+        written. Raises KafkaError with Kafka's code, and HeavyBatchError for a batch that `validate_heavy`
+        must see first; then nothing was appended.
         """
         unwritten, waits = self.unwritten, False
         if unwritten is not None:
@@ -220,6 +193,7 @@ class Log:
         if self.offline:
             self._refuse_offline()
         config = self.config
+        # A child process has looked into the batch already (`validate_heavy`).
         if validated:
             buffer, header = records, parse_header(records)
             if config.uses_append_time:
@@ -229,6 +203,7 @@ class Log:
                 records, tp=self.tp, config=config, origin=origin, now_ms=now_ms, header=header
             )
         size = len(buffer)
+        # No segment could take it, not even an empty one.
         if size > config.segment_bytes:
             raise KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -241,14 +216,17 @@ class Log:
                 waits = self._may_defer(unwritten, header, size, leader_epoch, now_ms)
         except OSError as error:  # of a look at the first batch, for the age of the segment
             raise self.refused(error) from error
+        # The batches before this one come first, in the log as in the file.
         if not waits:
-            self._check_online()
+            self.check_online()
         first_offset = self.log_end_offset
         marker = None
         if header.producer_id >= 0:
             if header.is_control:
                 marker = self._checked_marker(buffer, header)
             else:
+                # KIP-98: a batch that the producer repeats is answered as the first time; any other gap in its
+                # sequence is refused.
                 duplicate = self._find_duplicate(header, origin)
                 if duplicate is not None:
                     return duplicate
@@ -270,6 +248,7 @@ class Log:
                 assert unwritten is not None, "what waits has a turn to wait for"
                 self._defer(unwritten, buffer, header, info)
             else:
+                # The epoch comes before its first record: a start cuts epochs that begin behind the end.
                 if leader_epoch != self.leader_epochs.latest_epoch and leader_epoch >= 0:
                     self.leader_epochs.assign(leader_epoch, first_offset)
                 self._make_room(size, first_offset, last_offset, max_timestamp, now_ms)
@@ -281,6 +260,7 @@ class Log:
                     max_timestamp_offset=last_offset,
                     first_batch_size=size,
                 )
+            # The disk has it, or its turn can take it back: from here on the producer's next batch follows it.
             if header.producer_id >= 0:
                 self._note_producer(header, first_offset, marker)
         except OSError as error:
@@ -302,7 +282,7 @@ class Log:
     def _may_defer(
         self, unwritten: UnwrittenAppends, header: BatchHeader, size: int, leader_epoch: int, now_ms: int
     ) -> bool:
-        """Whether an append may wait for the write of its turn: plain data that changes nothing but the end of the log."""
+        """Whether an append may wait for its turn: plain data that changes nothing but the end of the log."""
         segment = self.segments.active
         return (
             unwritten.has_room(size)
@@ -312,7 +292,10 @@ class Log:
             and leader_epoch == self.leader_epochs.latest_epoch
             # The first batch of a segment has the time that the age of the segment counts from.
             and segment.size > 0
-            and not self._must_roll(
+            and not must_roll(
+                self.tp,
+                self.config,
+                segment,
                 unwritten.size + size,
                 self.log_end_offset + header.last_offset_delta,
                 header.max_timestamp,
@@ -332,8 +315,8 @@ class Log:
         self.log_end_offset = info.last_offset + 1
 
     def write_unwritten(self) -> None:
-        """Writes the appends that wait. Where the disk refuses, each has failed with `UnwrittenAppends.error`, and the log
-        is what it was before them.
+        """Writes the appends that wait. Where the disk refuses, each has failed with
+        `UnwrittenAppends.error`, and the log is what it was before them.
         """
         unwritten = self.unwritten
         if unwritten is None:
@@ -349,9 +332,11 @@ class Log:
                 unwritten.buffers, unwritten.appends, self.config.index_interval_bytes
             )
         except KafkaError as offline:
+            # An error of the disk came between, or the partition was deleted.
             self._take_back(unwritten)
             unwritten.error = offline
         except OSError as error:
+            # What a part of the write has left in the file lies beyond the segment's size.
             self._take_back(unwritten)
             unwritten.error = self.refused(error)
         except Exception as error:
@@ -370,8 +355,8 @@ class Log:
         self.high_watermark = unwritten.high_watermark
 
     def validate_heavy(self, records: Buffer, now_ms: int) -> Pending[bytes | None]:
-        """Validates a client's batch where it does not hold the event loop: the batch to append, None for the same."""
-        run = self._resources.offload.run
+        """Validates a batch where it does not hold the event loop: the batch to append, None for the same."""
+        run = self.resources.offload.run
         return run(validate_elsewhere, bytes(records), self.tp, self.config, now_ms)
 
     def append_as_follower(self, records: Buffer, now_ms: int = 0) -> AppendInfo | None:
@@ -380,15 +365,18 @@ class Log:
         What is cut off at the end of a fetch is left out; None when no whole batch is left. Raises
         CORRUPT_MESSAGE, or UnexpectedAppendOffsetError for batches that begin before the log's end.
         """
-        self._check_online()
+        self.check_online()
         headers = self._checked_replicas(records)
+        # A fetch ends anywhere: there may be no whole batch in it.
         if not headers:
             return None
         first, last = headers[0], headers[-1]
         newest = max(headers, key=lambda header: header.max_timestamp)
         with memoryview(records) as view, view[: last.end] as whole:
             try:
+                # All of it goes into one segment, with one write.
                 self._make_room(last.end, first.base_offset, last.last_offset, newest.max_timestamp, now_ms)
+                # Epochs come before records: a start cuts epochs that begin behind the end of the log.
                 for header in headers:
                     if header.leader_epoch >= 0 and header.leader_epoch != self.leader_epochs.latest_epoch:
                         self.leader_epochs.assign(header.leader_epoch, header.base_offset)
@@ -419,6 +407,8 @@ class Log:
         expected = self.log_end_offset
         for header in headers:
             check_frame(records, header, self.tp)
+            # A leader's log may begin in the middle of a batch, which comes whole: `Partition` begins again
+            # with it.
             if header.base_offset < expected:
                 raise UnexpectedAppendOffsetError(
                     f"Unexpected offset in append to {self.tp}. First offset {header.base_offset} is less than"
@@ -440,7 +430,7 @@ class Log:
         Raises OSError.
         """
         if self.is_gapless:
-            gapless.withdraw(self._resources.filesystem, self.directory)
+            gapless.withdraw(self.resources.filesystem, self.directory)
             self.is_gapless = False
 
     def _find_duplicate(self, header: BatchHeader, origin: AppendOrigin) -> AppendInfo | None:
@@ -503,76 +493,42 @@ class Log:
     def _make_room(
         self, size: int, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int
     ) -> None:
-        """``maybeRoll``: when the active segment cannot or should not take the append (``LogSegment.shouldRoll``)."""
-        if self._must_roll(size, last_offset, max_timestamp, now_ms):
+        """``maybeRoll``: when the active segment cannot or should not take the append
+        (``LogSegment.shouldRoll``).
+        """
+        if must_roll(self.tp, self.config, self.segments.active, size, last_offset, max_timestamp, now_ms):
             self.roll(now_ms, first_offset)
-
-    def _must_roll(
-        self, size: int, last_offset: int, max_timestamp: int, now_ms: int, *, index_entries: int = 0
-    ) -> bool:
-        """Whether the active segment is full or too old; `index_entries` are those that are still to come."""
-        segment = self.segments.active
-        return (
-            segment.size > self.config.segment_bytes - size
-            or (
-                segment.size > 0
-                and self._waited_ms(segment, max_timestamp, now_ms) > self._roll_after_ms(segment)
-            )
-            or segment.index.room <= index_entries
-            or segment.time_index.room <= index_entries
-            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-        )
-
-    def _waited_ms(self, segment: LogSegment, max_timestamp: int, now_ms: int) -> int:
-        """How long the segment is open: by the records' own time where they have one."""
-        first = segment.first_timestamp()
-        if first >= 0 and max_timestamp >= 0:
-            return max_timestamp - first
-        return now_ms - segment.created_ms
-
-    def _roll_after_ms(self, segment: LogSegment) -> int:
-        config = self.config
-        if not config.segment_jitter_ms:
-            return config.roll_ms
-        # Kafka draws the jitter at random; a hash spreads as well and can be replayed.
-        spread = java_abs(java_hash(f"{self.tp}@{segment.base_offset}"))
-        return config.roll_ms - spread % min(config.segment_jitter_ms, config.roll_ms)
 
     def roll(self, now_ms: int, expected_offset: int = 0) -> None:
         """Closes the active segment and opens one at the end of the log (or further on). Raises OSError."""
         self.write_unwritten()
+        # A follower's next batch may begin behind the end of its log, where its leader's log was cleaned.
         base_offset = max(expected_offset, self.log_end_offset)
         if base_offset > self.log_end_offset:
             self.expect_gaps()
-        old = self.active
+        old, index_bytes_max = self.active, self.config.segment_index_bytes
         if old.base_offset == base_offset:
             # Only an empty segment can be in the way: its indexes are full, so its files are begun again.
             assert old.size == 0, f"a new segment at {base_offset} would replace {old!r}"
-            self.segments.replace_active(self._new_segment(base_offset, now_ms))
+            self.segments.replace_active(self.segments.create(base_offset, index_bytes_max, now_ms))
             old.rest()
         else:
             try:
-                new = self._new_segment(base_offset, now_ms)
+                new = self.segments.create(base_offset, index_bytes_max, now_ms)
                 old.seal()
             except OSError:
-                # The old segment goes on; an empty one beyond its next records would end the log at a restart.
-                self.remove_files(segment_paths(self.directory, base_offset))
+                # The old segment goes on; an empty one beyond its next records would end the log at a
+                # restart.
+                self.segments.remove_files(segment_paths(self.directory, base_offset))
                 raise
             self.segments.add(new)
+        # The recovery point passes the closed segment once it is synced: a start need not scan it then
+        # (``flushUptoOffsetExclusive``).
         if old.size:
             self.flush_soon()
+        # A start reads producers from here on: without a snapshot at each segment it would read all batches.
         self.producers.map_end_offset = base_offset
         self.snapshots.take(self.producers)
-
-    def _new_segment(self, base_offset: int, now_ms: int) -> LogSegment:
-        return LogSegment.create(
-            self._resources.filesystem,
-            self._resources.files,
-            self.directory,
-            base_offset,
-            index_bytes_max=self.config.segment_index_bytes,
-            now_ms=now_ms,
-        )
 
     # -- flush ---------------------------------------------------------------------------------------
 
@@ -586,7 +542,7 @@ class Log:
 
         Fails with KAFKA_STORAGE_ERROR.
         """
-        return self._resources.commits.request(self)
+        return self.resources.commits.request(self)
 
     def flush(self) -> None:
         """Syncs now, in place. Raises KAFKA_STORAGE_ERROR."""
@@ -600,22 +556,24 @@ class Log:
 
     def begin_flush(self) -> tuple[int, Sequence[Syncable]]:
         self.write_unwritten()
-        # From the segment of the last record that was synced: it may have been closed since, and then its indexes
-        # are synced now, because recovery looks at no segment that lies wholly below the recovery point.
+        # From the segment of the last record that was synced: it may have been closed since, and then its
+        # indexes are synced now, because recovery looks at no segment that lies wholly below the recovery
+        # point.
         unsynced = self.segments.reaching(self.recovery_point - 1)
-        self._flush_bound = self.log_end_offset
-        disk = self._resources.disk
+        self.flush_bound = self.log_end_offset
+        disk = self.resources.disk
         files = [file for segment in unsynced for file in segment.files_to_sync(disk)]
         if unsynced[-1].base_offset >= self.recovery_point:
-            # A segment is new since the last sync: its name has to be durable as well as its bytes. And so have the
-            # leader epochs: those of segments below the recovery point are not learnt from their batches again.
+            # A segment is new since the last sync: its name has to be durable as well as its bytes. And so
+            # have the leader epochs: those of segments below the recovery point are not learnt from their
+            # batches again.
             files.append(SyncByPath(disk, self.leader_epochs.path))
             files.append(DirectorySync(disk, self.directory))
         return self.log_end_offset, files
 
     def end_flush(self, end_offset: int) -> None:
         # A truncation may have come between: what was written since then is not synced.
-        self.recovery_point = max(self.recovery_point, min(end_offset, self._flush_bound))
+        self.recovery_point = max(self.recovery_point, min(end_offset, self.flush_bound))
 
     # -- read ----------------------------------------------------------------------------------------
 
@@ -632,13 +590,15 @@ class Log:
         The last batch may be cut by `max_bytes`; with `min_one_message` the first never is. Raises
         OFFSET_OUT_OF_RANGE or KAFKA_STORAGE_ERROR.
         """
-        self._check_online()
+        self.check_online()
+        # The end itself is in range: a consumer waits there for the next record.
         if not self.log_start_offset <= start_offset <= self.log_end_offset:
             raise self._out_of_range(start_offset)
         end_offset = self.log_end_offset
         upper = end_offset if upper_bound_offset is None else min(upper_bound_offset, end_offset)
         if start_offset >= upper:
             return self.segments.nothing(start_offset)
+        # A reader that may see all of it needs no look into an index for where to stop.
         if upper == end_offset:
             upper_bound_offset = None
         try:
@@ -646,29 +606,30 @@ class Log:
                 start_offset, max_bytes, upper_bound_offset, min_one_message=min_one_message
             )
         except (OSError, KafkaError, IndexCorruptError) as error:
-            self._mend(error)
+            mend(self, error)
+            # An index was made again: the same read finds its way now. All else has been raised.
             found = self.segments.read(
                 start_offset, max_bytes, upper_bound_offset, min_one_message=min_one_message
             )
         if found.first_offset > start_offset and self.is_gapless:
             # What is missing here was acknowledged once.
-            self._warn_once(
-                "log.gap", found.first_offset, first_missing=start_offset, next_found=found.first_offset
+            warn_once(
+                self, "log.gap", found.first_offset, first_missing=start_offset, next_found=found.first_offset
             )
         return found
 
     def aborted_transactions(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:
         """``collectAbortedTransactions``: those with records in the range, for read_committed consumers."""
-        self._check_online()
-        return self._looked_up(self.segments.aborted_transactions, start_offset, upper_bound_offset)
+        self.check_online()
+        return looked_up(self, self.segments.aborted_transactions, start_offset, upper_bound_offset)
 
     # -- look-up by time -----------------------------------------------------------------------------
 
     def offset_for_timestamp(self, target_ms: int) -> Sliced[TimestampAndOffset | None]:
         """``fetchOffsetByTimestamp``: the first record at or after the time (ms since 1970)."""
-        self._check_online()
+        self.check_online()
         start_offset = next_offset = self.log_start_offset
-        while (batch := self._looked_up(self.segments.batch_since, target_ms, next_offset)) is not None:
+        while (batch := looked_up(self, self.segments.batch_since, target_ms, next_offset)) is not None:
             found = yield from self._search(batch, target_ms, start_offset)
             if found is not None:
                 return found
@@ -678,8 +639,8 @@ class Log:
 
     def max_timestamp_offset(self) -> Sliced[TimestampAndOffset | None]:
         """The first record with the greatest timestamp (KIP-734); None for a log without one."""
-        self._check_online()
-        batch = self._looked_up(self.segments.latest_batch)
+        self.check_online()
+        batch = looked_up(self, self.segments.latest_batch)
         if batch is None:
             return None
         return (yield from self._search(batch, parse_header(batch).max_timestamp, 0))
@@ -690,213 +651,30 @@ class Log:
             try:
                 return search_batch(batch, target_ms, start_offset, at_once=True)
             except HeavyBatchError:
-                run = self._resources.offload.run
+                run = self.resources.offload.run
                 found: TimestampAndOffset | None = yield run(search_batch, batch, target_ms, start_offset)
                 return found
         except KafkaError as error:
-            self._mend(error)
+            mend(self, error)
             raise
-
-    # -- damage --------------------------------------------------------------------------------------
-
-    def _looked_up(self, look_up: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a look-up finds, after damage that it comes across has been mended where that is possible."""
-        try:
-            return look_up(*args, **kwargs)
-        except (OSError, KafkaError, IndexCorruptError) as error:
-            self._mend(error)
-        return look_up(*args, **kwargs)
-
-    def _mend(self, error: OSError | KafkaError | IndexCorruptError) -> None:
-        """Rebuilds an index that turns out to be damaged; for all else raises what the reader is answered."""
-        if isinstance(error, IndexCorruptError):
-            self.rebuild_index(error)
-            return
-        if isinstance(error, FileNotFoundError):
-            # Removed by hand: the disk works, and the other logs of the directory go on.
-            if any(segment.path == error.filename for segment in self.segments):
-                raise self.storage_failed(error) from error
-            self._warn_once("segment.missing", error.filename, error=error)
-            raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"A file of {self.tp} is missing: {error}"
-            ) from error
-        if isinstance(error, OSError):
-            raise self.refused(error) from error
-        self._warn_once("segment.corrupt", str(error), error=error)
-        raise error
-
-    def rebuild_index(self, error: IndexCorruptError) -> None:
-        """Makes the indexes of a segment again from its batches, a large one's in a child process.
-
-        Raises KAFKA_STORAGE_ERROR, which clients try again, while that goes on.
-        """
-        segment = next((each for each in self.segments if each.base_offset == error.base_offset), None)
-        if segment is not None and segment not in self._rebuilding:
-            _events.warning("index.rebuild", partition=self.tp, segment=segment.path, reason=error)
-            resources = self._resources
-            run = resources.offload if segment.size > IN_PLACE_SCAN_BYTES else InPlace()
-            scan = self._rebuilding[segment] = run.run(
-                scan_indexes,
-                resources.disk,
-                segment.path,
-                segment.base_offset,
-                self.config.index_interval_bytes,
-            )
-            scan.when_done(lambda done: self._rebuilt(segment, done))
-        self._check_online()
-        if segment in self._rebuilding:
-            raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"An index of {self.tp} is being rebuilt: {error}"
-            )
-
-    def _rebuilt(self, segment: LogSegment, scanned: Pending[tuple[bytes, bytes]]) -> None:
-        if self._rebuilding.get(segment) is not scanned:
-            return  # the log was truncated meanwhile
-        del self._rebuilding[segment]
-        if self.offline or segment not in self.segments:
-            return
-        index, time_index = b"", b""
-        if scanned.error is None:
-            index, time_index = scanned.result()
-        else:
-            # Without entries every look-up reads the segment from its start, which is slow and right.
-            _events.error("index.not_rebuilt", partition=self.tp, segment=segment.path, reason=scanned.error)
-        try:
-            segment.take_indexes(index, time_index)
-        except OSError as error:
-            self.refused(error)
-
-    def _warn_once(self, event: str, place: object, **fields: object) -> None:
-        """Says that something is damaged, but not at each request that comes across it."""
-        if len(self._warned) < WARNINGS_MAX and (event, place) not in self._warned:
-            self._warned.append((event, place))
-            _events.warning(event, partition=self.tp, **fields)
 
     # -- truncation ----------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> bool:
         """``truncateTo``: cuts everything at and above the offset; False when there was nothing to cut."""
-        self._check_online()
-        assert offset >= 0, f"cannot truncate to {offset}"
-        if offset >= self.log_end_offset:
-            self._forget_epochs_without_records()
-            return False
-        if offset < self.segments[0].base_offset:
-            self.truncate_fully_and_start_at(offset)
-            return True
-        try:
-            self._truncate(offset)
-        except OSError as error:
-            # Half of it may be done, so that even without a fault of the disk this log cannot go on.
-            raise self.storage_failed(error) from error
-        return True
-
-    def _forget_epochs_without_records(self) -> None:
-        # An epoch in which this broker led and appended nothing: its leader does not know it, and would ask for a
-        # cut again and again.
-        try:
-            self.leader_epochs.truncate_from_end(self.log_end_offset)
-        except OSError as error:
-            raise self.refused(error) from error
-
-    def _truncate(self, offset: int) -> None:
-        # What a scan finds now may be gone in a moment, and an index must not lead to it.
-        self._rebuilding.clear()
-        self._begin_cut(offset)
-        self._discard(self.segments.cut_after(offset))
-        active = self.active
-        active.activate()
-        active.truncate_to(offset)
-        self._shorten(offset)
-        self.leader_epochs.truncate_from_end(offset)
-        self.reload_producers()
-
-    def _begin_cut(self, offset: int) -> None:
-        """What is cleaned of the log, or is being cleaned, ends where a segment begins that stays whole."""
-        self.lowest_cut = min(self.lowest_cut, offset)
-        self._loaded_end_offset = -1
-        clean = min(self.first_dirty_offset, self.segments.reaching(offset)[0].base_offset)
-        is_dirtier, self.first_dirty_offset = clean < self.first_dirty_offset, clean
-        self._resources.on_cut(self, is_dirtier)
-
-    def _shorten(self, end_offset: int) -> None:
-        self.log_end_offset = end_offset
-        self.recovery_point = min(self.recovery_point, end_offset)
-        self._flush_bound = min(self._flush_bound, end_offset)
-        self.log_start_offset = min(self.log_start_offset, end_offset)
-        self.high_watermark = min(self._high_watermark, end_offset)
+        return truncation.truncate_to(self, offset)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """``truncateFullyAndStartAt``: drops all records; the next append goes to the offset. For a follower that fell off its leader."""
-        self._check_online()
-        try:
-            self._begin_cut(0)
-            self._discard(list(self.segments))
-            self.segments.replace(self._new_segment(offset, self.active.created_ms))
-            self.leader_epochs.clear()
-            for snapshot in self.snapshots.offsets:
-                self.snapshots.remove(snapshot)
-            self.producers.clear(offset)
-        except OSError as error:
-            raise self.storage_failed(error) from error
-        self.log_start_offset = offset if log_start_offset is None else log_start_offset
-        self.log_end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
-        self._flush_bound = min(self._flush_bound, offset)
-        self.high_watermark = offset
-
-    def _discard(self, segments: Sequence[LogSegment]) -> None:
-        """Removes segments that hold nothing anybody was promised.
-
-        The last one first: where the disk refuses one or the process dies, what is left has no hole.
-        """
-        retired: list[str] = []
-        for segment in reversed(segments):
-            retired += segment.retire()
-            self.snapshots.remove(segment.base_offset)
-        self.remove_files(retired)
-
-    def check_unread(self, paths: Sequence[str]) -> None:
-        """What is to be unlinked, now or later, is no file of a segment."""
-        unlinked = set(paths)
-        for segment in self.segments:
-            assert unlinked.isdisjoint(segment.paths), f"{segment!r} is read by {self!r}"
-
-    def remove_files(self, paths: Sequence[str]) -> None:
-        """Unlinks files of segments, none that the log reads; only `Removal` does it too while a log is open.
-
-        Raises OSError.
-        """
-        self.check_unread(paths)
-        for path in paths:
-            self._resources.files.forget(path)
-            self._resources.filesystem.remove(path)
-
-    def reload_producers(self) -> None:
-        """``rebuildProducerState``: from the newest snapshot and the batches after it."""
-        # Kafka forgets producers whose records lie below the start of the log. They may still send those
-        # again, as they may while a broker runs, so what the first segment has of them counts.
-        start_offset = self.segments[0].base_offset
-        self.snapshots.remove_outside(start_offset, self.log_end_offset)
-        producers = self.producers
-        self.snapshots.load_into(producers, start_offset)
-        replay(producers, self.segments.reaching(producers.map_end_offset))
-        producers.map_end_offset = self.log_end_offset
-        producers.on_log_start(self.log_start_offset)
-        producers.on_high_watermark(self._high_watermark)
-
-    def adopt_producers(self, source: "Log") -> None:
-        """Knows the producers as `source` does, whose place this log takes: compaction, or a start of the log
-        that moved, may have left batches out of what was copied that are remembered there.
-        """
-        self.producers.adopt(source.producers)
-        self.snapshots.remove(source.log_end_offset)  # it would know less
+        """``truncateFullyAndStartAt``: drops all records; the next append goes to the offset."""
+        truncation.truncate_fully_and_start_at(self, offset, log_start_offset)
 
     # -- the start of the log ------------------------------------------------------------------------
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """``maybeIncrementLogStartOffset``: hides records below the offset; they go with the next clean-up. Raises OFFSET_OUT_OF_RANGE."""
-        self._check_online()
+        """``maybeIncrementLogStartOffset``: hides records below the offset; they go with the next clean-up.
+        Raises OFFSET_OUT_OF_RANGE.
+        """
+        self.check_online()
         if offset > self._high_watermark:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -905,6 +683,7 @@ class Log:
             )
         if offset <= self.log_start_offset:
             return False
+        # The first epoch says durably where the log starts, before anything below it may be deleted.
         try:
             self.leader_epochs.truncate_from_start(offset)
         except OSError as error:
@@ -921,47 +700,9 @@ class Log:
         """
         if count == len(self.segments):
             self.roll(now_ms)
+        # The start moves first: a death in between leaves segments below it, and no reader sees them.
         self.maybe_increment_log_start_offset(self.segments[count].base_offset)
-        retired: list[str] = []
-        try:
-            for _ in range(count):
-                # One that cannot be renamed stays, below the start of the log, until the next clean-up.
-                segment = self.segments[0]
-                retired += segment.retire()
-                self.segments.take_first(1)
-                self.snapshots.remove(segment.base_offset)
-        except OSError as error:
-            if not retired or not is_passing(error):
-                raise
-        self.check_unread(retired)
-        return retired
-
-    # -- compaction ----------------------------------------------------------------------------------
-
-    def load_segment(self, base_offset: int, suffix: str) -> LogSegment:
-        """A segment in files with the suffix, which is no part of the log yet. Raises OSError."""
-        resources = self._resources
-        return LogSegment.load(
-            resources.filesystem,
-            resources.files,
-            self.directory,
-            base_offset,
-            index_bytes_max=self.config.segment_index_bytes,
-            suffix=suffix,
-        )
-
-    def replace_segments(self, sources: Sequence[LogSegment], cleaned: LogSegment) -> list[str]:
-        """``replaceSegments``: from now on the log reads the cleaned segment in the place of these
-        neighbours; the renamed files of them. Raises OSError, and may have done half of it by then.
-        """
-        self.segments.replace_sealed(sources, cleaned)
-        retired = []
-        for source in sources:
-            retired += source.retire()
-        for source in sources[1:]:
-            self.snapshots.remove(source.base_offset)
-        self.check_unread(retired)
-        return retired
+        return self.segments.retire_first(count)
 
     # -- the end -------------------------------------------------------------------------------------
 
@@ -970,8 +711,9 @@ class Log:
 
         Raises KAFKA_STORAGE_ERROR.
         """
-        self._check_online()
+        self.check_online()
         try:
+            # The next start reads no batch: the snapshot at the end knows all producers.
             self.producers.map_end_offset = self.log_end_offset
             self.snapshots.take(self.producers)
             self.snapshots.sync()
@@ -981,7 +723,7 @@ class Log:
             raise self.refused(error) from error
         # One that nothing was appended to is as durable as it was: a stop with thousands of idle partitions
         # would wait for six syncs each.
-        if not self.recovery_point == self.log_end_offset == self._loaded_end_offset:
+        if not self.recovery_point == self.log_end_offset == self.loaded_end_offset:
             self.flush()
         self.release()
 
@@ -992,7 +734,8 @@ class Log:
         """
         self.write_unwritten()
         assert moved.log_end_offset == self.log_end_offset, f"{moved!r} is no copy of {self!r}"
-        self._rebuilding = {}
+        # A scan that runs is of a segment that this log does not read from here on.
+        self.rebuilding = {}
         for segment in self.segments:
             segment.forget_files()
         self.directory = moved.directory
@@ -1000,8 +743,8 @@ class Log:
         self.snapshots = moved.snapshots
         self.leader_epochs = moved.leader_epochs
         self.is_gapless = moved.is_gapless
-        self.recovery_point = self._flush_bound = moved.recovery_point
-        self._loaded_end_offset = -1
+        self.recovery_point = self.flush_bound = moved.recovery_point
+        self.loaded_end_offset = -1
 
     def release(self) -> None:
         """Lets go of all files without touching the disk; no call is served any more."""
@@ -1013,27 +756,29 @@ class Log:
     def refused(self, error: OSError) -> KafkaError:
         """What to raise when an operation failed that left everything as it was.
 
-        Neither descriptors that have run out nor a disk without room is broken: the client tries again, and the log goes on.
+        Neither descriptors that have run out nor a disk without room is broken: the client tries again, and
+        the log goes on.
         """
         if not is_passing(error):
             return self.storage_failed(error)
-        self._resources.on_refused(self.directory, error)
+        self.resources.listener.refused(self.directory, error)
         missing = "room" if is_full(error) else "file descriptor"
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"No {missing} is left for {self.tp}: {error}")
 
     def sync_failed(self, error: OSError) -> KafkaError:
-        """As `refused`; but where a disk finds only now that it has no room, what it had taken may be lost."""
+        """As `refused`; but a disk that finds only now that it has no room may have lost what it had taken."""
         return self.storage_failed(error) if is_full(error) else self.refused(error)
 
     def storage_failed(self, error: OSError) -> KafkaError:
         """Takes the log out of service with its directory, and returns what to raise."""
+        # The first error counts: those of calls that were under way come later.
         if not self.offline:
             self.offline = True
             _events.error("log.offline", partition=self.tp, directory=self.directory, error=error)
-            self._resources.on_failure(self.directory, error)
+            self.resources.listener.failed(self.directory, error)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Error on the disk of {self.tp}: {error}")
 
-    def _check_online(self) -> None:
+    def check_online(self) -> None:
         """What every call begins with: what waits is written before anything looks at the log."""
         if self.unwritten is not None:
             self.write_unwritten()

@@ -8,6 +8,7 @@ even the active segment has outlived it, the log rolls, so that an idle topic be
 from collections.abc import Callable
 from typing import TypeAlias
 
+from barnabas.log.damage import rebuild_index
 from barnabas.log.index import IndexCorruptError
 from barnabas.log.log import Log
 from barnabas.log.segment import LogSegment
@@ -31,7 +32,7 @@ def delete_old_segments(log: Log, now_ms: int) -> tuple[int, list[str]]:
                 files += log.drop_first_segments(deletable, now_ms)
                 count += deletable
         except IndexCorruptError as error:
-            log.rebuild_index(error)  # the next clean-up finds it whole
+            rebuild_index(log, error)  # the next clean-up finds it whole
         except OSError as error:
             raise log.refused(error) from error
     return count, files

@@ -1,8 +1,10 @@
-"""The segments of a log in order, and everything that is looked up across them.
+"""The segments of a log in order, their files, and everything that is looked up across them (``LocalLog``).
 
-Readers get file ranges, never copies. The first batches of recent appends are remembered with their
-positions, so a reader at the tail needs no index; everybody else goes through the offset index of the one
-segment that can hold the offset. `OSError` passes through: what it means is the log's business.
+Files that nobody was promised are unlinked at once; those that readers may still have open are renamed, and
+the names are returned, to be removed after a delay. Readers get file ranges, never copies. The first batches
+of recent appends are remembered with their positions, so a reader at the tail needs no index; everybody else
+goes through the offset index of the one segment that can hold the offset. `OSError` passes through: what it
+means is the log's business.
 """
 
 from bisect import bisect_right
@@ -10,8 +12,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from barnabas.core.chunks import FileSlice
+from barnabas.log.resources import LogResources
 from barnabas.log.results import ReadResult
 from barnabas.log.segment import LogSegment, Place
+from barnabas.log.shortage import is_passing
+from barnabas.log.snapshots import SnapshotStore
 from barnabas.log.txn_index import AbortedTxn
 
 RECENT_APPENDS_MAX: Final = 256
@@ -21,11 +26,21 @@ RECENT_APPENDS_MAX: Final = 256
 class SegmentList:
     """At least one segment, the last one active."""
 
-    __slots__ = ("_list", "_recent", "active")
+    __slots__ = ("_directory", "_list", "_recent", "_resources", "_snapshots", "active")
 
-    def __init__(self, segments: list[LogSegment]) -> None:
+    def __init__(
+        self,
+        segments: list[LogSegment],
+        directory: str,
+        resources: LogResources,
+        snapshots: SnapshotStore,
+    ) -> None:
+        """`snapshots` are those of the producers: each goes with the segment that begins where it was taken."""
         assert segments, "a log has at least one segment"
         self._list = segments
+        self._directory = directory
+        self._resources = resources
+        self._snapshots = snapshots
         self.active = segments[-1]
         self._recent: dict[int, Place] = {}
         """The first batch of recent appends to the active segment, by base offset."""
@@ -65,13 +80,6 @@ class SegmentList:
         self._activate()
         return removed
 
-    def take_first(self, count: int) -> list[LogSegment]:
-        """Takes out the oldest segments, never the last one."""
-        assert count < len(self._list), "the active segment stays"
-        removed = self._list[:count]
-        del self._list[:count]
-        return removed
-
     def replace(self, segment: LogSegment) -> None:
         self._list = [segment]
         self._activate()
@@ -81,13 +89,23 @@ class SegmentList:
         self._list[-1] = segment
         self._activate()
 
-    def replace_sealed(self, sources: Sequence[LogSegment], segment: LogSegment) -> None:
-        """Puts one segment in the place of neighbours, none of which is active."""
+    def replace_sealed(self, sources: Sequence[LogSegment], cleaned: LogSegment) -> list[str]:
+        """``replaceSegments``: puts one segment in the place of neighbours, none of which is active; the
+        renamed files of these. Raises OSError, and may have done half of it by then.
+        """
         first = self._list.index(sources[0])
         end = first + len(sources)
         assert self._list[first:end] == list(sources), f"{sources} are no neighbours in {self!r}"
         assert end < len(self._list), "the active segment stays"
-        self._list[first:end] = [segment]
+        self._list[first:end] = [cleaned]
+        retired: list[str] = []
+        for source in sources:
+            retired += source.retire()
+        # The cleaned segment begins where the first of them did, and that snapshot is still right.
+        for source in sources[1:]:
+            self._snapshots.remove(source.base_offset)
+        self._check_unread(retired)
+        return retired
 
     def remember(self, place: Place) -> None:
         """Notes the first batch of an append to the active segment."""
@@ -99,6 +117,79 @@ class SegmentList:
     def _activate(self) -> None:
         self.active = self._list[-1]
         self._recent.clear()
+
+    # -- files ---------------------------------------------------------------------------------------
+
+    def create(self, base_offset: int, index_bytes_max: int, now_ms: int) -> LogSegment:
+        """An empty segment, which is no part of the log yet. Raises OSError."""
+        resources = self._resources
+        return LogSegment.create(
+            resources.filesystem,
+            resources.files,
+            self._directory,
+            base_offset,
+            index_bytes_max=index_bytes_max,
+            now_ms=now_ms,
+        )
+
+    def load(self, base_offset: int, index_bytes_max: int, suffix: str) -> LogSegment:
+        """A segment in files with the suffix, which is no part of the log yet. Raises OSError."""
+        resources = self._resources
+        return LogSegment.load(
+            resources.filesystem,
+            resources.files,
+            self._directory,
+            base_offset,
+            index_bytes_max=index_bytes_max,
+            suffix=suffix,
+        )
+
+    def retire_first(self, count: int) -> list[str]:
+        """Takes out the oldest segments, never the last one; the renamed files, to be removed after a delay.
+
+        Raises OSError, where that is none for want of room or descriptors that comes after the first of them.
+        """
+        assert count < len(self._list), "the active segment stays"
+        retired: list[str] = []
+        try:
+            for _ in range(count):
+                # One that cannot be renamed stays, below the start of the log, until the next clean-up.
+                segment = self._list[0]
+                retired += segment.retire()
+                del self._list[0]
+                self._snapshots.remove(segment.base_offset)
+        except OSError as error:
+            if not retired or not is_passing(error):
+                raise
+        self._check_unread(retired)
+        return retired
+
+    def discard(self, segments: Sequence[LogSegment]) -> None:
+        """Removes segments that hold nothing anybody was promised, and that were taken out.
+
+        The last one first: where the disk refuses one or the process dies, what is left has no hole.
+        """
+        retired: list[str] = []
+        for segment in reversed(segments):
+            retired += segment.retire()
+            self._snapshots.remove(segment.base_offset)
+        self.remove_files(retired)
+
+    def remove_files(self, paths: Sequence[str]) -> None:
+        """Unlinks files of segments, none that the log reads; only `Removal` does it too while a log is open.
+
+        Raises OSError.
+        """
+        self._check_unread(paths)
+        for path in paths:
+            self._resources.files.forget(path)
+            self._resources.filesystem.remove(path)
+
+    def _check_unread(self, paths: Sequence[str]) -> None:
+        """What is to be unlinked, now or later, is no file of a segment."""
+        unlinked = set(paths)
+        for segment in self._list:
+            assert unlinked.isdisjoint(segment.paths), f"{segment!r} is read by {self!r}"
 
     # -- reading -------------------------------------------------------------------------------------
 

@@ -43,6 +43,19 @@ def controlled_shutdown_client(broker_id: int, config: Config, clock: Clock, rng
     return _client(clock, rng, replace(settings, discover_versions=False, idle_ms_max=idle_ms))
 
 
+def marker_client(broker_id: int, config: Config, clock: Clock, rng: Random) -> NetworkClient:
+    """A transaction coordinator's connections to the leaders of partitions (``TxnMarkerSenderThread``)."""
+    settings = replace(
+        _settings(broker_id, config, connect_ms=config["request.timeout.ms"]),
+        client_id=f"broker-{broker_id}-txn-marker-sender",
+        discover_versions=False,
+        reconnect_backoff_ms=50,
+        reconnect_backoff_max_ms=50,
+        idle_ms_max=config["connections.max.idle.ms"],
+    )
+    return _client(clock, rng, settings)
+
+
 def fetcher_clients(
     broker_id: int, config: Config, clock: Clock, rng: Random, *, first: int = 0
 ) -> list[NetworkClient]:

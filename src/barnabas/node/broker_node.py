@@ -42,7 +42,7 @@ from barnabas.core.descriptors import soft_limit
 from barnabas.core.dynamic_broker_config import RATES, DynamicBrokerConfig
 from barnabas.core.errors import BarnabasError, ConfigError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import TopicPartition, uuid_text
+from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition, uuid_text
 from barnabas.core.odd_keys import warn_of_odd_keys
 from barnabas.core.offload import ChildEndedError
 from barnabas.core.pending import Pending
@@ -55,10 +55,10 @@ from barnabas.log.manager import LogManager
 from barnabas.network.endpoints import Endpoint, ListenerConfig
 from barnabas.network.settings import SocketSettings
 from barnabas.network.socket_server import SocketServer
-from barnabas.node.coordinators import group_partitions
+from barnabas.node.coordinators import partitions_of
 from barnabas.node.dynamic_listeners import DynamicListenerConfig, parse_listeners, validate_listeners
 from barnabas.node.environment import Environment, metadata_path, of_machine
-from barnabas.node.parts import Parts
+from barnabas.node.parts import Foundation, Parts
 from barnabas.node.peer_brokers import LOOK_INTERVAL_MS, PeerBrokers
 from barnabas.node.readiness import FirstMetadata, Gate, existing_topics, topics_with_leaders
 
@@ -163,11 +163,11 @@ class BrokerNode:
             self._clock,
             old_session_ms=self._old_session_ms(),
         )
-        parts = self._parts = Parts(
-            self.config,
-            listeners,
-            self._clock,
-            self._environment.rng,
+        foundation = Foundation(
+            config=self.config,
+            listeners=listeners,
+            clock=self._clock,
+            rng=self._environment.rng,
             broker_id=self.broker_id,
             cluster_id=self.cluster_id,
             store=store,
@@ -175,10 +175,16 @@ class BrokerNode:
             dynamic_config=self._dynamic_config,
             logs=logs,
             registration=registration,
-            loader=self._loader(),
+            loader=self._loader("offsets.load.buffer.size"),
+            transaction_loader=self._loader("transaction.state.log.load.buffer.size"),
         )
+        parts = self._parts = Parts(foundation)
         self._running.push_async_callback(parts.close)
-        parts.group_coordinator.startup(await wait(group_partitions(store, self.config)))
+        for coordinator, topic, key in (
+            (parts.group_coordinator, GROUP_METADATA_TOPIC, "offsets.topic.num.partitions"),
+            (parts.transaction_coordinator, TRANSACTION_STATE_TOPIC, "transaction.state.log.num.partitions"),
+        ):
+            coordinator.startup(await wait(partitions_of(store, topic, self.config[key])))
         topics = await wait(existing_topics(store))
         _name_unknown(tp for tp in logs.logs if tp.topic not in topics)
         await wait(parts.finalized_features.start())
@@ -209,13 +215,13 @@ class BrokerNode:
         parts.replicas.start()
         self._environment.settle()
 
-    def _loader(self) -> Loader:
+    def _loader(self, buffer_key: str) -> Loader:
         environment = self._environment
         return Loader(
             self._clock,
             environment.offload,
             environment.filesystem,
-            buffer_bytes=self.config["offsets.load.buffer.size"],
+            buffer_bytes=self.config[buffer_key],
             settle=environment.settle,
         )
 
@@ -243,6 +249,7 @@ class BrokerNode:
             log_config=lambda topic: self._log_config(configs.topic(topic)),
             syncer=environment.syncer,
             on_offline=lambda path: self._directory_failed(logs, path),
+            on_log_start=self._log_start_moved,
             producer_expiration_ms=self.config["producer.id.expiration.ms"],
             descriptors=soft_limit(),
             recovery_threads=self.config["num.recovery.threads.per.data.dir"],
@@ -448,6 +455,10 @@ class BrokerNode:
             self._failure.set_result(
                 f"all log directories have failed, {path} was the last: the log says why"
             )
+
+    def _log_start_moved(self, tp: TopicPartition) -> None:
+        if self._parts is not None:
+            self._parts.replicas.log_start_moved(tp)
 
     def _reconfigure(self, logs: LogManager, change: ConfigChange, values: Mapping[str, str]) -> None:
         """Settings were changed, here or by another broker (``TopicConfigHandler``, ``BrokerConfigHandler``)."""

@@ -1,7 +1,8 @@
-"""Builds the group coordinator of a broker, and registers it with the replica manager."""
+"""Builds the coordinators of a broker, and registers them with the replica manager."""
 
 import random
 import uuid
+from collections.abc import Callable
 
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.topics import random_uuid
@@ -13,13 +14,17 @@ from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.runtime.journal import PartitionJournal
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.coordinator.settings import GroupSettings
+from barnabas.coordinator.transaction.markers import MarkerChannel
+from barnabas.coordinator.transaction.settings import TransactionSettings
+from barnabas.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
-from barnabas.core.ids import GROUP_METADATA_TOPIC, TopicPartition
-from barnabas.core.pending import Steps, steps
+from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from barnabas.core.pending import Pending, Steps, steps
 from barnabas.log.log import Log
 from barnabas.records.compression import Codec
 from barnabas.replica.manager import ReplicaManager
+from barnabas.replica.produce import ACKS_ALL
 
 
 def group_coordinator(
@@ -73,18 +78,54 @@ def group_coordinator(
     return coordinator
 
 
+def transaction_coordinator(
+    config: Config,
+    clock: Clock,
+    *,
+    replicas: ReplicaManager,
+    channel: MarkerChannel,
+    new_producer_id: Callable[[], Pending[int]],
+    loader: Loader,
+) -> TransactionCoordinator:
+    """A coordinator of the transactional ids in the partitions of this broker. It is not started yet."""
+    settings = TransactionSettings.of(config)
+
+    def log_of(partition: int) -> Log | None:
+        hosted = replicas.partition(TopicPartition(TRANSACTION_STATE_TOPIC, partition))
+        return None if hosted is None else hosted.leader_log
+
+    coordinator = TransactionCoordinator(
+        settings,
+        clock,
+        channel=channel,
+        new_producer_id=new_producer_id,
+        loader=loader,
+        journal=lambda partition: PartitionJournal(
+            TopicPartition(TRANSACTION_STATE_TOPIC, partition),
+            replicas.appender,
+            clock.time_ms,
+            codec=Codec.NONE,
+            required_acks=ACKS_ALL,
+            timeout_ms=settings.request_timeout_ms,
+        ),
+        log=log_of,
+    )
+    replicas.listeners.leadership[TRANSACTION_STATE_TOPIC] = coordinator
+    replicas.listeners.metadata.append(coordinator)
+    return coordinator
+
+
 @steps
-def group_partitions(store: MetadataStore, config: Config) -> Steps[int]:
-    """How many partitions ``__consumer_offsets`` has, or will have."""
-    path = topic_path(GROUP_METADATA_TOPIC)
+def partitions_of(store: MetadataStore, topic: str, configured: int) -> Steps[int]:
+    """How many partitions a coordinator's topic has, or will have: those that are `configured`."""
+    path = topic_path(topic)
     try:
         data, _ = yield store.get(path)
-        topic = readable(store, path, decode_topic, data)
-        if topic is not None:
-            return len(topic.partitions)
+        decoded = readable(store, path, decode_topic, data)
+        if decoded is not None:
+            return len(decoded.partitions)
         # A group must not be looked for in another partition once the znode is mended.
-        names: list[str] = yield store.children(partitions_path(GROUP_METADATA_TOPIC))
+        names: list[str] = yield store.children(partitions_path(topic))
         return len(names)
     except NoNodeError:
-        count: int = config["offsets.topic.num.partitions"]
-        return count
+        return configured

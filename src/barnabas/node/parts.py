@@ -2,9 +2,9 @@
 
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.handlers import api_table
@@ -29,6 +29,7 @@ from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
 from barnabas.core.topic_config import topic_defaults
 from barnabas.log.manager import LogManager
+from barnabas.network.client import NetworkClient
 from barnabas.network.endpoints import ListenerConfig
 from barnabas.network.node_link import Node
 from barnabas.network.peer import ListenerId
@@ -36,18 +37,21 @@ from barnabas.node.broker_clients import (
     controlled_shutdown_client,
     controller_client,
     fetcher_clients,
+    marker_client,
     to_controller_client,
 )
 from barnabas.node.channels import BrokerChannels, LocalBroker
 from barnabas.node.control_requests import ControlRequests
 from barnabas.node.controlled_shutdown import ControlledShutdown
-from barnabas.node.coordinators import group_coordinator
+from barnabas.node.coordinators import group_coordinator, transaction_coordinator
 from barnabas.node.isr_channel import IsrChannel
-from barnabas.node.leader_endpoint import FetchSettings, Follower, leader_endpoints
+from barnabas.node.leader_endpoint import FetchSettings, Follower, LeaderClient, leader_endpoints
+from barnabas.node.marker_channel import TxnMarkerChannel
 from barnabas.node.to_controller import NodeToControllerChannelManager
 from barnabas.replica.alter_partition import AlterPartitionManager
 from barnabas.replica.fetch_session import FetchSessionCache
 from barnabas.replica.fetcher.manager import ReplicaFetcherManager
+from barnabas.replica.fetcher.replica_fetcher import LeaderEndPoint
 from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.quota import ReplicationQuotas
 from barnabas.replica.strays import StrayReplicas
@@ -59,146 +63,116 @@ FETCH_SESSION_IDS = range(1, 2**31)
 LOG_DIR_EVENT_RETRY_MS: Final = 1000
 
 
+class Foundation(NamedTuple):
+    """What a broker stands on: this is there before any of its parts is made."""
+
+    config: Config
+    """As it is at the start; `Parts.reconfigure` brings later ones."""
+    listeners: ListenerConfig
+    clock: Clock
+    rng: random.Random
+    broker_id: int
+    cluster_id: str
+    store: MetadataStore
+    configs: ConfigStore
+    dynamic_config: DynamicBrokerConfig
+    logs: LogManager
+    registration: BrokerRegistration
+    loader: Loader
+    transaction_loader: Loader
+
+    def broker_epoch(self) -> int:
+        return self.registration.broker_epoch
+
+
 class Parts:
     """The controller, the replicas, the channels between brokers, and what handlers reach of all of them."""
 
-    def __init__(
-        self,
-        config: Config,
-        listeners: ListenerConfig,
-        clock: Clock,
-        rng: random.Random,
-        *,
-        broker_id: int,
-        cluster_id: str,
-        store: MetadataStore,
-        configs: ConfigStore,
-        dynamic_config: DynamicBrokerConfig,
-        logs: LogManager,
-        registration: BrokerRegistration,
-        loader: Loader,
-    ) -> None:
-        self.metadata = MetadataCache(broker_id)
-        self._store = store
+    def __init__(self, on: Foundation) -> None:
+        config, clock, rng = on.config, on.clock, on.rng
         self._closed = False
-        self.registration = registration
-        epoch = self._epoch
-        listener = listeners.endpoint(listeners.control_plane_name or listeners.inter_broker_name)
-        local = LocalBroker(ListenerId(listener.name, listener.security_protocol))
-        self._to_brokers = controller_client(broker_id, config, clock, rng)
-
-        def to_controller(channel: str, retry_timeout_ms: float = math.inf) -> NodeToControllerChannelManager:
-            return NodeToControllerChannelManager(
-                channel,
-                broker_id,
-                listener.name,
-                self.metadata,
-                clock,
-                local=local,
-                remote=to_controller_client(broker_id, config, clock, rng, retry_timeout_ms=retry_timeout_ms),
-                retry_timeout_ms=retry_timeout_ms,
-            )
-
-        self._alter_partition_channel = to_controller("alter-partition")
-        self._forwarding_channel = to_controller("forwarding", config["request.timeout.ms"])
-        self.controlled_shutdown = ControlledShutdown(
-            broker_id,
-            listeners.inter_broker_name,
-            self.metadata,
-            config,
-            clock,
-            local=local,
-            remote=controlled_shutdown_client(broker_id, config, clock, rng),
+        self._store = on.store
+        self.registration = on.registration
+        # Each part knows those above it. `local` alone gets the handlers last, as they reach all the others.
+        self.metadata = MetadataCache(on.broker_id)
+        local = LocalBroker(_controller_listener(on.listeners))
+        self._to_brokers = controller_client(on.broker_id, config, clock, rng)
+        self._alter_partition_channel = _to_controller(on, "alter-partition", self.metadata, local)
+        self._forwarding_channel = _to_controller(
+            on, "forwarding", self.metadata, local, config["request.timeout.ms"]
         )
-        self.controller = KafkaController(
-            ControllerConfig.of(config, broker_id, listeners),
-            store,
-            ControlRequests(
-                BrokerChannels(broker_id, listener.name, clock, local=local, remote=self._to_brokers)
-            ),
-            registration,
-            clock,
-            lambda: random_uuid(rng),
-        )
-        self._quotas = ReplicationQuotas(broker_id, config, clock)
-        self._quotas.broker_configured(dynamic_config.rates)
-        for topic, values in configs.topics.items():
-            self._quotas.topic_configured(topic, values)
-        self._new_fetcher_clients = partial(fetcher_clients, broker_id, clock=clock, rng=rng)
+        self.controlled_shutdown = _controlled_shutdown(on, self.metadata, local)
+        self.controller = _controller(on, local, self._to_brokers)
+        self._quotas = _quotas(on)
+        self._new_fetcher_clients = partial(fetcher_clients, on.broker_id, clock=clock, rng=rng)
         self._to_leaders = self._new_fetcher_clients(config)
-        self._inter_broker_name = listeners.inter_broker_name
-        self._leader_endpoints = partial(
-            leader_endpoints,
-            find_node=self._find_leader,
-            follower=Follower(broker_id, epoch),
-            settings=FetchSettings.of(config),
-            clock=clock,
-        )
-        self.fetchers = ReplicaFetcherManager(
-            self._leader_endpoints(self._to_leaders),
-            clock,
-            backoff_ms=config["replica.fetch.backoff.ms"],
-            truncated=logs.checkpoint_recovery_points,
-            quota=self._quotas.follower,
+        self._leader_endpoints = _leader_endpoints(on, self.metadata)
+        self.fetchers = _fetchers(on, self._leader_endpoints(self._to_leaders), self._quotas)
+        alter_partition = AlterPartitionManager(
+            on.broker_id, on.broker_epoch, IsrChannel(self._alter_partition_channel, clock), clock
         )
         self.replicas = ReplicaManager(
-            broker_id,
+            on.broker_id,
             config=config,
             clock=clock,
-            logs=logs,
+            logs=on.logs,
             metadata=self.metadata,
-            alter_partition=AlterPartitionManager(
-                broker_id, epoch, IsrChannel(self._alter_partition_channel, clock), clock
-            ),
+            alter_partition=alter_partition,
             fetchers=self.fetchers,
             quotas=self._quotas,
         )
-        logs.on_log_start = self.replicas.log_start_moved
+        decisions = partial(read_decisions, on.store)
         self.strays = StrayReplicas(
-            broker_id, epoch, self.replicas, logs.logs, self.metadata, partial(read_decisions, store), clock
+            on.broker_id, on.broker_epoch, self.replicas, on.logs.logs, self.metadata, decisions, clock
         )
-        topics = self._topics = TopicAdmin(store, self.metadata, _topic_defaults(config), rng)
+        self._topics = TopicAdmin(on.store, self.metadata, _topic_defaults(config), rng)
         self._topic_changes = TopicChanges(self.metadata, clock)
-        sessions = FetchSessionCache(
-            config["max.incremental.fetch.session.cache.slots"],
-            now_ms=clock.time_ms,
-            new_id=lambda: rng.choice(FETCH_SESSION_IDS),
-        )
         self.group_coordinator = group_coordinator(
-            config, clock, rng, replicas=self.replicas, metadata=self.metadata, loader=loader
+            config, clock, rng, replicas=self.replicas, metadata=self.metadata, loader=on.loader
         )
-        self.finalized_features = FinalizedFeatures(store)
+        producer_ids = ProducerIdManager(on.broker_id, on.broker_epoch, self._forwarding_channel)
+        self._markers = TxnMarkerChannel(
+            on.broker_id,
+            on.listeners.inter_broker_name,
+            self.metadata,
+            local=local,
+            remote=marker_client(on.broker_id, config, clock, rng),
+        )
+        self.transaction_coordinator = transaction_coordinator(
+            config,
+            clock,
+            replicas=self.replicas,
+            channel=self._markers,
+            new_producer_id=producer_ids.generate,
+            loader=on.transaction_loader,
+        )
+        self.finalized_features = FinalizedFeatures(on.store)
         self.services = local.services = BrokerServices(
-            broker_id=broker_id,
-            cluster_id=cluster_id,
+            broker_id=on.broker_id,
+            cluster_id=on.cluster_id,
             config=config,
             clock=clock,
             replica_manager=self.replicas,
             metadata_cache=self.metadata,
-            fetch_sessions=sessions,
-            topics=topics,
+            fetch_sessions=_fetch_sessions(on),
+            topics=self._topics,
             controller=self.controller,
-            producer_ids=ProducerIdManager(broker_id, epoch, self._forwarding_channel),
-            topic_configs=configs,
-            config_admin=ConfigAdmin(broker_id, configs, self.metadata, dynamic_config),
-            broker_epoch=epoch,
+            producer_ids=producer_ids,
+            topic_configs=on.configs,
+            config_admin=ConfigAdmin(on.broker_id, on.configs, self.metadata, on.dynamic_config),
+            broker_epoch=on.broker_epoch,
             api_table=api_table(config["group.coordinator.rebalance.protocols"]),
             topic_changes=self._topic_changes,
-            auto_topics=AutoTopics(topics, config),
+            auto_topics=AutoTopics(self._topics, config),
             group_coordinator=self.group_coordinator,
+            transaction_coordinator=self.transaction_coordinator,
             finalized_features_epoch=lambda: self.finalized_features.epoch,
         )
 
-    def _epoch(self) -> int:
-        return self.registration.broker_epoch
-
-    def _find_leader(self, broker_id: int) -> Node | None:
-        """Where a broker serves followers, if it lives and has the listener for brokers."""
-        broker = self.metadata.alive_broker(broker_id)
-        return None if broker is None else broker.node(self._inter_broker_name)
-
     def reconfigure(self, config: Config, rates: Mapping[str, int]) -> None:
-        """Dynamic keys of the broker were changed: what handlers, new topics, elections and throttles go by from now on."""
+        """Dynamic keys of the broker were changed: what handlers, new topics, elections and throttles go by
+        from now on.
+        """
         self._resize_fetchers(self.services.config["num.replica.fetchers"], config)
         self.services.config = config
         self._quotas.broker_configured(rates)
@@ -220,7 +194,9 @@ class Parts:
             self.controller.unclean_election_enabled(topic)
 
     def directory_failed(self) -> None:
-        """A log directory went offline: its partitions are not served any more, and the controller hears of it."""
+        """A log directory went offline: its partitions are not served any more, and the controller hears of
+        it.
+        """
         online = self.replicas.partitions.online
         lost = [tp for tp, partition in online.items() if partition.log is not None and partition.log.offline]
         self.replicas.log_directory_failed(lost)
@@ -240,12 +216,14 @@ class Parts:
         """Answers what waits, resigns, and closes the connections to other brokers."""
         self._closed = True
         self._topic_changes.shutdown()
+        self.transaction_coordinator.shutdown()
         self.group_coordinator.shutdown()
         self.fetchers.close()
         self.replicas.shutdown()
         self.controller.shutdown()
         for client in (*self._to_leaders, self._to_brokers):
             await client.close()
+        await self._markers.close()
         for channel in (self._alter_partition_channel, self._forwarding_channel):
             await channel.close()
 
@@ -253,4 +231,104 @@ class Parts:
 def _topic_defaults(config: Config) -> TopicDefaults:
     return TopicDefaults(
         config["num.partitions"], config["default.replication.factor"], topic_defaults(config)
+    )
+
+
+def _controller_listener(listeners: ListenerConfig) -> ListenerId:
+    """The listener that requests between the controller and brokers go to."""
+    endpoint = listeners.endpoint(listeners.control_plane_name or listeners.inter_broker_name)
+    return ListenerId(endpoint.name, endpoint.security_protocol)
+
+
+def _to_controller(
+    on: Foundation,
+    channel: str,
+    metadata: MetadataCache,
+    local: LocalBroker,
+    retry_timeout_ms: float = math.inf,
+) -> NodeToControllerChannelManager:
+    return NodeToControllerChannelManager(
+        channel,
+        on.broker_id,
+        _controller_listener(on.listeners).name,
+        metadata,
+        on.clock,
+        local=local,
+        remote=to_controller_client(
+            on.broker_id, on.config, on.clock, on.rng, retry_timeout_ms=retry_timeout_ms
+        ),
+        retry_timeout_ms=retry_timeout_ms,
+    )
+
+
+def _controlled_shutdown(on: Foundation, metadata: MetadataCache, local: LocalBroker) -> ControlledShutdown:
+    return ControlledShutdown(
+        on.broker_id,
+        on.listeners.inter_broker_name,
+        metadata,
+        on.config,
+        on.clock,
+        local=local,
+        remote=controlled_shutdown_client(on.broker_id, on.config, on.clock, on.rng),
+    )
+
+
+def _controller(on: Foundation, local: LocalBroker, to_brokers: NetworkClient) -> KafkaController:
+    listener = _controller_listener(on.listeners)
+    return KafkaController(
+        ControllerConfig.of(on.config, on.broker_id, on.listeners),
+        on.store,
+        ControlRequests(
+            BrokerChannels(on.broker_id, listener.name, on.clock, local=local, remote=to_brokers)
+        ),
+        on.registration,
+        on.clock,
+        lambda: random_uuid(on.rng),
+    )
+
+
+def _quotas(on: Foundation) -> ReplicationQuotas:
+    quotas = ReplicationQuotas(on.broker_id, on.config, on.clock)
+    quotas.broker_configured(on.dynamic_config.rates)
+    for topic, values in on.configs.topics.items():
+        quotas.topic_configured(topic, values)
+    return quotas
+
+
+def _leader_endpoints(
+    on: Foundation, metadata: MetadataCache
+) -> Callable[[Sequence[LeaderClient]], list[Callable[[int], LeaderEndPoint]]]:
+    """What makes the end points of as many fetchers as there are clients."""
+
+    def find_leader(broker_id: int) -> Node | None:
+        """Where a broker serves followers, if it lives and has the listener for brokers."""
+        broker = metadata.alive_broker(broker_id)
+        return None if broker is None else broker.node(on.listeners.inter_broker_name)
+
+    return partial(
+        leader_endpoints,
+        find_node=find_leader,
+        follower=Follower(on.broker_id, on.broker_epoch),
+        settings=FetchSettings.of(on.config),
+        clock=on.clock,
+    )
+
+
+def _fetchers(
+    on: Foundation, endpoints: Sequence[Callable[[int], LeaderEndPoint]], quotas: ReplicationQuotas
+) -> ReplicaFetcherManager:
+    return ReplicaFetcherManager(
+        endpoints,
+        on.clock,
+        backoff_ms=on.config["replica.fetch.backoff.ms"],
+        truncated=on.logs.checkpoint_recovery_points,
+        quota=quotas.follower,
+    )
+
+
+def _fetch_sessions(on: Foundation) -> FetchSessionCache:
+    return FetchSessionCache(
+        on.config["max.incremental.fetch.session.cache.slots"],
+        now_ms=on.clock.time_ms,
+        new_id=lambda: on.rng.choice(FETCH_SESSION_IDS),
     )

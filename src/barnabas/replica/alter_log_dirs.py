@@ -15,7 +15,7 @@ that it finds.
 """
 
 import os.path
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, Protocol
 
@@ -55,8 +55,9 @@ class Logs(Protocol):
     """The part of the log manager that moves need."""
 
     futures: FutureLogs
-    is_cleaning: Callable[[Log], bool]
-    """Whether a cleaner is at the log."""
+
+    def is_cleaning(self, log: Log) -> bool:
+        """Whether a cleaner is at the log."""
 
     @property
     def directories(self) -> Sequence[LogDirectory]:
@@ -125,7 +126,7 @@ class ReplicaAlterLogDirsManager:
         if self._hosted.is_offline(tp):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {tp} is offline")
         future = self._logs.futures.get(tp)
-        if future is not None and _parent(future) != directory.path:
+        if future is not None and future.parent_dir != directory.path:
             self._logs.futures.delete(
                 tp
             )  # another target, or back to where the partition is: the move is off
@@ -135,9 +136,9 @@ class ReplicaAlterLogDirsManager:
         log = self._hosted.serve(tp).log
         if log is None:
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"Partition {tp} has no log yet")
-        if future is None and _parent(log) != directory.path:
+        if future is None and log.parent_dir != directory.path:
             self._logs.create_future(tp, directory.path)
-            _log.info("move.begins", partition=tp, source=_parent(log), target=directory.path)
+            _log.info("move.begins", partition=tp, source=log.parent_dir, target=directory.path)
             self._enqueue(tp)
 
     def _directory(self, path: str) -> LogDirectory:
@@ -269,7 +270,3 @@ def cut_to_common_end(log: Log, future: Log) -> None:
         future.truncate_fully_and_start_at(log.log_start_offset)
     else:
         future.truncate_to(end.end_offset)
-
-
-def _parent(log: Log) -> str:
-    return log.directory.rpartition("/")[0]

@@ -8,6 +8,7 @@ from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.replica.cached_partition import CachedPartition
 from barnabas.replica.fetch_reader import FetchParams, FetchReader
+from barnabas.replica.log_read import visible_end
 from barnabas.replica.purgatory import DelayedOperation
 
 
@@ -86,7 +87,7 @@ class DelayedFetch(DelayedOperation):
         try:
             partition = self._reader.partition(wanted)
             log = partition.log_for(request.current_leader_epoch, leader_only=params.leader_only)
-            end_offset = partition.end_offset(log, params.isolation)
+            end_offset = visible_end(log, params.isolation)
             if request.fetch_offset == end_offset and request.last_fetched_epoch < 0:
                 return 0
             if request.fetch_offset > end_offset:

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 from barnabas.core.clock import Clock
 from barnabas.core.errors import KafkaError
 from barnabas.core.pending import Pending
-from barnabas.core.slices import Work, run
+from barnabas.core.slices import Work, further_steps
 from barnabas.replica.cached_partition import CachedPartition
 from barnabas.replica.delayed_fetch import DelayedFetch
 from barnabas.replica.fetch_reader import FetchParams, FetchReader, PartitionRead
@@ -43,7 +43,9 @@ class Fetches:
         self, params: FetchParams, partitions: Sequence[CachedPartition]
     ) -> list[PartitionRead] | Pending[list[PartitionRead]]:
         """What was read, at once or when there is enough, an error, or no time left."""
-        outcome = run(Fetch(self, params, partitions), self.clock, AT_ONCE_MAX, PORTION, None)
+        work = Fetch(self, params, partitions)
+        awaited = work.step(AT_ONCE_MAX)
+        outcome = work.value if work.done else further_steps(work, awaited, self.clock, PORTION, None)
         return cast("list[PartitionRead] | Pending[list[PartitionRead]]", outcome)
 
 
@@ -84,10 +86,24 @@ class Fetch(Work[list[PartitionRead]]):
                     return None
                 operation.force_complete()
             self._reads = []
-        if not self._read(entries):
+        fetches, params, partitions, at = self._fetches, self._params, self._partitions, self._at
+        count = len(partitions)
+        portion = partitions if count <= entries else partitions[at : at + entries]
+        reads = fetches.reader.read(
+            params, portion, record_follower=not self._was_read, read_before=self._size
+        )
+        size, urgent = self._size, self._urgent
+        for each in reads:
+            size += each.size
+            urgent = urgent or each.urgent
+        if at:
+            self._reads += reads
+        else:
+            self._reads = reads
+        self._size, self._urgent, self._at = size, urgent, at + entries
+        if at + entries < count:
             return None
-        has_enough = self._urgent or not self._reads or self._size >= self._params.min_bytes
-        if operation is None and not has_enough:
+        if operation is None and reads and not urgent and size < params.min_bytes:
             awaited = self._wait()
             if awaited is not None:
                 self._was_read = True
@@ -96,24 +112,6 @@ class Fetch(Work[list[PartitionRead]]):
         self.value = self._reads
         self.done = True
         return None
-
-    def _read(self, left: int) -> bool:
-        """Reads so many partitions; whether that were the last."""
-        partitions, at = self._partitions, self._at
-        portion = partitions if len(partitions) <= left else partitions[at : at + left]
-        reads = self._fetches.reader.read(
-            self._params, portion, record_follower=not self._was_read, read_before=self._size
-        )
-        for each in reads:
-            self._size += each.size
-            if each.urgent:
-                self._urgent = True
-        if at:
-            self._reads += reads
-        else:
-            self._reads = reads
-        self._at = at + len(portion)
-        return self._at >= len(partitions)
 
     def _wait(self) -> Pending[Any] | None:
         """What to wait for before all are read again; None if the time is over."""

@@ -89,7 +89,7 @@ class FetchContext:
         _add_results(self._topics, results)
 
     def respond(self, results: Results) -> FetchResponse:
-        self.add(results)
+        _add_results(self._topics, results)
         return FetchResponse(session_id=INVALID_SESSION_ID, responses=self._topics)
 
 

@@ -10,7 +10,8 @@ from barnabas.core.ids import ZERO_UUID, TopicPartition
 from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.replica.cached_partition import CachedPartition
 from barnabas.replica.hosted import HostedPartitions
-from barnabas.replica.partition import Isolation, LogRead, Partition
+from barnabas.replica.log_read import Isolation, LogRead
+from barnabas.replica.partition import Partition
 from barnabas.replica.quota import ReplicationQuotaManager
 from barnabas.replica.selector import ReplicaSelector
 from barnabas.replica.topic_stats import BrokerTopicStats

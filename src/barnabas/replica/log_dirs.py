@@ -57,15 +57,15 @@ def describe_log_dirs(
     found: dict[str, list[LogUsage]] = {directory.path: [] for directory in directories}
     for stray in strays:
         if wanted is None or stray.tp in wanted:
-            found[_above(stray.path)].append(LogUsage(stray.tp, stray.size, UNKNOWN))
+            found[stray.path.rpartition("/")[0]].append(LogUsage(stray.tp, stray.size, UNKNOWN))
         yield
     for tp in [*logs, *(futures.keys() - logs.keys())] if wanted is None else wanted:
         log, future = logs.get(tp), futures.get(tp)
         if log is not None:
-            found[_directory(log)].append(LogUsage(tp, log.size, _lag(hosted, log)))
+            found[log.parent_dir].append(LogUsage(tp, log.size, _lag(hosted, log)))
         if future is not None:
             usage = LogUsage(tp, future.size, _lag_of_future(hosted, future), is_future=True)
-            found[_directory(future)].append(usage)
+            found[future.parent_dir].append(usage)
         yield
     return [_describe(directory, found[directory.path]) for directory in directories]
 
@@ -83,14 +83,6 @@ def _lag_of_future(hosted: HostedPartitions, future: Log) -> int:
     if partition is None or partition.log is None:
         return UNKNOWN
     return partition.log.log_end_offset - future.log_end_offset
-
-
-def _directory(log: Log) -> str:
-    return _above(log.directory)
-
-
-def _above(path: str) -> str:
-    return path.rpartition("/")[0]
 
 
 def _describe(directory: LogDirectory, logs: Sequence[LogUsage]) -> LogDirUsage:

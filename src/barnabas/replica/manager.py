@@ -11,7 +11,7 @@ Two timers run while the broker does: one writes the high watermarks to ``replic
 removal of followers that fell behind.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from barnabas.cluster.leadership import ControllerEpoch
@@ -40,8 +40,9 @@ from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.isr import AlterPartition, IsrChanges
 from barnabas.replica.listeners import Listeners
 from barnabas.replica.log_dirs import LogDirUsage, describe_log_dirs
+from barnabas.replica.log_read import Isolation
 from barnabas.replica.offsets import offset_for
-from barnabas.replica.partition import Isolation, Partition, Ports
+from barnabas.replica.partition import Partition, Ports
 from barnabas.replica.produce import Appender, Wake
 from barnabas.replica.purgatory import Purgatory
 from barnabas.replica.quota import ReplicationQuotas
@@ -57,8 +58,9 @@ class Logs(Protocol):
 
     futures: FutureLogs
     """Logs on their way to another directory."""
-    is_cleaning: Callable[[Log], bool]
-    """Whether a cleaner is at a log."""
+
+    def is_cleaning(self, log: Log) -> bool:
+        """Whether a cleaner is at a log."""
 
     def prefer(self, tp: TopicPartition, directory: str) -> None:
         """Where a log is to be made that does not exist yet."""

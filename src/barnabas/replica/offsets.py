@@ -6,7 +6,8 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.slices import Sliced
 from barnabas.log.log import Log
 from barnabas.log.results import TimestampAndOffset
-from barnabas.replica.partition import NO_LEADER_EPOCH, Isolation, Partition
+from barnabas.replica.log_read import Isolation, visible_end
+from barnabas.replica.partition import NO_LEADER_EPOCH, Partition
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -35,13 +36,13 @@ def offset_for(
     log = partition.log_for(current_leader_epoch, leader_only=leader_only)
     if timestamp == LATEST:
         _refuse_if_lagging(partition, log, isolation, current_leader_epoch)
-        return TimestampAndOffset(NO_TIMESTAMP, partition.end_offset(log, isolation), partition.leader_epoch)
+        return TimestampAndOffset(NO_TIMESTAMP, visible_end(log, isolation), partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return _earliest(log)
     found = yield from _search(log, timestamp)
     # The search may have taken a while: the leader may be another one now.
     log = partition.log_for(current_leader_epoch, leader_only=leader_only)
-    if found is not None and found.offset < partition.end_offset(log, isolation):
+    if found is not None and found.offset < visible_end(log, isolation):
         return found
     _refuse_if_lagging(partition, log, isolation, current_leader_epoch)
     return NOT_FOUND

@@ -19,7 +19,7 @@ what waits is woken through `Ports.on_progress`.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.cluster.leadership import LeaderAndIsr
 from barnabas.core.chunks import Buffer
@@ -31,14 +31,12 @@ from barnabas.log.leader_epochs import EpochEnd
 from barnabas.log.log import Log
 from barnabas.log.producers import AppendOrigin
 from barnabas.log.results import AppendInfo, UnexpectedAppendOffsetError
-from barnabas.protocol.messages.fetch import AbortedTransaction, FetchPartition
+from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.protocol.partition_states import LeaderAndIsrPartitionState
 from barnabas.records.batch import BatchHeader
 from barnabas.replica.isr import EMPTY_ISR, OUTDATED, REFUSED, AlterPartition, IsrChanges, IsrState
+from barnabas.replica.log_read import Isolation, LogRead, read_records
 from barnabas.replica.replica import Replica
-
-if TYPE_CHECKING:
-    from barnabas.core.chunks import FileSlice
 
 _log = EventLog("replica.partition")
 
@@ -56,20 +54,6 @@ class Role(Enum):
     FOLLOWER = "follower"
 
 
-class Isolation(Enum):
-    """How far a reader may see (``FetchIsolation``)."""
-
-    LOG_END = "log end"
-    HIGH_WATERMARK = "high watermark"
-    TXN_COMMITTED = "last stable offset"
-
-
-# Bound once: an enum takes its time to find a member.
-_LOG_END: Final = Isolation.LOG_END
-_HIGH_WATERMARK: Final = Isolation.HIGH_WATERMARK
-_TXN_COMMITTED: Final = Isolation.TXN_COMMITTED
-
-
 @dataclass(frozen=True, slots=True)
 class Ports:
     """What every partition of a broker needs from around it."""
@@ -85,31 +69,6 @@ class Ports:
     """Called when a high watermark moved other than by an append, or a log start."""
     replica_lag_time_max_ms: int
     isr_changes: IsrChanges
-
-
-class LogRead:
-    """What a read found, with the offsets as they were before it."""
-
-    __slots__ = (
-        "aborted",
-        "diverging",
-        "high_watermark",
-        "last_stable_offset",
-        "log_end_offset",
-        "log_start_offset",
-        "on_last_segment",
-        "records",
-    )
-
-    def __init__(self, log: Log) -> None:
-        self.records: FileSlice | bytes = b""
-        self.on_last_segment = True
-        self.aborted: list[AbortedTransaction] | None = None
-        self.diverging: EpochEnd | None = None
-        self.high_watermark = log.high_watermark
-        self.last_stable_offset = log.last_stable_offset
-        self.log_start_offset = log.log_start_offset
-        self.log_end_offset = log.log_end_offset
 
 
 class Partition:
@@ -190,12 +149,15 @@ class Partition:
 
         Raises KAFKA_STORAGE_ERROR.
         """
+        # The answer to an AlterPartition has overtaken this request: its ISR is the newer one.
         if state.partition_epoch < self.partition_epoch:
             return False
         was_leader = self.leader_log is not None
         self._assign(state, frozenset(state.isr))
         self._keep_replicas(broker for broker in state.replicas if broker != self._ports.broker_id)
         log = self._open_log(state, topic_id)
+        # In the same epoch only the ISR or the assignment has changed: what followers have reached still
+        # counts.
         if state.leader_epoch > self.leader_epoch:
             self._start_epoch(log, state, is_new_leader=not was_leader)
         self.partition_epoch = state.partition_epoch
@@ -206,15 +168,17 @@ class Partition:
         return not was_leader
 
     def make_follower(self, state: LeaderAndIsrPartitionState, topic_id: Uuid) -> bool:
-        """``makeFollower``: follows the leader named; whether the leader epoch is a new one, so that fetching must start again."""
+        """``makeFollower``: follows a leader; whether the epoch is new: then fetching must start again."""
         if state.partition_epoch < self.partition_epoch:
             return False
         is_new_epoch = state.leader_epoch > self.leader_epoch
+        # Before anything that may fail: from here on produces are answered NOT_LEADER_OR_FOLLOWER.
         self.leader_log = None
         self.leader_id = state.leader
         self.leader_epoch = state.leader_epoch
         self.leader_epoch_start_offset = None
         self.partition_epoch = state.partition_epoch
+        # Only a leader keeps an ISR, and knows how far the others are.
         self._assign(state, frozenset())
         self._replicas.clear()
         log = self._open_log(state, topic_id)
@@ -234,12 +198,15 @@ class Partition:
         self.isr_state = IsrState(isr)
 
     def _keep_replicas(self, followers: Iterable[int]) -> None:
+        # A follower that stays keeps what it has reached: else each change of the assignment would empty the
+        # ISR.
         known = self._replicas
         self._replicas = {broker: known.get(broker) or Replica(broker) for broker in followers}
 
     def _open_log(self, state: LeaderAndIsrPartitionState, topic_id: Uuid) -> Log:
         if self.log is None:
             self.log = self._ports.open_log(self.tp, topic_id, state.is_new)
+        # A log of before KIP-516: the controller's first request with an id gives it one.
         elif self.log.topic_id is None and topic_id != ZERO_UUID:
             self.log.assign_topic_id(topic_id)
         return self.log
@@ -285,6 +252,7 @@ class Partition:
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 f"Leader not local for partition {self.tp} on broker {self._ports.broker_id}",
             )
+        # Only acks=all is refused: whoever asks for less gets less.
         if required_acks == -1 and self.under_min_isr:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -308,17 +276,24 @@ class Partition:
         return log.validate_heavy(records, self._ports.now_ms())
 
     def advance_high_watermark(self) -> None:
-        """Moves the high watermark as far as it may go now, after anything but an append or a fetch; wakes what waits for it."""
+        """Moves the high watermark as far as it may go now, after anything but an append or a fetch; wakes
+        what waits for it.
+        """
         if self._advance_high_watermark():
             self._ports.on_progress(self.tp)
 
     def enough_replicas(self, offset: int) -> tuple[bool, ErrorCode]:
-        """``checkEnoughReplicasReachOffset``: whether an acks=all produce that ends before `offset` may be answered, and with which code."""
+        """``checkEnoughReplicasReachOffset``: whether an acks=all produce that ends before `offset` may be
+        answered, and with which code.
+        """
         log = self.leader_log
+        # Another broker leads by now; it may have the records or cut them off.
         if log is None:
             return False, ErrorCode.NOT_LEADER_OR_FOLLOWER
         if log.high_watermark < offset:
             return False, _NONE
+        # All replicas of the ISR have it, but the ISR has shrunk since the append: the client may want to
+        # know.
         if len(self.isr_state.maximal) < self.min_isr:
             return True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return True, _NONE
@@ -330,10 +305,13 @@ class Partition:
             return False
         # What must be synced first is not there yet: consumers may not see what a power cut can take back.
         offset = log.recovery_point if log.flush_needed else log.log_end_offset
+        # A leader that is the only replica waits for nobody.
         if self._replicas:
+            # KIP-966: what consumers saw must survive the loss of all but min.insync.replicas.
             if len(self.isr_state.isr) < self.min_isr:
                 return False
             offset = self._smallest_end_offset(offset)
+        # A replica that came into the ISR may be behind; what consumers have seen stays visible.
         if offset <= log.high_watermark:
             return False
         log.high_watermark = offset
@@ -361,9 +339,11 @@ class Partition:
     # --- deleting -----------------------------------------------------------------------------------------
 
     def delete_records(self, offset: int) -> tuple[int, int]:
-        """``deleteRecordsOnLeader``: moves the log start to the offset, -1 for the high watermark; (the offset, the low watermark).
+        """``deleteRecordsOnLeader``: moves the log start to the offset, -1 for the high watermark; (the
+        offset, the low watermark).
 
-        Raises POLICY_VIOLATION for a topic that is only compacted, OFFSET_OUT_OF_RANGE, NOT_LEADER_OR_FOLLOWER.
+        Raises POLICY_VIOLATION for a topic that is only compacted, OFFSET_OUT_OF_RANGE,
+        NOT_LEADER_OR_FOLLOWER.
         """
         log = self.log_for(NO_LEADER_EPOCH, leader_only=True)
         if not log.config.deletes:
@@ -371,6 +351,7 @@ class Partition:
                 ErrorCode.POLICY_VIOLATION,
                 f"Records of partition {self.tp} can not be deleted due to the configured policy",
             )
+        # ``-1``: what consumers may see, and nothing that a new leader could lack.
         if offset == TO_HIGH_WATERMARK:
             offset = log.high_watermark
         if offset < 0:
@@ -383,8 +364,11 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """``lowWatermarkIfLeader``: the smallest log start of the live replicas; raises NOT_LEADER_OR_FOLLOWER."""
+        """``lowWatermarkIfLeader``: the smallest log start of the live replicas; raises
+        NOT_LEADER_OR_FOLLOWER.
+        """
         lowest = self.log_for(NO_LEADER_EPOCH, leader_only=True).log_start_offset
+        # A dead replica learns the start of the log from its leader when it is back: nobody waits for it.
         for replica in self._replicas.values():
             if replica.log_start_offset < lowest and self._ports.is_alive(replica.broker_id):
                 lowest = replica.log_start_offset
@@ -393,7 +377,8 @@ class Partition:
     # --- reading ----------------------------------------------------------------------------------------
 
     def log_for(self, current_leader_epoch: int, *, leader_only: bool) -> Log:
-        """``localLogWithEpochOrThrow``: the log, if this broker may serve from it. An epoch of -1 is not checked.
+        """``localLogWithEpochOrThrow``: the log, if this broker may serve from it. An epoch of -1 is not
+        checked.
 
         Raises FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER.
         """
@@ -403,6 +388,9 @@ class Partition:
         raise self._not_served(current_leader_epoch, leader_only)
 
     def _not_served(self, epoch: int, leader_only: bool) -> KafkaError:
+        # With the right epoch, or without one, it is the role that does not fit. An older epoch than ours:
+        # the client has to refresh its metadata. A newer one: this broker has not heard of the election yet
+        # (KIP-320).
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if epoch not in {NO_LEADER_EPOCH, self.leader_epoch}:
             fenced = self.leader_epoch > epoch
@@ -413,12 +401,6 @@ class Partition:
             f"epoch {'unknown' if epoch == NO_LEADER_EPOCH else epoch}. The current leader is "
             f"{self.leader_id} and the current epoch {self.leader_epoch}",
         )
-
-    def end_offset(self, log: Log, isolation: Isolation) -> int:
-        """The first offset that a reader may not see."""
-        if isolation is _HIGH_WATERMARK:
-            return log.high_watermark
-        return log.log_end_offset if isolation is _LOG_END else log.last_stable_offset
 
     def read(
         self,
@@ -435,42 +417,7 @@ class Partition:
         the reader must cut. Raises what `log_for` does, and OFFSET_OUT_OF_RANGE.
         """
         log = self.log_for(request.current_leader_epoch, leader_only=leader_only)
-        found = LogRead(log)
-        if request.last_fetched_epoch >= 0:
-            found.diverging = self._divergence(log, request)
-            if found.diverging is not None:
-                return found
-        upper_bound = self.end_offset(log, isolation)
-        read = log.read(
-            request.fetch_offset, max_bytes, upper_bound_offset=upper_bound, min_one_message=min_one_message
-        )
-        found.on_last_segment = read.segment_base_offset == log.active.base_offset
-        if not read.first_entry_incomplete:
-            # A part of a batch is of no use; the reader gets all of it once it comes first in a read.
-            found.records = read.records
-        if isolation is _TXN_COMMITTED:
-            found.aborted = [
-                AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
-                for each in log.aborted_transactions(request.fetch_offset, upper_bound)
-            ]
-        return found
-
-    def _divergence(self, log: Log, request: FetchPartition) -> EpochEnd | None:
-        end = log.leader_epochs.end_offset_for(request.last_fetched_epoch, log.log_end_offset)
-        if not end.known:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                "Could not determine the end offset of the last fetched epoch "
-                f"{request.last_fetched_epoch} from the request",
-            )
-        if request.fetch_offset < log.log_start_offset:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"Received request for offset {request.fetch_offset} for partition {self.tp}, but we only "
-                f"have log segments in the range {log.log_start_offset} to {log.log_end_offset}.",
-            )
-        diverges = end.epoch < request.last_fetched_epoch or end.end_offset < request.fetch_offset
-        return end if diverges else None
+        return read_records(log, request, isolation, max_bytes=max_bytes, min_one_message=min_one_message)
 
     def epoch_end(self, epoch: int, current_leader_epoch: int, *, leader_only: bool) -> EpochEnd:
         """``lastOffsetForLeaderEpoch``: where `epoch` ends here; raises what `log_for` does."""
@@ -480,7 +427,8 @@ class Partition:
     # --- following --------------------------------------------------------------------------------------
 
     def append_as_follower(self, records: Buffer) -> AppendInfo | None:
-        """``appendRecordsToFollowerOrFutureReplica``: appends what the leader has, offsets and epochs included.
+        """``appendRecordsToFollowerOrFutureReplica``: appends what the leader has, offsets and epochs
+        included.
 
         Raises what `Log.append_as_follower` does.
         """
@@ -490,7 +438,8 @@ class Partition:
         try:
             return log.append_as_follower(records, now_ms)
         except UnexpectedAppendOffsetError as error:
-            # The leader's log may start in the middle of a batch, which comes whole: an empty log begins with it.
+            # The leader's log may start in the middle of a batch, which comes whole: an empty log begins with
+            # it.
             empty = log.log_start_offset == log.log_end_offset
             if not (empty and error.first_offset < log.log_end_offset <= error.last_offset):
                 raise
@@ -503,9 +452,11 @@ class Partition:
         assert log is not None, "a follower has a log"
         if self._fills_front:
             self._fill_front(log, log_start_offset)
+        # It is cut to the end of this log: the leader's may lie beyond what has been copied.
         before = log.high_watermark
         log.high_watermark = high_watermark
         moved = log.high_watermark != before
+        # ``maybeIncrementLogStartOffset``, by LeaderOffsetIncremented: records that the leader has deleted.
         if log.log_start_offset < log_start_offset <= log.high_watermark:
             moved = log.maybe_increment_log_start_offset(log_start_offset) or moved
         if moved:
@@ -543,7 +494,9 @@ class Partition:
     def record_follower_fetch(
         self, replica: Replica, request: FetchPartition, found: LogRead, broker_epoch: int
     ) -> None:
-        """``updateFollowerFetchState``: notes how far a follower has got; may ask for it to join the ISR, may move the high watermark."""
+        """``updateFollowerFetchState``: notes how far a follower has got; may ask for it to join the ISR, may
+        move the high watermark.
+        """
         start_before, before = replica.log_start_offset, replica.log_end_offset
         replica.record_fetch(
             fetch_offset=request.fetch_offset,
@@ -552,6 +505,7 @@ class Partition:
             leader_end_offset=found.log_end_offset,
             broker_epoch=broker_epoch,
         )
+        # First the ISR: a replica that joins counts for the high watermark from the proposal on.
         self._maybe_expand_isr(replica)
         # The low watermark may have moved with the follower's log start.
         progress = replica.log_start_offset != start_before
@@ -578,8 +532,11 @@ class Partition:
         return replica.log_end_offset >= log.high_watermark and replica.log_end_offset >= epoch_start
 
     def maybe_shrink_isr(self) -> None:
-        """``maybeShrinkIsr``: asks for the removal of followers that have not caught up for replica.lag.time.max.ms."""
+        """``maybeShrinkIsr``: asks for the removal of followers that have not caught up for
+        replica.lag.time.max.ms.
+        """
         log = self.leader_log
+        # One proposal at a time (KIP-497): the answer to it may change who is behind.
         if log is None or self.isr_state.in_flight:
             return
         now_ms, lag_max_ms = self._ports.now_ms(), self._ports.replica_lag_time_max_ms
@@ -613,6 +570,9 @@ class Partition:
         if decision.error is None:
             self._accepted(decision.result())
             return
+        # REFUSED: the controller will never take it. OUTDATED: a newer LeaderAndIsr is on its way, and ends
+        # the proposal. Anything else may pass, and the same proposal is sent again
+        # (``handleAlterPartitionError``).
         error = decision.error
         code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
         if code in REFUSED:
@@ -624,6 +584,7 @@ class Partition:
             self._submit(state, isr)
 
     def _accepted(self, decided: LeaderAndIsr) -> None:
+        # LeaderAndIsr was faster than this answer.
         if decided.leader_epoch != self.leader_epoch or decided.partition_epoch < self.partition_epoch:
             return
         changes = self._ports.isr_changes

@@ -310,6 +310,23 @@ class Appender:
             stats.messages_in += times * (info.last_offset - info.first_offset + 1)
             stats.bytes_in += times * info.size
 
+    def whole_log(self, tp: TopicPartition) -> AppendResult:
+        """All that a partition has now, as if it had just been appended: for `acknowledge`."""
+        result = AppendResult(tp)
+        try:
+            partition = self._hosted.serve(tp)
+        except KafkaError as error:
+            result.error = error.code
+            return result
+        log = partition.leader_log
+        if log is None:
+            result.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return result
+        first, last = log.log_start_offset, log.log_end_offset - 1
+        result.info = AppendInfo(first, last, -1, -1, first, duplicate=False, size=0)
+        result.partition = partition
+        return result
+
     def acknowledge(
         self, results: Results, required_acks: int, timeout_ms: int
     ) -> Results | Pending[Results]:

@@ -465,3 +465,54 @@ def test_appends_of_a_coordinator_are_trusted_those_of_a_client_are_not(life):
         log.append(bytearray(batch), 0, 1)
     assert refused.value.code is ErrorCode.INVALID_RECORD
     log.append(bytearray(batch), 0, 1, origin=AppendOrigin.COORDINATOR)
+
+
+# --- a marker that another coordinator has written meanwhile
+
+
+@pytest.mark.parametrize("kind", [ControlType.COMMIT, ControlType.ABORT])
+def test_a_marker_that_comes_while_the_last_stretch_is_replayed_is_read_too(big, kind):
+    child = Later()
+    life = Life(offload=child, clock=SlowTurns())
+    life.write(commit_bytes(42), producer=PRODUCER)
+    for number in range(40):
+        life.write(commit_bytes(0, group=f"other-{number}"))
+    life.coordinator.elected(life.coordinator.partition_for("g"), 0)
+    life.clock.turn()
+    outcome, work = child.waiting.pop()
+    outcome.complete(work())
+    assert (life.coordinator.loading, child.waiting) == ([life.coordinator.partition_for("g")], [])
+    life.append(marker(kind))
+    complete(life, kind)
+    while life.coordinator.loading:
+        life.clock.turn()
+
+    assert life.fetched() == ({("orders", 0): 42} if kind is ControlType.COMMIT else {})
+
+
+def test_a_marker_that_comes_when_all_is_read_is_applied_too():
+    life = Life(clock=SlowTurns())
+    life.write(*[commit_bytes(0, group=f"other-{number}") for number in range(40)])
+    life.write(commit_bytes(42), producer=PRODUCER)
+    partition = life.coordinator.partition_for("g")
+    life.coordinator.elected(partition, 0)
+    load = life.coordinator._runtime.loading[partition]
+    while not load.done.done:
+        life.clock.turn()
+    assert life.coordinator.loading == [partition], "the groups are being put in their places"
+    life.append(marker(ControlType.COMMIT))
+    complete(life, ControlType.COMMIT)
+    while life.coordinator.loading:
+        life.clock.turn()
+
+    assert life.fetched() == {("orders", 0): 42}
+
+
+def complete(life, kind):
+    """What the handler of WriteTxnMarkers does when the replicas have the marker."""
+    partitions = {life.coordinator.partition_for("g")}
+    life.coordinator.complete_transaction(PRODUCER[0], partitions, committed=kind is ControlType.COMMIT)
+
+
+class SlowTurns(Turns, SlowClock):
+    """Every slice is over after one step, and its next turn comes when a test says so."""

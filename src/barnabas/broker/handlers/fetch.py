@@ -10,7 +10,7 @@ Not implemented: v0-3, whose record formats are gone (KIP-896).
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
@@ -21,7 +21,7 @@ from barnabas.broker.request_metrics import FOLLOWER_FETCH
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
-from barnabas.core.slices import Sliced, Work, run
+from barnabas.core.slices import Sliced, Work, further_steps
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.fetch import (
     EpochEndOffset,
@@ -33,10 +33,11 @@ from barnabas.protocol.messages.fetch import (
     PartitionData,
 )
 from barnabas.replica.cached_partition import CachedPartition
+from barnabas.replica.delayed_fetch import DelayedFetch
 from barnabas.replica.fetch import AT_ONCE_MAX, PORTION, Fetch
 from barnabas.replica.fetch_context import TOPIC_IDS_SINCE, FetchContext, new_context, requested
 from barnabas.replica.fetch_reader import LEADER, FetchParams, PartitionRead
-from barnabas.replica.partition import Isolation
+from barnabas.replica.log_read import Isolation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,10 +73,15 @@ def _failed(request: FetchRequest, error: KafkaError, version: int) -> Sliced[Fe
 
 
 @handles(ApiKey.FETCH, versions=(4, 17), failed=_failed)
-def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse | Pending[FetchResponse]:
+def fetch(
+    context: RequestContext, request: FetchRequest
+) -> FetchResponse | Pending[FetchResponse] | Work[FetchResponse]:
     work = _Fetch(context, request)
-    outcome = run(work, context.broker.clock, AT_ONCE_MAX, PORTION, context.peer)
-    return cast("FetchResponse | Pending[FetchResponse]", outcome)
+    awaited = work.step(AT_ONCE_MAX)
+    if work.done:
+        answer: FetchResponse = work.value
+        return answer
+    return further_steps(work, awaited, context.broker.clock, PORTION, context.peer)
 
 
 class _Fetch(Work[FetchResponse]):
@@ -114,10 +120,12 @@ class _Fetch(Work[FetchResponse]):
             if self._resumed is not None:
                 return self._resumed
         if self._resumed is not None:
-            if self._resumed.result():
-                self._finish([])
+            if not self._resumed.result():
+                self._go_on()
+            elif self._session is not None:
+                self.value = self._session.respond([])
+                self.done = True
                 return None
-            self._go_on()
         if self._stage == _SELECT:
             if not self._select(entries):
                 return None
@@ -129,7 +137,9 @@ class _Fetch(Work[FetchResponse]):
             awaited = fetching.step(entries)
             if not fetching.done:
                 return awaited
-            self._note_read(fetching)
+            self._context.broker.replica_manager.reader.record_sent(self._params, fetching.value)
+            if fetching.resting is not None:
+                self._leave_resting(fetching.resting)
             self._at = 0
             self._stage = _ANSWER
         self._answer(fetching.value, entries)
@@ -178,12 +188,13 @@ class _Fetch(Work[FetchResponse]):
     def _select(self, left: int) -> bool:
         """Which of so many partitions may be read, and the answers for the others; whether these were the last."""
         context, params, partitions, at = self._context, self._params, self._partitions, self._at
-        portion = partitions if len(partitions) <= left else partitions[at : at + left]
-        self._at = at + len(portion)
+        count = len(partitions)
+        portion = partitions if count <= left else partitions[at : at + left]
+        self._at = at + left
         if params.from_follower and not context.authorize_cluster(Operation.CLUSTER_ACTION):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             self._refused += [(each, _refused(each.request.partition, code)) for each in portion]
-            return self._at >= len(partitions)
+            return at + left >= count
         known = context.broker.metadata_cache.snapshot.partitions
         readable, refused, may_read = self._readable, self._refused, self._may_read
         for each in portion:
@@ -196,39 +207,35 @@ class _Fetch(Work[FetchResponse]):
                 refused.append((each, _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
             else:
                 readable.append(each)
-        return self._at >= len(partitions)
+        return at + left >= count
 
     # --- the answer -----------------------------------------------------------------------------------------
 
-    def _note_read(self, fetching: Fetch) -> None:
-        """Leaves behind what rests, and counts what is sent."""
+    def _leave_resting(self, resting: DelayedFetch) -> None:
         assert self._session is not None, "it was read for a session"
-        if fetching.resting is not None:
-            if self._refused:
-                fetching.resting.force_complete()  # what is refused is refused with each answer
-            else:
-                self._session.leave_resting(fetching.resting)
-        self._context.broker.replica_manager.reader.record_sent(self._params, fetching.value)
+        if self._refused:
+            resting.force_complete()  # what is refused is refused with each answer
+        else:
+            self._session.leave_resting(resting)
 
     def _answer(self, reads: list[PartitionRead], left: int) -> None:
         """Answers for so many partitions: those that were read, then those that were refused."""
         assert self._session is not None, "it was read for a session"
         context, leaders, refused, at = self._context, self._leaders, self._refused, self._at
         self._at = until = at + left
-        portion = reads if len(reads) <= left and not at else reads[at:until]
+        count = len(reads)
+        portion = reads if count <= left and not at else reads[at:until]
         results: Results = [(read.partition, _answer(context, read, leaders)) for read in portion]
         if refused:
-            results += refused[max(at - len(reads), 0) : max(until - len(reads), 0)]
-        if until >= len(reads) + len(refused):
-            self._finish(results)
-        else:
+            results += refused[max(at - count, 0) : max(until - count, 0)]
+            count += len(refused)
+        if until < count:
             self._session.add(results)
-
-    def _finish(self, results: Results) -> None:
-        assert self._session is not None, "what is answered was asked for"
-        self.value = self._session.respond(results)
-        if self._leaders:
-            self.value.node_endpoints = list(self._leaders.values())
+            return
+        response = self._session.respond(results)
+        if leaders:
+            response.node_endpoints = list(leaders.values())
+        self.value = response
         self.done = True
 
 

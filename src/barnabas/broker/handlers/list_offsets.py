@@ -25,8 +25,8 @@ from barnabas.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from barnabas.replica.log_read import Isolation
 from barnabas.replica.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP
-from barnabas.replica.partition import Isolation
 
 CONSUMER: Final = -1
 DEBUGGING_CONSUMER: Final = -2

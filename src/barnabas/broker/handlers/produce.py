@@ -8,7 +8,7 @@ Versions:  v3 one batch of magic 2 a partition · v7 zstd · v8 error messages (
            with UNSUPPORTED_FOR_MESSAGE_FORMAT: this broker knows batches of magic 2 only (KIP-896).
 Repeats:   a partition that a request names several times is appended to once, with the records named last.
 Limit:     of the refused records of a batch the first 100 are named.
-Not implemented: transactional batches, as there is no transaction to add them to.
+Not implemented: asking the transaction's coordinator before the first batch in a partition (KIP-890).
 """
 
 from collections.abc import Mapping
@@ -19,11 +19,12 @@ from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import ADMIN_CLIENT_ID, RequestContext
 from barnabas.broker.leaders import current_leader
 from barnabas.broker.registry import handles
+from barnabas.broker.transaction_requests import require_transactional_id
 from barnabas.cluster.metadata.cache import PartitionState
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import INTERNAL_TOPICS, TopicPartition, topic_partition
 from barnabas.core.pending import Pending, gather
-from barnabas.core.slices import Sliced, Work, run
+from barnabas.core.slices import Sliced, Work, further_steps
 from barnabas.log.producers import AppendOrigin
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.api import ApiKey
@@ -93,7 +94,12 @@ def _failed(request: ProduceRequest, error: KafkaError, _version: int) -> Sliced
 def produce(
     context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Pending[ProduceResponse | None] | Work[ProduceResponse | None] | None:
-    return run(_Produce(context, request), context.broker.clock, AT_ONCE_MAX, PORTION, context.peer)
+    work = _Produce(context, request)
+    awaited = work.step(AT_ONCE_MAX)
+    if work.done:
+        answer: ProduceResponse | None = work.value
+        return answer
+    return further_steps(work, awaited, context.broker.clock, PORTION, context.peer)
 
 
 class _Produce(Work[ProduceResponse | None]):
@@ -314,21 +320,13 @@ def _checked(
         if version < ZSTD_SINCE and attributes & CODEC_MASK == _ZSTD:
             error = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         elif attributes & TRANSACTIONAL_BIT:
-            _authorize_transaction(context, request)
-            # No coordinator has added the partition to a transaction (KIP-890).
-            error = ErrorCode.INVALID_TXN_STATE
+            require_transactional_id(context, request.transactional_id)
     # Who may not write to a topic does not learn which partitions it has. Everybody else learns that first.
     if not is_known and topic_refusal is not _TOPIC_REFUSED:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic_refusal is not None:
         return topic_refusal
     return error if header is None or error else header
-
-
-def _authorize_transaction(context: RequestContext, request: ProduceRequest) -> None:
-    name = request.transactional_id
-    if name is None or not context.authorize(Operation.WRITE, Resource.TRANSACTIONAL_ID, name):
-        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
 # --- the answer -------------------------------------------------------------------------------------------

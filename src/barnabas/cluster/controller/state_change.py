@@ -26,7 +26,6 @@ def in_one_batch(
         outcome: T = yield change()
         batch.send()
     except (ControllerMovedError, BatchNotSentError):
-        batch.clear()
         raise
     except Exception as error:
         batch.clear()

@@ -160,7 +160,6 @@ class MemoryStore(SingleWrites):
     def close(self) -> Pending[None]:
         if self._ensemble.alive(self._session_id):
             self._ensemble.end(self._session_id)
-        self._watches.clear()
         return self._later(Pending(), lambda: None)
 
     def listen(self, listener: SessionListener) -> None:

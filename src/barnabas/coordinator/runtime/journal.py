@@ -16,7 +16,7 @@ from barnabas.protocol.coordinator.record import CoordinatorKey, CoordinatorValu
 from barnabas.records.batch import NO_SEQUENCE, build_batch
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
-from barnabas.replica.produce import Appender, AppendResult
+from barnabas.replica.produce import ACKS_ALL, Appender, AppendResult
 
 NO_PRODUCER: Final = (-1, -1)
 
@@ -56,18 +56,21 @@ class Journal(Protocol):
         records: Sequence[CoordinatorRecord],
         *,
         acks: int | None = None,
+        timeout_ms: int | None = None,
         producer: tuple[int, int] = NO_PRODUCER,
         base_sequence: int = NO_SEQUENCE,
     ) -> Pending[int]:
         """Appends the records as one batch; the offset of the first, once the replicas have them.
 
-        `acks` stands for ``offsets.commit.required.acks`` unless given (0: do not wait for replicas);
-        `producer` (id, epoch) makes the batch transactional. The wait is bounded by
-        ``offsets.commit.timeout.ms``.
+        Of groups, `acks` stands for ``offsets.commit.required.acks`` unless given (0: do not wait for replicas), and
+        the wait is bounded by ``offsets.commit.timeout.ms``. `producer` (id, epoch) makes the batch transactional.
 
         Raises KafkaError with the log's own code when the records were *not* appended. The Pending *fails*
         with one when they were, but it is not known whether enough replicas have them.
         """
+
+    def replicated(self, timeout_ms: int) -> Pending[None]:
+        """Done when the in-sync replicas have all that is in the partition now; fails as `append` does."""
 
 
 class PartitionJournal:
@@ -97,6 +100,7 @@ class PartitionJournal:
         records: Sequence[CoordinatorRecord],
         *,
         acks: int | None = None,
+        timeout_ms: int | None = None,
         producer: tuple[int, int] = NO_PRODUCER,
         base_sequence: int = NO_SEQUENCE,
     ) -> Pending[int]:
@@ -114,15 +118,28 @@ class PartitionJournal:
         result = self._appender.append(self._tp, bytearray(batch), required_acks, _COORDINATOR)
         if result.error:
             raise KafkaError(result.error, f"{self._tp} refused {len(records)} records")
-        outcome = self._appender.acknowledge([result], required_acks, self._timeout_ms)
+        wait_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+        outcome = self._appender.acknowledge([result], required_acks, wait_ms)
         if isinstance(outcome, Pending):
             return outcome.then(lambda results: _first_offset(results[0]))
         if result.error:
             return Pending.failed(KafkaError(result.error))
         return Pending.of(result.info.first_offset)
 
+    def replicated(self, timeout_ms: int) -> Pending[None]:
+        """As `Journal.replicated`."""
+        result = self._appender.whole_log(self._tp)
+        outcome = self._appender.acknowledge([result], ACKS_ALL, timeout_ms)
+        waited = outcome if isinstance(outcome, Pending) else Pending.of(outcome)
+        return waited.then(lambda results: _raise_error(results[0]))
+
     def __repr__(self) -> str:
         return f"<PartitionJournal {self._tp} acks={self._required_acks}>"
+
+
+def _raise_error(result: AppendResult) -> None:
+    if result.error:
+        raise KafkaError(result.error)
 
 
 def _first_offset(result: AppendResult) -> int:

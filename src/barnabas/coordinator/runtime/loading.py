@@ -162,6 +162,8 @@ class Loader:
             # The child is at the next stretch while this one is replayed.
             coming = self._decode(load, log, offset)
             yield self._replay(load, map(unpack, decoded.blobs), slices)
+        # What was appended while the last stretch was replayed: the marker of a transaction, by another coordinator.
+        yield self._load_here(load, log, offset)
 
     def _decode(self, load: Load[Any], log: Log, offset: int) -> Pending[Decoded] | None:
         if not 0 <= offset < log.log_end_offset:

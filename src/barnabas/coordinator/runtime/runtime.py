@@ -52,6 +52,16 @@ class CoordinatorRuntime(Generic[S]):
             if self.led.get(shard.partition) is shard:
                 yield shard
 
+    def read_to_end(self, partition: int) -> S | None:
+        """The shard of a partition that was read to its end: it is led, or will be in a moment.
+
+        What others append to the partition from now on must be applied to the shard: no load reads it any more.
+        """
+        load = self.loading.get(partition)
+        if load is not None:
+            return load.replay.shard if load.done.done else None
+        return self.led.get(partition)
+
     def elected(self, partition: int, leader_epoch: int) -> None:
         """This broker leads the partition now: loads it (``scheduleLoadOperation``)."""
         _events.info("coordinator.elected", partition=partition, epoch=leader_epoch)

@@ -16,6 +16,7 @@ before each block. All that a crash leaves behind is put right by `log.leftovers
 
 ==================  ==========================================================================================
 `log_cleaner`       which log is cleaned when, several at a time; what failed; the checkpoint
+`in_progress`       which logs are being cleaned: who must know, and what a truncation gives up
 `dirtiest`          how dirty a log is, and up to where it may be cleaned
 `grouping`          which segments become one
 `work`              what the child process does, as functions of plain values

@@ -1,11 +1,13 @@
 """Which log is cleaned when (``LogCleaner``, ``LogCleanerManager``).
 
-Each cleaner has a child process of its own, takes the dirtiest log that no other cleaner is at, and goes on until there is
-none; then it looks again after ``log.cleaner.backoff.ms``. Between two logs it deletes what retention allows of compacted
-logs: segments of these disappear only here, so that none is deleted while it is cleaned.
+Each cleaner has a child process of its own, takes the dirtiest log that no other cleaner is at, and goes on
+until there is none; then it looks again after ``log.cleaner.backoff.ms``. Between two logs it deletes what
+retention allows of compacted logs: segments of these disappear only here, so that none is deleted while it is
+cleaned.
 
-A log that cannot be cleaned (a damaged batch, say) is set aside with a line in the log of events, and the others go on. A
-disk without room is tried again later; any other error of the disk takes its directory offline, as for appends.
+A log that cannot be cleaned (a damaged batch, say) is set aside with a line in the log of events, and the
+others go on. A disk without room is tried again later; any other error of the disk takes its directory
+offline, as for appends.
 """
 
 import contextlib
@@ -37,6 +39,7 @@ from barnabas.log.cleaner.work import (
     clean_segments,
     forget_map,
 )
+from barnabas.log.damage import rebuild_index
 from barnabas.log.filesystem import Filesystem
 from barnabas.log.flush import Syncer
 from barnabas.log.index import IndexCorruptError
@@ -90,18 +93,13 @@ class LogCleaner:
         self._throttle = throttle
         self._cleaners: list[_Cleaner] = []
         self._is_closed = False
-        self._running: dict[str, Cleaning] = {}
-        """The logs that are being cleaned, by directory."""
-        self._outputs: dict[Log, int] = {}
-        """The base offset of what is being written for a log, as long as that can be given up."""
+        self._cleanings = logs.cleanings
         self._replacing: set[Pending[list[str]]] = set()
         """Results that are taking the place of their sources, which is not given up half-way."""
         self._uncleanable: set[Log] = set()
         self._looked_ms = clock.monotonic_ms()
         self.max_dirty_ratio = 0.0
         """``max-dirty-percent`` / 100: the greatest dirty share of a log, at the last look for one to clean."""
-        logs.on_cut = self._cut
-        logs.is_cleaning = lambda log: log.directory in self._running
 
     # -- life ----------------------------------------------------------------------------------------
 
@@ -113,12 +111,14 @@ class LogCleaner:
             self._look_after(cleaner, 0)
 
     def shutdown(self) -> Pending[list[Pending[list[str]]]]:
-        """Stops all cleaners; what they are at is given up. Done when no log is between its old segments and its new ones."""
+        """Stops all cleaners; what they are at is given up. Done when no log is between its old segments and
+        its new ones.
+        """
         self._is_closed = True
-        given_up = dict(self._outputs)
+        given_up = dict(self._cleanings.outputs)
         for log in given_up:
             with contextlib.suppress(KafkaError):
-                self.abort(log)
+                self._cleanings.abort(log)
         self._stop(self._cleaners)
         self._cleaners = []
         for log, base_offset in given_up.items():
@@ -128,7 +128,9 @@ class LogCleaner:
         return gather(self._replacing)
 
     def reconfigure(self, settings: CleanerSettings) -> None:
-        """Takes new settings: those of a cleaning that runs stay, surplus cleaners end after what they are at."""
+        """Takes new settings: those of a cleaning that runs stay, surplus cleaners end after what they are
+        at.
+        """
         if settings == self.settings:
             return
         self.settings = settings
@@ -149,21 +151,6 @@ class LogCleaner:
                 cleaner.timer.cancel()
             cleaner.offload.close()
 
-    def abort(self, log: Log) -> None:
-        """``abortCleaning``: drops what was written for this log; the child notices before its next block.
-
-        Raises KAFKA_STORAGE_ERROR.
-        """
-        base_offset = self._outputs.pop(log, None)
-        if base_offset is not None:
-            remove_output(log, base_offset)
-
-    def _cut(self, log: Log) -> None:
-        """Records at the end of a log are cut off: what superseded others may be among them."""
-        cleaning = self._running.get(log.directory)
-        if cleaning is not None and log.lowest_cut < cleaning.end_offset:
-            self.abort(log)
-
     # -- how it is -----------------------------------------------------------------------------------
 
     @property
@@ -183,7 +170,9 @@ class LogCleaner:
 
     @property
     def recopied(self) -> float:
-        """``cleaner-recopy-percent`` / 100: the share of the bytes that was kept, in each cleaner's last cleaning."""
+        """``cleaner-recopy-percent`` / 100: the share of the bytes that was kept, in each cleaner's last
+        cleaning.
+        """
         last = [cleaner.last_stats for cleaner in self._cleaners]
         return sum(each.bytes_written for each in last) / max(1, sum(each.bytes_read for each in last))
 
@@ -247,12 +236,12 @@ class LogCleaner:
 
     def _may_clean(self, log: Log) -> bool:
         # A log that moves to another directory is left as it is until it has (``abortAndPauseCleaning``).
-        is_busy = log.directory in self._running or self._logs.futures.get(log.tp) is not None
+        is_busy = self._cleanings.is_running(log) or self._logs.futures.get(log.tp) is not None
         return log.config.is_compacted and not (is_busy or log.offline or log in self._uncleanable)
 
     def _rebuild_index(self, log: Log, error: IndexCorruptError) -> None:
         with contextlib.suppress(KafkaError):  # it takes a while; the next look finds it whole
-            log.rebuild_index(error)
+            rebuild_index(log, error)
 
     def _forget_deleted(self) -> None:
         """``maintainUncleanablePartitions``."""
@@ -316,9 +305,9 @@ class LogCleaner:
                 check()
                 yield stage(log, cleaning.output_base, disk=self._disk, syncer=self._syncer)
                 check()
-                swap = log.load_segment(cleaning.output_base, SWAP_SUFFIX)
+                swap = log.segments.load(cleaning.output_base, log.config.segment_index_bytes, SWAP_SUFFIX)
                 # From here on the result is the log's, and nothing removes it.
-                del self._outputs[log]
+                del self._cleanings.outputs[log]
                 has_output = False
                 replacing = replace(log, group, swap, disk=self._disk, syncer=self._syncer)
                 self._replacing.add(replacing)
@@ -329,10 +318,10 @@ class LogCleaner:
                 stats.add(done.stats)
             self._check(log, (), target.end_offset)
             log.first_dirty_offset = end_offset
-            self._logs.checkpoint_cleaner_offsets(log)
+            self._cleanings.checkpoint(log)
         finally:
-            self._outputs.pop(log, None)
-            del self._running[cleaning.directory]
+            self._cleanings.outputs.pop(log, None)
+            del self._cleanings.running[cleaning.directory]
             if has_output:
                 # Also where it was given up before: the child may have written more until it noticed.
                 remove_output(log, cleaning.output_base)
@@ -363,7 +352,7 @@ class LogCleaner:
             block_bytes=settings.block_bytes,
             throttle=throttle,
         )
-        self._running[log.directory] = cleaning
+        self._cleanings.running[log.directory] = cleaning
         return cleaning
 
     def _groups(self, target: LogToClean, end_offset: int) -> list[list[LogSegment]]:
@@ -378,14 +367,16 @@ class LogCleaner:
 
     def _open_output(self, log: Log, base_offset: int) -> None:
         """Makes the output file, without which the child stops."""
-        self.abort(log)
-        self._outputs[log] = base_offset
+        self._cleanings.abort(log)
+        self._cleanings.outputs[log] = base_offset
         remove_output(log, base_offset)
         path = f"{log.directory}/{offset_name(base_offset, LOG_SUFFIX)}{CLEANED_SUFFIX}"
         self._disk.open(path, create=True)
 
     def _check(self, log: Log, group: Sequence[LogSegment], end_offset: int) -> None:
-        """``checkDone``: raises CleaningAbortedError when the log is not any more what the offset map was made of."""
+        """``checkDone``: raises CleaningAbortedError when the log is not any more what the offset map was
+        made of.
+        """
         is_same = self._logs.get(log.tp) is log and not log.offline and log.lowest_cut >= end_offset
         is_whole = all(segment in log.segments for segment in group)
         is_moving = self._logs.futures.get(log.tp) is not None

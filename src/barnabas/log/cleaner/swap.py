@@ -9,10 +9,10 @@ Theory of operation
     (sources)   renamed to .deleted, synced          from here on the log reads the .swap
     .log        renamed, and that is synced          the cleaning of this group is done
 
-Each step is durable before the next begins: a loss of power between two of them may undo a rename, but never leaves the
-sources and the result side by side without the name that says which of them counts. Renames happen on the event loop,
-together with the change of the list of segments, so that no reader sees one without the other; syncs happen elsewhere,
-and what has become of the log meanwhile is looked at after each of them.
+Each step is durable before the next begins: a loss of power between two of them may undo a rename, but never
+leaves the sources and the result side by side without the name that says which of them counts. Renames happen
+on the event loop, together with the change of the list of segments, so that no reader sees one without the
+other; syncs happen elsewhere, and what has become of the log meanwhile is looked at after each of them.
 
 From the moment that the log reads the .swap, a disk that refuses a step takes the log offline, as a refused
 append does: part of the sources is gone, so nothing may be renamed, cleaned or removed here but by the next
@@ -52,7 +52,7 @@ def replace(
     """
     directory = DirectorySync(disk, log.directory)
     try:
-        retired = log.replace_segments(sources, cleaned)
+        retired = log.segments.replace_sealed(sources, cleaned)
         yield syncer.sync([directory])
         if not log.offline and cleaned in log.segments:
             cleaned.change_suffix(SWAP_SUFFIX, "")
@@ -71,6 +71,6 @@ def remove_output(log: Log, base_offset: int) -> None:
     staged = segment_paths(log.directory, base_offset, SWAP_SUFFIX)
     try:
         # The .log comes last: a start would take an index without it for one of the segment that is there.
-        log.remove_files([*reversed(staged), *reversed(cleaned)])
+        log.segments.remove_files([*reversed(staged), *reversed(cleaned)])
     except OSError as error:
         raise log.storage_failed(error) from error

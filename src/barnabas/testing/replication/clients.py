@@ -16,7 +16,7 @@ from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
 from barnabas.replica.cached_partition import CachedPartition
 from barnabas.replica.fetch_reader import FetchParams, PartitionRead
-from barnabas.replica.partition import Isolation
+from barnabas.replica.log_read import Isolation
 from barnabas.replica.produce import ACKS_ALL, AppendResult
 from barnabas.testing.clock import VirtualClock
 from barnabas.testing.replication.broker import Brokers, SimulatedBroker, live

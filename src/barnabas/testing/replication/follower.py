@@ -31,8 +31,8 @@ from barnabas.replica.fetch_context import FetchContext, new_context
 from barnabas.replica.fetch_reader import FetchParams, PartitionRead
 from barnabas.replica.fetch_session import FetchSessionCache
 from barnabas.replica.fetcher.manager import ReplicaFetcherManager
+from barnabas.replica.log_read import Isolation
 from barnabas.replica.manager import ReplicaManager
-from barnabas.replica.partition import Isolation
 from barnabas.replica.quota import ReplicationQuotaManager
 from barnabas.testing.clock import ProcessClock
 from barnabas.testing.replication import rare

@@ -1,0 +1,158 @@
+"""AddPartitionsToTxn (24), v0-5.
+
+Behaviour: adds partitions to the producer's transaction, all of them or none: where one is refused, the
+others are answered OPERATION_NOT_ATTEMPTED.
+Versions:  v0-3 come from clients, for one transaction · v2 PRODUCER_FENCED (KIP-588), below it
+           INVALID_PRODUCER_EPOCH · v3 flexible · v4 come from brokers, for several transactions, which they may
+           also ask about without a change (KIP-890) · v5 as v4.
+Repeats:   a transactional id that is named twice is worked on once, as it was named last.
+Not implemented: nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from barnabas.broker.authorizer import Operation
+from barnabas.broker.context import RequestContext
+from barnabas.broker.registry import handles
+from barnabas.broker.sliced import sliced
+from barnabas.broker.transaction_requests import known_to_client, require_transactional_id
+from barnabas.coordinator.transaction.metadata import ProducerIdAndEpoch
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import INTERNAL_TOPICS, TopicPartition
+from barnabas.core.slices import Sliced
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+FENCED_SINCE: Final = 2
+FROM_BROKERS_SINCE: Final = 4
+
+Codes: TypeAlias = Mapping[TopicPartition, ErrorCode]
+
+
+def _failed(
+    request: AddPartitionsToTxnRequest, error: KafkaError, version: int
+) -> Sliced[AddPartitionsToTxnResponse]:
+    if version >= FROM_BROKERS_SINCE:
+        return AddPartitionsToTxnResponse(error_code=error.code)
+    code = known_to_client(error.code, version, fenced_since=FENCED_SINCE)
+    topics = yield from _all_alike(request.v3_and_below_topics, code)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
+
+
+@handles(ApiKey.ADD_PARTITIONS_TO_TXN, versions=(0, 5), failed=_failed)
+@sliced
+def add_partitions_to_txn(
+    context: RequestContext, request: AddPartitionsToTxnRequest
+) -> Sliced[AddPartitionsToTxnResponse]:
+    if context.version < FROM_BROKERS_SINCE:
+        require_transactional_id(context, request.v3_and_below_transactional_id)
+        only = AddPartitionsToTxnTransaction(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        )
+        topics = yield from _add(context, only)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
+    context.require_cluster(Operation.CLUSTER_ACTION)
+    response = AddPartitionsToTxnResponse()
+    for transaction in {each.transactional_id: each for each in request.transactions}.values():
+        topics = yield from _add(context, transaction)
+        response.results_by_transaction.append(
+            AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=topics)
+        )
+        yield
+    return response
+
+
+def _add(
+    context: RequestContext, transaction: AddPartitionsToTxnTransaction
+) -> Sliced[list[AddPartitionsToTxnTopicResult]]:
+    """What becomes of the partitions of one transaction."""
+    partitions = yield from _partitions(transaction.topics)
+    refused = yield from _refused(context, partitions)
+    if refused:
+        return (
+            yield from _topic_results(
+                {tp: refused.get(tp, ErrorCode.OPERATION_NOT_ATTEMPTED) for tp in partitions}
+            )
+        )
+    coordinator = context.broker.transaction_coordinator
+    producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
+    try:
+        if transaction.verify_only:
+            verified = coordinator.verify_partitions(transaction.transactional_id, producer, partitions)
+            return (yield from _topic_results(verified))
+        yield coordinator.add_partitions(transaction.transactional_id, producer, partitions)
+        code = ErrorCode.NONE
+    except KafkaError as error:
+        code = known_to_client(error.code, context.version, fenced_since=FENCED_SINCE)
+    return (yield from _all_alike(transaction.topics, code))
+
+
+def _all_alike(
+    topics: Iterable[AddPartitionsToTxnTopic], code: ErrorCode
+) -> Sliced[list[AddPartitionsToTxnTopicResult]]:
+    """The same code for all partitions, as often as the request names them."""
+    results = []
+    for topic in topics:
+        result = AddPartitionsToTxnTopicResult(name=topic.name)
+        results.append(result)
+        for partition in topic.partitions:
+            result.results_by_partition.append(
+                AddPartitionsToTxnPartitionResult(partition_index=partition, partition_error_code=code)
+            )
+            yield
+        yield
+    return results
+
+
+def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> Sliced[dict[TopicPartition, None]]:
+    partitions: dict[TopicPartition, None] = {}
+    for topic in topics:
+        for partition in topic.partitions:
+            partitions[TopicPartition(topic.name, partition)] = None
+            yield
+        yield
+    return partitions
+
+
+def _refused(
+    context: RequestContext, partitions: Iterable[TopicPartition]
+) -> Sliced[dict[TopicPartition, ErrorCode]]:
+    """Partitions that the client may not write to, or that there are not. Brokers need no right to a topic."""
+    may_write = context.may(Operation.WRITE)
+    from_client = context.version < FROM_BROKERS_SINCE
+    existing = context.broker.metadata_cache.snapshot.partitions
+    refused = {}
+    for tp in partitions:
+        # An internal topic is none of the topics that Kafka asks the authorizer about, so it counts as
+        # refused.
+        if from_client and (tp.topic in INTERNAL_TOPICS or not may_write[tp.topic]):
+            refused[tp] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif tp.partition not in existing.get(tp.topic, ()):
+            refused[tp] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        yield
+    return refused
+
+
+def _topic_results(codes: Codes) -> Sliced[list[AddPartitionsToTxnTopicResult]]:
+    topics: dict[str, AddPartitionsToTxnTopicResult] = {}
+    for tp, code in codes.items():
+        topic = topics.get(tp.topic)
+        if topic is None:
+            topic = topics[tp.topic] = AddPartitionsToTxnTopicResult(name=tp.topic)
+        topic.results_by_partition.append(
+            AddPartitionsToTxnPartitionResult(partition_index=tp.partition, partition_error_code=code)
+        )
+        yield
+    return list(topics.values())

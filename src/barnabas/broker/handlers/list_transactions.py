@@ -1,0 +1,45 @@
+"""ListTransactions (66), v0-1.
+
+Behaviour: the transactional ids that this broker coordinates, that match all filters and that the client may
+describe (KIP-664). While ids are being loaded it is refused.
+Versions:  v1 only those whose transaction began so long ago (KIP-994).
+Not implemented: v2, which filters by a pattern (Kafka 4.1).
+"""
+
+from barnabas.broker.authorizer import Operation, Resource
+from barnabas.broker.context import RequestContext
+from barnabas.broker.registry import handles
+from barnabas.broker.sliced import sliced
+from barnabas.coordinator.transaction.states import BY_LABEL
+from barnabas.core.slices import Sliced
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
+
+
+@handles(ApiKey.LIST_TRANSACTIONS, versions=(0, 1))
+@sliced
+def list_transactions(
+    context: RequestContext, request: ListTransactionsRequest
+) -> Sliced[ListTransactionsResponse]:
+    found = yield from context.broker.transaction_coordinator.transactions(
+        set(request.producer_id_filters), set(request.state_filters), request.duration_filter
+    )
+    response = ListTransactionsResponse()
+    response.unknown_state_filters = [
+        name for name in dict.fromkeys(request.state_filters) if name not in BY_LABEL
+    ]
+    for metadata in found:
+        if context.authorize(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, metadata.transactional_id):
+            response.transaction_states.append(
+                TransactionState(
+                    transactional_id=metadata.transactional_id,
+                    producer_id=metadata.producer_id,
+                    transaction_state=metadata.state.label,
+                )
+            )
+        yield
+    return response

@@ -1,0 +1,93 @@
+"""TxnOffsetCommit (28), v0-4.
+
+Behaviour: stores how far a group has come, as a part of the producer's transaction: the offsets become valid
+when the transaction's marker is in the group's partition, and only if it commits.
+Versions:  v2 leader epochs · below v2 a load is COORDINATOR_NOT_AVAILABLE (KAFKA-7296) · v3 flexible;
+           names the member, so that one of an earlier generation is refused (KIP-447) · v4 as v3.
+Not implemented: v5 with its implicit addition of the group to the transaction (the second part of KIP-890,
+Kafka 4); asking the transaction's coordinator before the first commit (KIP-890).
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from barnabas.broker.authorizer import Operation
+from barnabas.broker.context import RequestContext
+from barnabas.broker.group_requests import require_group
+from barnabas.broker.offset_requests import PORTION, PartitionCodes, known_partitions
+from barnabas.broker.registry import handles
+from barnabas.broker.sliced import sliced
+from barnabas.broker.transaction_requests import require_transactional_id
+from barnabas.coordinator.offsets.group_offsets import CommittedOffset
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Pending
+from barnabas.core.slices import Sliced
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+LOAD_IN_PROGRESS_SINCE: Final = 2
+
+
+def _failed(
+    request: TxnOffsetCommitRequest, error: KafkaError, version: int
+) -> Sliced[TxnOffsetCommitResponse]:
+    codes = PartitionCodes()
+    for topic in request.topics:
+        yield from codes.refuse(topic.name, topic.partitions, _known_to_client(error.code, version))
+    return (yield from _response(codes))
+
+
+@handles(ApiKey.TXN_OFFSET_COMMIT, versions=(0, 4), failed=_failed)
+@sliced
+def txn_offset_commit(
+    context: RequestContext, request: TxnOffsetCommitRequest
+) -> Sliced[TxnOffsetCommitResponse]:
+    require_transactional_id(context, request.transactional_id)
+    require_group(context, Operation.READ, request.group_id)
+    codes = PartitionCodes()
+    asked = ((topic.name, topic.partitions) for topic in request.topics)
+    known = yield from known_partitions(context, asked, codes)
+    if known:
+        commits = yield from _commits(known, context.broker.clock.time_ms())
+        answer = yield from context.broker.group_coordinator.commit_offsets(
+            request.group_id,
+            commits,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation=request.generation_id,
+            version=context.version,
+            producer=(request.producer_id, request.producer_epoch),
+        )
+        yield from codes.add((yield answer) if isinstance(answer, Pending) else answer)
+    return (yield from _response(codes))
+
+
+def _commits(
+    known: Mapping[TopicPartition, TxnOffsetCommitRequestPartition], now_ms: int
+) -> Sliced[dict[TopicPartition, CommittedOffset]]:
+    commits: dict[TopicPartition, CommittedOffset] = {}
+    for tp, each in known.items():
+        commits[tp] = CommittedOffset(
+            each.committed_offset, each.committed_leader_epoch, each.committed_metadata or "", now_ms
+        )
+        if not len(commits) % PORTION:
+            yield
+    return commits
+
+
+def _known_to_client(code: ErrorCode, version: int) -> ErrorCode:
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < LOAD_IN_PROGRESS_SINCE:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return code
+
+
+def _response(codes: PartitionCodes) -> Sliced[TxnOffsetCommitResponse]:
+    topics = yield from codes.topics_of(TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition)
+    return TxnOffsetCommitResponse(topics=topics)

@@ -1,0 +1,47 @@
+"""The partitions of a transaction: added by the producer, asked about by their leaders (KIP-890)."""
+
+from collections.abc import Collection, Iterable
+
+from barnabas.coordinator.transaction.metadata import ProducerIdAndEpoch
+from barnabas.coordinator.transaction.shard import TransactionShard, append_transition
+from barnabas.coordinator.transaction.states import TransactionState
+from barnabas.core.clock import Clock
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Pending
+
+
+def add_partitions(
+    shard: TransactionShard,
+    transactional_id: str,
+    producer: ProducerIdAndEpoch,
+    partitions: Collection[TopicPartition],
+    *,
+    clock: Clock,
+) -> Pending[None]:
+    """``handleAddPartitionsToTransaction``: done when the transaction has begun, or has these partitions."""
+    metadata = shard.of_producer(transactional_id, producer)
+    if metadata.pending_state is not None or metadata.state.is_prepared:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if metadata.state is TransactionState.ONGOING and metadata.partitions.keys() >= set(partitions):
+        return Pending.of(None)  # nothing new: nothing is written
+    transition = metadata.prepare_add_partitions(partitions, clock.time_ms())
+    return append_transition(shard, metadata, transition)
+
+
+def verify_partitions(
+    shard: TransactionShard,
+    transactional_id: str,
+    producer: ProducerIdAndEpoch,
+    partitions: Iterable[TopicPartition],
+) -> dict[TopicPartition, ErrorCode]:
+    """``handleVerifyPartitionsInTransaction``: the code of each partition; changes nothing.
+
+    A pending state is not looked at. A partition counts from the moment when the replicas have its addition,
+    until its marker is written.
+    """
+    metadata = shard.of_producer(transactional_id, producer)
+    if metadata.state.is_prepared:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    added = metadata.partitions
+    return {tp: ErrorCode.NONE if tp in added else ErrorCode.TRANSACTION_ABORTABLE for tp in partitions}

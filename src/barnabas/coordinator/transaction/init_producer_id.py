@@ -1,0 +1,92 @@
+"""A producer begins, and every earlier one of the same transactional id is fenced (KIP-98, KIP-360)."""
+
+from collections.abc import Callable
+from typing import Final
+
+from barnabas.coordinator.transaction.end_transaction import fence_and_abort
+from barnabas.coordinator.transaction.markers import TransactionMarkerChannelManager
+from barnabas.coordinator.transaction.metadata import (
+    ProducerIdAndEpoch,
+    TransactionMetadata,
+    is_epoch_exhausted,
+)
+from barnabas.coordinator.transaction.shard import TransactionShard, append_transition
+from barnabas.coordinator.transaction.states import TransactionState
+from barnabas.core.clock import Clock
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.pending import Pending, Steps, steps
+from barnabas.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+_S: Final = TransactionState
+
+
+@steps
+def init_producer_id(
+    transactional_id: str,
+    timeout_ms: int,
+    expected: ProducerIdAndEpoch | None,
+    *,
+    find_shard: Callable[[], TransactionShard],
+    new_producer_id: Callable[[], Pending[int]],
+    clock: Clock,
+    markers: TransactionMarkerChannelManager,
+) -> Steps[ProducerIdAndEpoch]:
+    """``handleInitProducerId``: the producer's id and epoch, when the replicas have them.
+
+    `expected` is what the producer had before, if it had an error and begins again. `find_shard` raises
+    KafkaError where the id is not coordinated here.
+    """
+    fresh_id = NO_PRODUCER_ID
+    while True:
+        shard = find_shard()
+        metadata = shard.transactions.get(transactional_id)
+        if metadata is not None:
+            _require_startable(metadata, expected)
+            if metadata.state is _S.ONGOING:
+                break
+        needs_id = metadata is None or metadata.needs_new_producer_id(expected)
+        if not needs_id or fresh_id != NO_PRODUCER_ID:
+            break
+        # The controller gives out the ids. Much may have happened until one is here, so all is looked at
+        # again.
+        fresh_id = yield new_producer_id()
+
+    if metadata is None:
+        metadata = shard.transactions[transactional_id] = TransactionMetadata(
+            transactional_id,
+            producer_id=fresh_id,
+            producer_epoch=NO_PRODUCER_EPOCH,
+            timeout_ms=timeout_ms,
+            last_update_ms=clock.time_ms(),
+        )
+    if metadata.state is _S.ONGOING:
+        # The earlier producer may still be writing: it is fenced, and its transaction aborted. The new one
+        # asks again until that is done, and gets the epoch after the one that fenced.
+        yield fence_and_abort(shard, metadata, clock=clock, markers=markers)
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    transition = metadata.prepare_producer(
+        expected, new_producer_id=fresh_id, timeout_ms=timeout_ms, now_ms=clock.time_ms()
+    )
+    yield append_transition(shard, metadata, transition)
+    return transition.producer
+
+
+def _require_startable(metadata: TransactionMetadata, expected: ProducerIdAndEpoch | None) -> None:
+    """Raises what a producer is answered that may not begin now."""
+    if metadata.pending_state is not None:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if expected is not None and not _may_have_been(metadata, expected):
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    if metadata.state.is_prepared:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+
+
+def _may_have_been(metadata: TransactionMetadata, expected: ProducerIdAndEpoch) -> bool:
+    """Whether the producer can be the last one of the id (``isValidProducerId``)."""
+    return (
+        # The coordinator has no epoch: the id had expired, or was just made and could not be written.
+        metadata.producer_epoch == NO_PRODUCER_EPOCH
+        or expected.producer_id == metadata.producer_id
+        # It has used up the epochs of the former producer id, and has not had the answer with the new one.
+        or (expected.producer_id == metadata.last_producer_id and is_epoch_exhausted(expected.epoch))
+    )

@@ -1,0 +1,314 @@
+"""`TransactionMarkerChannelManager`: has the leaders of partitions write how a transaction ended.
+
+Theory of operation
+-------------------
+::
+
+    add_markers_to_send -> the queue of each leader -> a request, one in flight a broker
+                                ^                                  | the answer, partition by partition
+                                |                                  v
+                                +--- leader moved, broker gone ----+---- all done ---> the last record
+                                                                         (CompleteCommit, CompleteAbort)
+
+What waits for one broker goes in one request, whatever transactions it belongs to. A partition whose leader
+is not alive waits for the next look at the metadata (``markersQueueForUnknownBroker``); one that the metadata
+does not have is deleted and needs no marker. A transaction has one `_Completion`; an entry in a queue whose
+completion is not the id's current one any more is dropped when its turn comes. So nothing has to be searched
+when a broker resigns from a partition of ``__transaction_state``, or when a partition says that the
+transaction is over.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from barnabas.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata, Transition
+from barnabas.coordinator.transaction.shard import TransactionShard, append_transition
+from barnabas.coordinator.transaction.states import TransactionState
+from barnabas.core.clock import Clock, Timer
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import NO_BROKER, TopicPartition
+from barnabas.core.pending import Pending
+
+_events: Final = EventLog("coordinator.markers")
+
+RETRY_MS: Final = 50
+"""How long what could not be sent, written or appended waits (Kafka's back-off between two connections)."""
+
+_WRITTEN: Final = frozenset(
+    # A partition of an old message format has no transactions, so it needs no marker.
+    {ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION}
+)
+_TO_NEW_LEADER: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+_OVER: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+"""A later producer or coordinator has been there: this transaction is not ours to end any more."""
+
+
+class TxnMarker(NamedTuple):
+    """The end of one transaction, for some partitions of one leader (``TxnMarkerEntry``)."""
+
+    producer: ProducerIdAndEpoch
+    coordinator_epoch: int
+    committed: bool
+    partitions: Sequence[TopicPartition]
+
+
+MarkerCodes: TypeAlias = Mapping[int, Mapping[TopicPartition, ErrorCode]]
+"""What became of markers: the code of each partition, by producer id."""
+
+
+class MarkerChannel(Protocol):
+    """The way to the leaders of partitions; one request a broker at a time."""
+
+    def leader_of(self, tp: TopicPartition) -> int | None:
+        """The broker that leads the partition (``getPartitionLeaderEndpoint``).
+
+        NO_BROKER while it cannot be reached, None where there is no such partition.
+        """
+
+    def write_markers(self, broker_id: int, markers: Sequence[TxnMarker]) -> Pending[MarkerCodes]:
+        """The broker's answer; fails where none comes."""
+
+
+class _Completion(NamedTuple):
+    """What is written when all markers are (``PendingCompleteTxn``)."""
+
+    shard: TransactionShard
+    metadata: TransactionMetadata
+    transition: Transition
+
+
+class _Markers(NamedTuple):
+    """A part of a transaction's markers."""
+
+    completion: _Completion
+    partitions: list[TopicPartition]
+
+    @property
+    def marker(self) -> TxnMarker:
+        shard, _, transition = self.completion
+        committed = transition.state is TransactionState.COMPLETE_COMMIT
+        return TxnMarker(transition.producer, shard.leader_epoch, committed, self.partitions)
+
+
+class _BrokerQueue:
+    """What waits for one broker."""
+
+    __slots__ = ("entries", "in_flight")
+
+    def __init__(self) -> None:
+        self.entries: deque[_Markers] = deque()
+        self.in_flight = False
+
+
+class TransactionMarkerChannelManager:
+    """All markers of this coordinator that are on their way."""
+
+    def __init__(self, clock: Clock, channel: MarkerChannel) -> None:
+        self._clock = clock
+        self._channel = channel
+        self._completions: dict[str, _Completion] = {}
+        """By transactional id (``transactionsWithPendingMarkers``)."""
+        self._queues: dict[int, _BrokerQueue] = {}
+        self._unknown_destination: list[_Markers] = []
+        self._to_repeat: list[_Markers] = []
+        self._appends_to_repeat: list[_Completion] = []
+        self._retry_timer: Timer | None = None
+        self._closed = False
+
+    @property
+    def unknown_destination_queue_size(self) -> int:
+        """Markers whose partition has no leader that is alive."""
+        return len(self._unknown_destination)
+
+    @property
+    def log_append_retry_queue_size(self) -> int:
+        """Transactions whose markers are all written, and whose last record could not be."""
+        return len(self._appends_to_repeat)
+
+    def waiting_for(self, transactional_id: str) -> bool:
+        """Whether markers of the id are on their way."""
+        return transactional_id in self._completions
+
+    def close(self) -> None:
+        """Sends nothing any more."""
+        self._closed = True
+        self._completions.clear()
+        if self._retry_timer is not None:
+            self._retry_timer.cancel()
+
+    # --- what is to be sent -----------------------------------------------------------------------------
+
+    def add_markers_to_send(
+        self, shard: TransactionShard, metadata: TransactionMetadata, transition: Transition
+    ) -> None:
+        """The decision is replicated; `transition` is written after the last marker."""
+        completion = _Completion(shard, metadata, transition)
+        self._completions[metadata.transactional_id] = completion
+        self._enqueue(_Markers(completion, list(metadata.partitions)))
+
+    def remove_markers_of(self, shard: TransactionShard) -> None:
+        """``removeMarkersForTxnTopicPartition``: the partition's new leader sends the markers."""
+        for transactional_id in shard.transactions:
+            completion = self._completions.get(transactional_id)
+            if completion is not None and completion.shard is shard:
+                del self._completions[transactional_id]
+
+    def metadata_changed(self) -> None:
+        """There may be leaders where there were none."""
+        if self._unknown_destination:
+            unknown, self._unknown_destination = self._unknown_destination, []
+            for entry in unknown:
+                self._enqueue(entry)
+
+    def _is_current(self, completion: _Completion) -> bool:
+        return (
+            self._completions.get(completion.metadata.transactional_id) is completion
+            and not completion.shard.resigned
+        )
+
+    def _enqueue(self, entry: _Markers) -> None:
+        """Puts partitions into the queues of those who lead them now (``addTxnMarkersToBrokerQueue``)."""
+        completion = entry.completion
+        if not self._is_current(completion):
+            return
+        by_leader: dict[int | None, list[TopicPartition]] = {}
+        for tp in entry.partitions:
+            by_leader.setdefault(self._channel.leader_of(tp), []).append(tp)
+        for leader, partitions in by_leader.items():
+            if leader is None:
+                _events.info(
+                    "markers.partitions_gone",
+                    transactional_id=completion.metadata.transactional_id,
+                    partitions=len(partitions),
+                    first=partitions[0],
+                )
+                completion.metadata.marker_written(partitions)
+            elif leader == NO_BROKER:
+                self._unknown_destination.append(_Markers(completion, partitions))
+                self._retry_later()
+            else:
+                queue = self._queues.get(leader)
+                if queue is None:
+                    queue = self._queues[leader] = _BrokerQueue()
+                queue.entries.append(_Markers(completion, partitions))
+                if not queue.in_flight:
+                    # In a later turn, with what else comes in this one.
+                    queue.in_flight = True
+                    self._clock.call_soon(partial(self._send, leader, queue))
+        self._complete_when_written(completion)
+
+    # --- one broker -------------------------------------------------------------------------------------
+
+    def _send(self, broker_id: int, queue: _BrokerQueue) -> None:
+        entries = [entry for entry in queue.entries if self._is_current(entry.completion)]
+        queue.entries.clear()
+        if not entries or self._closed:
+            queue.in_flight = False
+            return
+        markers = [entry.marker for entry in entries]
+        answer = self._channel.write_markers(broker_id, markers)
+        answer.when_done(partial(self._answered, broker_id, queue, entries))
+
+    def _answered(
+        self, broker_id: int, queue: _BrokerQueue, entries: list[_Markers], answer: Pending[MarkerCodes]
+    ) -> None:
+        if answer.error is not None:
+            _events.info("markers.no_answer", broker=broker_id, markers=len(entries), reason=answer.error)
+            self._repeat(entries)
+        else:
+            codes = answer.result()
+            for entry in entries:
+                self._settle(entry, codes.get(entry.completion.transition.producer_id, {}))
+        if queue.entries:
+            self._clock.call_soon(partial(self._send, broker_id, queue))
+        else:
+            queue.in_flight = False
+
+    def _settle(self, entry: _Markers, codes: Mapping[TopicPartition, ErrorCode]) -> None:
+        """``TransactionMarkerRequestCompletionHandler``: what a leader said of a transaction's partitions."""
+        completion, partitions = entry
+        if not self._is_current(completion):
+            return
+        metadata = completion.metadata
+        again: list[TopicPartition] = []
+        for tp in partitions:
+            # A partition that the answer leaves out may or may not have its marker: a second one does no
+            # harm.
+            code = codes.get(tp, ErrorCode.REQUEST_TIMED_OUT)
+            if code in _WRITTEN:
+                metadata.marker_written((tp,))
+            elif code in _TO_NEW_LEADER:
+                again.append(tp)
+            else:
+                # Of `_OVER`, Kafka says that the transaction can be ignored now. All other codes are bugs,
+                # here or there, and would come again: the id stays as it is until its coordinator changes.
+                report = _events.info if code in _OVER else _events.error
+                report("markers.given_up", transaction=metadata, partition=tp, error=code.name)
+                del self._completions[metadata.transactional_id]
+                return
+        if again:
+            self._repeat([_Markers(completion, again)])
+        else:
+            self._complete_when_written(completion)
+
+    # --- later ------------------------------------------------------------------------------------------
+
+    def _repeat(self, entries: Iterable[_Markers]) -> None:
+        """To whoever leads the partitions when the back-off is over."""
+        self._to_repeat += entries
+        self._retry_later()
+
+    def _retry_later(self) -> None:
+        if self._retry_timer is None and not self._closed:
+            self._retry_timer = self._clock.call_later(RETRY_MS, self._retry)
+
+    def _retry(self) -> None:
+        self._retry_timer = None
+        appends, self._appends_to_repeat = self._appends_to_repeat, []
+        for completion in appends:
+            self._append(completion)
+        entries, self._to_repeat = self._to_repeat, []
+        for entry in entries:
+            self._enqueue(entry)
+        self.metadata_changed()
+
+    # --- the end ----------------------------------------------------------------------------------------
+
+    def _complete_when_written(self, completion: _Completion) -> None:
+        """``maybeWriteTxnCompletion``: writes the last record when all partitions are done."""
+        if not completion.metadata.partitions and self._is_current(completion):
+            del self._completions[completion.metadata.transactional_id]
+            self._append(completion)
+
+    def _append(self, completion: _Completion) -> None:
+        shard, metadata, transition = completion
+        if not shard.resigned and not self._closed:
+            appended = append_transition(shard, metadata, transition, may_be_repeated=True)
+            appended.when_done(partial(self._appended, completion))
+
+    def _appended(self, completion: _Completion, done: Pending[None]) -> None:
+        error = done.error
+        if error is None:
+            return
+        code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            self._appends_to_repeat.append(completion)
+            self._retry_later()
+        elif code is not ErrorCode.NOT_COORDINATOR:
+            _events.error("markers.not_completed", transaction=completion.metadata, exc_info=error)
+
+    def __repr__(self) -> str:
+        waiting = {broker: len(queue.entries) for broker, queue in self._queues.items()}
+        return f"<TransactionMarkerChannelManager transactions={len(self._completions)} waiting={waiting}>"

@@ -1,0 +1,255 @@
+"""`TransactionMetadata`: one transactional id, its producer and its transaction (``TransactionMetadata``).
+
+Theory of operation
+-------------------
+A change takes two calls. `prepare_...` makes the `Transition` that is to be written, and marks it as pending;
+nothing else changes. When the replicas have the record, `complete` applies it; when it could not be written,
+`take_back` drops the mark. At most one transition is pending, which is what keeps two requests of one id
+apart.
+
+The markers are between two transitions: after PrepareCommit is complete, CompleteCommit is pending at once,
+and stays so until the last marker is written.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Any, Final, NamedTuple
+
+from barnabas.coordinator.transaction.states import TRANSITIONS, TransactionState
+from barnabas.core.errors import ErrorCode, IllegalTransitionError, KafkaError
+from barnabas.core.ids import TopicPartition
+from barnabas.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+EPOCH_MAX: Final = (1 << 15) - 1
+NO_START_MS: Final = -1
+
+_S = TransactionState
+
+
+def is_epoch_exhausted(epoch: int) -> bool:
+    """Whether no producer may have a higher epoch of this producer id.
+
+    The highest epoch there is belongs to no client: the coordinator must always be able to fence the last
+    producer.
+    """
+    return epoch >= EPOCH_MAX - 1
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    """Who a producer is: what its batches carry."""
+
+    producer_id: int
+    epoch: int
+
+
+class Transition(NamedTuple):
+    """What is written, and applied once the replicas have it (``TxnTransitMetadata``)."""
+
+    state: TransactionState
+    producer_id: int
+    last_producer_id: int
+    producer_epoch: int
+    last_producer_epoch: int
+    timeout_ms: int
+    partitions: tuple[TopicPartition, ...]
+    start_ms: int
+    last_update_ms: int
+
+    @property
+    def producer(self) -> ProducerIdAndEpoch:
+        return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
+
+
+class TransactionMetadata:
+    """A transactional id."""
+
+    __slots__ = (
+        "has_failed_epoch_fence",
+        "last_producer_epoch",
+        "last_producer_id",
+        "last_update_ms",
+        "partitions",
+        "pending_state",
+        "producer_epoch",
+        "producer_id",
+        "start_ms",
+        "state",
+        "timeout_ms",
+        "transactional_id",
+    )
+
+    def __init__(
+        self,
+        transactional_id: str,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        timeout_ms: int,
+        last_update_ms: int,
+        state: TransactionState = _S.EMPTY,
+        partitions: Iterable[TopicPartition] = (),
+        start_ms: int = NO_START_MS,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.last_producer_id = NO_PRODUCER_ID
+        """The id before the last change of ids: a producer may still come with it (KIP-360). Not written."""
+        self.last_producer_epoch = NO_PRODUCER_EPOCH
+        """The epoch before the last one that the producer itself asked for (KIP-360). Not written."""
+        self.timeout_ms = timeout_ms
+        self.state = state
+        self.partitions: dict[TopicPartition, None] = dict.fromkeys(partitions)
+        """In the order in which they were added; while the end is prepared, those without a marker."""
+        self.start_ms = start_ms
+        self.last_update_ms = last_update_ms
+        self.pending_state: TransactionState | None = None
+        self.has_failed_epoch_fence = False
+        """The epoch was bumped to fence the producer, which could not be written: it is not bumped again."""
+
+    @property
+    def producer(self) -> ProducerIdAndEpoch:
+        return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
+
+    # --- transitions ----------------------------------------------------------------------------------------
+
+    def prepare_producer(
+        self, expected: ProducerIdAndEpoch | None, *, new_producer_id: int, timeout_ms: int, now_ms: int
+    ) -> Transition:
+        """A producer begins: the next epoch, or a new producer id where there is none (``InitProducerId``).
+
+        Raises PRODUCER_FENCED where the producer expects an epoch that another one has had since (KIP-360).
+        """
+        epoch, last_epoch = self.producer_epoch, NO_PRODUCER_EPOCH
+        producer_id = self.producer_id
+        if self.needs_new_producer_id(expected):
+            producer_id, last_epoch = new_producer_id, epoch if expected is not None else NO_PRODUCER_EPOCH
+            epoch = 0
+        elif is_epoch_exhausted(epoch):
+            # A producer whose epoch is not the current one, where there is no next epoch. Kafka 3.9 answers
+            # UNKNOWN_SERVER_ERROR, and so does this.
+            raise IllegalTransitionError(f"{self!r} has no epochs left for {expected}")
+        elif expected is None:
+            epoch += 1
+        elif epoch in (NO_PRODUCER_EPOCH, expected.epoch):
+            # The producer knows the newest epoch, or the coordinator has forgotten (its id had expired).
+            epoch, last_epoch = epoch + 1, epoch
+        elif expected.epoch == self.last_producer_epoch:
+            # The producer asks again: it has not had the answer to its first request.
+            last_epoch = self.last_producer_epoch
+        else:
+            raise KafkaError(ErrorCode.PRODUCER_FENCED)
+        return self._prepare(
+            _S.EMPTY,
+            now_ms,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            last_producer_epoch=last_epoch,
+            timeout_ms=timeout_ms,
+            partitions=(),
+            start_ms=NO_START_MS,
+        )
+
+    def needs_new_producer_id(self, expected: ProducerIdAndEpoch | None) -> bool:
+        """Whether the epochs of the producer id are used up, for a producer that knows the newest one."""
+        return is_epoch_exhausted(self.producer_epoch) and (
+            expected is None or expected.epoch == self.producer_epoch
+        )
+
+    def prepare_add_partitions(self, partitions: Collection[TopicPartition], now_ms: int) -> Transition:
+        """The transaction begins or grows."""
+        start_ms = self.start_ms if self.state is _S.ONGOING else now_ms
+        everything = dict.fromkeys((*self.partitions, *partitions))
+        return self._prepare(_S.ONGOING, now_ms, partitions=tuple(everything), start_ms=start_ms)
+
+    def prepare_end(self, now_ms: int, *, committed: bool) -> Transition:
+        """It is decided how the transaction ends."""
+        return self._prepare(_S.PREPARE_COMMIT if committed else _S.PREPARE_ABORT, now_ms)
+
+    def prepare_epoch_fence_and_abort(self, now_ms: int) -> Transition:
+        """The producer is fenced by a higher epoch, and its transaction aborted.
+
+        The epoch is bumped in memory at once: whoever comes with the old one is refused from now on, also if
+        the record cannot be written.
+        """
+        if self.producer_epoch == EPOCH_MAX:
+            raise IllegalTransitionError(f"{self!r} cannot be fenced: there is no higher epoch")
+        self._require(_S.PREPARE_EPOCH_FENCE, self.state)
+        self._require(_S.PREPARE_ABORT, _S.PREPARE_EPOCH_FENCE)
+        if not self.has_failed_epoch_fence:
+            self.producer_epoch += 1
+        self.last_producer_epoch = NO_PRODUCER_EPOCH
+        return self.prepare_end(now_ms, committed=False)
+
+    def prepare_complete(self, now_ms: int) -> Transition:
+        """The markers are about to be sent; pending until all of them are written."""
+        self.has_failed_epoch_fence = False
+        complete = _S.COMPLETE_COMMIT if self.state is _S.PREPARE_COMMIT else _S.COMPLETE_ABORT
+        return self._prepare(complete, now_ms, partitions=())
+
+    def prepare_dead(self) -> None:
+        """The id's tombstone is about to be written."""
+        self._require(_S.DEAD, self.state)
+        self.pending_state = _S.DEAD
+
+    def _prepare(self, state: TransactionState, now_ms: int, **changed: Any) -> Transition:
+        """The transition to a state, with what does not stay as it is."""
+        self._require(state, self.state)
+        as_it_is = Transition(
+            state,
+            producer_id=self.producer_id,
+            last_producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            last_producer_epoch=self.last_producer_epoch,
+            timeout_ms=self.timeout_ms,
+            partitions=tuple(self.partitions),
+            start_ms=self.start_ms,
+            last_update_ms=now_ms,
+        )
+        self.pending_state = state
+        return as_it_is._replace(**changed) if changed else as_it_is
+
+    def _require(self, state: TransactionState, before: TransactionState) -> None:
+        if self.pending_state is not None or before not in TRANSITIONS[state]:
+            raise IllegalTransitionError(f"{self!r} cannot become {state.label}")
+
+    def complete(self, transition: Transition) -> None:
+        """The replicas have the record: it counts (``completeTransitionTo``)."""
+        if transition.state is not self.pending_state:
+            raise IllegalTransitionError(f"{self!r} is not about to become {transition.state.label}")
+        if transition.state is _S.EMPTY:
+            self.last_producer_id = transition.last_producer_id
+            self.producer_id = transition.producer_id
+            self.producer_epoch = transition.producer_epoch
+            self.last_producer_epoch = transition.last_producer_epoch
+            self.timeout_ms = transition.timeout_ms
+        elif transition.producer != self.producer:
+            raise IllegalTransitionError(f"{self!r} has another producer than {transition}")
+        else:
+            self.start_ms = transition.start_ms
+        if transition.state is _S.ONGOING:
+            self.partitions = dict.fromkeys(transition.partitions)
+        elif not transition.state.is_prepared:
+            self.partitions = {}
+        self.last_update_ms = transition.last_update_ms
+        self.pending_state = None
+        self.state = transition.state
+
+    def take_back(self) -> None:
+        """The record could not be written: the state is what it was."""
+        self.pending_state = None
+
+    # --- markers --------------------------------------------------------------------------------------------
+
+    def marker_written(self, partitions: Iterable[TopicPartition]) -> None:
+        """These partitions have their marker, or do not exist any more."""
+        if not self.state.is_prepared:
+            raise IllegalTransitionError(f"{self!r} has no markers on their way")
+        for tp in partitions:
+            self.partitions.pop(tp, None)
+
+    def __repr__(self) -> str:
+        pending = "" if self.pending_state is None else f" -> {self.pending_state.label}"
+        return (
+            f"<TransactionMetadata {self.transactional_id} {self.state.label}{pending} "
+            f"producer={self.producer_id} epoch={self.producer_epoch} partitions={len(self.partitions)}>"
+        )

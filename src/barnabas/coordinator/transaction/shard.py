@@ -1,0 +1,72 @@
+"""`TransactionShard`: the transactional ids of one partition, and how a transition of one is written."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from barnabas.coordinator.runtime.journal import COORDINATOR_WORDS
+from barnabas.coordinator.runtime.state_machine import CoordinatorShard
+from barnabas.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata, Transition
+from barnabas.coordinator.transaction.records import transaction_record
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.pending import Steps, steps
+from barnabas.replica.produce import ACKS_ALL
+
+APPEND_ERRORS: Final = {
+    **COORDINATOR_WORDS,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""The code for the client when a transition was not written (``appendTransactionToLog``)."""
+
+
+@dataclass(slots=True)
+class TransactionShard(CoordinatorShard):
+    """The ids of one partition that this broker leads. Markers carry its leader epoch."""
+
+    transactions: dict[str, TransactionMetadata] = field(default_factory=dict)
+    resigned: bool = False
+    """Another broker coordinates the ids: what is still on its way for this shard changes nothing."""
+
+    def of_producer(self, transactional_id: str, producer: ProducerIdAndEpoch) -> TransactionMetadata:
+        """The id, for a request of its current producer."""
+        metadata = self.transactions.get(transactional_id)
+        if metadata is None or metadata.producer_id != producer.producer_id:
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if metadata.producer_epoch != producer.epoch:
+            raise KafkaError(ErrorCode.PRODUCER_FENCED)
+        return metadata
+
+    def __repr__(self) -> str:
+        return f"<TransactionShard {self.partition} epoch={self.leader_epoch} ids={len(self.transactions)}>"
+
+
+@steps
+def append_transition(
+    shard: TransactionShard,
+    metadata: TransactionMetadata,
+    transition: Transition,
+    *,
+    may_be_repeated: bool = False,
+) -> Steps[None]:
+    """Writes a prepared transition, and applies it when the replicas have it (``appendTransactionToLog``).
+
+    Fails with the client's code when they have not got it in the transaction's own time-out. The pending
+    state is taken back then, unless the caller repeats what was COORDINATOR_NOT_AVAILABLE.
+    """
+    try:
+        record = transaction_record(metadata.transactional_id, transition)
+        yield shard.journal.append([record], acks=ACKS_ALL, timeout_ms=transition.timeout_ms)
+    except KafkaError as error:
+        code = APPEND_ERRORS.get(error.code, error.code)
+        if not (may_be_repeated and code is ErrorCode.COORDINATOR_NOT_AVAILABLE):
+            metadata.take_back()
+        raise KafkaError(code) from error
+    except Exception:
+        # A name that no record has room for, for instance: the id must not stay pending.
+        metadata.take_back()
+        raise
+    if shard.resigned:
+        # The record may be there, or may be lost with the old leader's log: the new coordinator knows.
+        raise KafkaError(ErrorCode.NOT_COORDINATOR)
+    metadata.complete(transition)

@@ -1,0 +1,132 @@
+"""`TransactionStateMachine`: what the records of ``__transaction_state`` mean."""
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from barnabas.coordinator.runtime.decoding import KeyValue, Piece
+from barnabas.coordinator.runtime.journal import Journal
+from barnabas.coordinator.transaction.markers import RETRY_MS, TransactionMarkerChannelManager
+from barnabas.coordinator.transaction.metadata import TransactionMetadata, Transition
+from barnabas.coordinator.transaction.records import metadata_of
+from barnabas.coordinator.transaction.shard import TransactionShard
+from barnabas.core.clock import Clock
+from barnabas.core.errors import KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import TRANSACTION_STATE_TOPIC
+from barnabas.core.pending import Pending, Steps, steps
+from barnabas.core.slices import Slices
+from barnabas.protocol.coordinator.record import CoordinatorKey, CoordinatorValue
+from barnabas.protocol.coordinator.topics import TRANSACTION_STATE
+
+if TYPE_CHECKING:
+    from barnabas.protocol.coordinator.transaction_log import TransactionLogKey, TransactionLogValue
+
+_events: Final = EventLog("coordinator")
+
+REPLICATED_TIMEOUT_MS: Final = 30_000
+"""How long the replicas may take before it is looked at again."""
+
+Prepared: TypeAlias = tuple[TransactionMetadata, Transition]
+
+
+def records_as_they_are(records: list[KeyValue], journal_offset: int, _memo: dict[Any, Any]) -> list[Piece]:
+    """Each record is decoded by its schema where it is replayed."""
+    return [(journal_offset, key, value) for key, value in records if key is not None]
+
+
+class TransactionStateMachine:
+    """Transactional ids; implements `runtime.state_machine.StateMachine`."""
+
+    topic = TRANSACTION_STATE_TOPIC
+    load_task = "transaction-log-manager-0"
+    bulk = staticmethod(records_as_they_are)
+
+    def __init__(self, clock: Clock, markers: TransactionMarkerChannelManager) -> None:
+        self._clock = clock
+        self._markers = markers
+
+    def new_shard(self, partition: int, leader_epoch: int, journal: Journal) -> TransactionShard:
+        return TransactionShard(partition, leader_epoch, journal)
+
+    def decode(self, key: bytes, value: bytes | None) -> tuple[CoordinatorKey, CoordinatorValue | None]:
+        return TRANSACTION_STATE.decode(key, value)
+
+    def replay(
+        self,
+        shard: TransactionShard,
+        key: CoordinatorKey,
+        value: CoordinatorValue | None,
+        *,
+        producer_id: int,
+        journal_offset: int,
+    ) -> None:
+        del producer_id, journal_offset  # the last record of an id counts
+        transactional_id = cast("TransactionLogKey", key).transactional_id
+        if value is None:
+            shard.transactions.pop(transactional_id, None)
+        else:
+            metadata = metadata_of(transactional_id, cast("TransactionLogValue", value))
+            shard.transactions[transactional_id] = metadata
+
+    def replay_bulk(
+        self, shard: TransactionShard, piece: Any, *, producer_id: int, memo: dict[Any, Any]
+    ) -> int:
+        raise AssertionError((shard, piece, producer_id, memo), "every record is a piece of its own")
+
+    def replay_end_transaction_marker(
+        self, shard: TransactionShard, producer_id: int, *, committed: bool
+    ) -> None:
+        """No transaction has records here."""
+
+    @steps
+    def loaded(self, shard: TransactionShard) -> Steps[None]:
+        """Has the markers sent of transactions whose end the former coordinator had decided."""
+        slices = Slices(self._clock)
+        prepared: list[Prepared] = []
+        for metadata in shard.transactions.values():
+            if metadata.state.is_prepared:
+                prepared.append((metadata, metadata.prepare_complete(self._clock.time_ms())))
+            if slices.over():
+                yield slices.next_turn()
+        if prepared:
+            self._send_markers(shard, prepared)
+
+    @steps
+    def _send_markers(self, shard: TransactionShard, prepared: list[Prepared]) -> Steps[None]:
+        """Sends the markers as soon as the replicas have all that was loaded.
+
+        A decision at the end of the log may be on this broker alone. Kafka sends its markers at once; if this
+        broker is lost before the others have the record, the next coordinator finds the transaction open, and
+        may abort it when some partitions have been told that it is committed.
+        """
+        replicated = False
+        while not (replicated or shard.resigned):
+            try:
+                yield shard.journal.replicated(REPLICATED_TIMEOUT_MS)
+                replicated = True
+            except KafkaError as error:
+                _events.info("markers.load_not_replicated", partition=shard.partition, reason=error)
+                yield later(self._clock, RETRY_MS)
+        slices = Slices(self._clock)
+        for metadata, transition in prepared:
+            if shard.resigned:
+                return
+            self._markers.add_markers_to_send(shard, metadata, transition)
+            if slices.over():
+                yield slices.next_turn()
+
+    def unloaded(self, shard: TransactionShard) -> None:
+        """The new coordinator sends the markers; what still comes back for this shard changes nothing."""
+        shard.resigned = True
+        self._markers.remove_markers_of(shard)
+        _events.info("unload.finished", partition=shard.partition, ids=len(shard.transactions))
+        shard.transactions.clear()
+
+    def __repr__(self) -> str:
+        return f"<TransactionStateMachine {self._markers}>"
+
+
+def later(clock: Clock, delay_ms: float) -> Pending[None]:
+    """Done after the delay."""
+    over: Pending[None] = Pending()
+    clock.call_later(delay_ms, lambda: over.complete(None))
+    return over

@@ -1,0 +1,178 @@
+"""What a coordinator finds that another one wrote, and goes on with."""
+
+import pytest
+from transaction_rig import ID, ORDERS, PAYMENTS, Rig
+
+from barnabas.coordinator.runtime.journal import CoordinatorRecord
+from barnabas.coordinator.transaction.state_machine import REPLICATED_TIMEOUT_MS
+from barnabas.coordinator.transaction.states import TransactionState
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.pending import Pending
+from barnabas.protocol.coordinator.transaction_log import (
+    PartitionsSchema,
+    TransactionLogKey,
+    TransactionLogValue,
+)
+
+S, E = TransactionState, ErrorCode
+PRODUCER = (77, 4)
+
+
+def record(state, *, transactional_id=ID, partitions=(ORDERS, PAYMENTS), version=0, **fields):
+    given = {
+        "producer_id": PRODUCER[0],
+        "producer_epoch": PRODUCER[1],
+        "transaction_timeout_ms": 60_000,
+        "transaction_status": state,
+        "transaction_last_update_timestamp_ms": 500,
+        "transaction_start_timestamp_ms": 400,
+        "transaction_partitions": [
+            PartitionsSchema(topic=tp.topic, partition_ids=[tp.partition]) for tp in partitions
+        ],
+        **fields,
+    }
+    key = TransactionLogKey(transactional_id=transactional_id)
+    return CoordinatorRecord(key, TransactionLogValue(**given), version)
+
+
+def tombstone(transactional_id=ID):
+    return CoordinatorRecord(TransactionLogKey(transactional_id=transactional_id))
+
+
+@pytest.fixture
+def rig():
+    return Rig()
+
+
+def elect(rig, *records, epoch=7):
+    rig.coordinator.resigned(0, epoch - 1)
+    rig.loads.records = records
+    rig.coordinator.elected(0, epoch)
+    return rig
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_an_id_as_it_was_written(rig, version):
+    metadata = elect(rig, record(S.ONGOING, version=version)).metadata()
+
+    assert (metadata.producer, metadata.timeout_ms, metadata.state) == (PRODUCER, 60_000, S.ONGOING)
+    assert (metadata.start_ms, metadata.last_update_ms) == (400, 500)
+    assert list(metadata.partitions) == [ORDERS, PAYMENTS]
+    assert rig.end(PRODUCER) is None
+
+
+def test_the_last_record_of_an_id_counts(rig):
+    elect(
+        rig,
+        record(S.ONGOING),
+        record(S.ONGOING, transactional_id="gone"),
+        record(S.EMPTY, partitions=(), transaction_partitions=None),
+        tombstone("gone"),
+        tombstone("never there"),
+    )
+
+    assert rig.listed() == [ID]
+    assert (rig.state(), list(rig.metadata().partitions)) == ("Empty", [])
+
+
+def test_what_it_wrote_itself_it_reads_again(rig):
+    producer = rig.ongoing(ORDERS, PAYMENTS)
+    written = [records[0] for records in rig.journal.written]
+    elect(rig, *written)
+
+    assert (rig.metadata().producer, rig.state()) == (producer, "Ongoing")
+    assert list(rig.metadata().partitions) == [ORDERS, PAYMENTS]
+
+
+@pytest.mark.parametrize(
+    ("state", "committed", "complete"),
+    [(S.PREPARE_COMMIT, True, "CompleteCommit"), (S.PREPARE_ABORT, False, "CompleteAbort")],
+)
+def test_the_markers_of_a_decided_end_are_sent_again(rig, state, committed, complete):
+    elect(rig, record(state), record(S.ONGOING, transactional_id="open"))
+    rig.turn()
+
+    ((_, (marker,), _),) = rig.channel.sent
+    assert (marker.producer, marker.committed, marker.coordinator_epoch) == (PRODUCER, committed, 7)
+    assert list(marker.partitions) == [ORDERS, PAYMENTS]
+    rig.channel.answer()
+    assert (rig.state(), rig.state("open")) == (complete, "Ongoing")
+
+
+def test_but_not_before_the_replicas_have_the_decision(rig):
+    rig.journal.whole = Pending()
+    elect(rig, record(S.PREPARE_COMMIT))
+    rig.turn(1000)
+
+    assert rig.channel.sent == []
+    # Meanwhile it is as if the markers were on their way.
+    assert rig.end(PRODUCER) is E.CONCURRENT_TRANSACTIONS
+    assert rig.end(PRODUCER, committed=False) is E.CONCURRENT_TRANSACTIONS
+    assert rig.init() is E.CONCURRENT_TRANSACTIONS
+    not_yet, rig.journal.whole = rig.journal.whole, Pending()
+    not_yet.fail(KafkaError(E.REQUEST_TIMED_OUT))
+    rig.turn(REPLICATED_TIMEOUT_MS)
+    assert rig.channel.sent == []
+    rig.journal.whole.complete(None)
+    rig.turn()
+    assert len(rig.channel.sent) == 1
+
+
+def test_a_coordinator_that_resigns_before_sends_none(rig):
+    rig.journal.whole = Pending()
+    elect(rig, record(S.PREPARE_COMMIT))
+    rig.coordinator.resigned(0, 8)
+    rig.journal.whole.complete(None)
+    rig.turn()
+
+    assert rig.channel.sent == []
+
+
+def test_a_decided_end_whose_partitions_are_all_done(rig):
+    elect(rig, record(S.PREPARE_COMMIT, partitions=()))
+
+    assert rig.state() == "CompleteCommit"
+
+
+def test_a_record_that_cannot_be_read_is_passed_over_and_named(rig, caplog):
+    elect(rig, record(99), record(S.ONGOING, transactional_id="readable"))
+
+    assert rig.listed() == ["readable"]
+    assert "load.record_unreadable" in caplog.text
+
+
+def test_a_later_election_ends_what_the_earlier_one_began(rig):
+    producer = rig.ongoing()
+    rig.end(producer)
+    rig.turn()
+    elect(rig, *(records[0] for records in rig.journal.written))
+    rig.turn()
+
+    # The first request is of the earlier coordinator epoch: its answer does not count.
+    rig.channel.answer()
+    assert rig.state() == "PrepareCommit"
+    rig.turn()
+    ((_, (marker,), _),) = rig.channel.sent
+    assert marker.coordinator_epoch == 7
+    rig.channel.answer()
+    assert rig.state() == "CompleteCommit"
+
+
+def test_ids_are_of_no_use_while_they_are_loaded():
+    rig = Rig()
+    rig.coordinator.resigned(0, 6)
+    waiting = []
+    rig.loads.load = lambda replay, log: waiting.append(replay) or _Load(replay)
+    rig.coordinator.elected(0, 7)
+
+    assert rig.init() is E.COORDINATOR_LOAD_IN_PROGRESS
+    assert rig.add(PRODUCER) is E.COORDINATOR_LOAD_IN_PROGRESS
+    assert rig.end(PRODUCER) is E.COORDINATOR_LOAD_IN_PROGRESS
+    with pytest.raises(KafkaError) as refused:
+        rig.listed()
+    assert refused.value.code is E.COORDINATOR_LOAD_IN_PROGRESS
+
+
+class _Load:
+    def __init__(self, replay):
+        self.replay, self.done, self.cancelled = replay, Pending(), False

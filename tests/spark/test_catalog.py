@@ -1,0 +1,26 @@
+"""`KafkaCatalog`: what planning asks a cluster."""
+
+import pytest
+
+from barnabas.protocol.api import ApiKey
+from barnabas.spark.kafka import KafkaCatalog
+from barnabas.spark.options import source_options
+from barnabas.spark.planner import Planner
+
+
+@pytest.mark.parametrize(
+    ("given", "level"),
+    [({}, 0), ({"kafka.isolation.level": "read_committed"}, 1)],
+    ids=["uncommitted", "committed"],
+)
+def test_ranges_end_where_the_isolation_level_lets_a_consumer_read(background_cluster, given, level):
+    cluster = background_cluster
+    cluster.add_topic("t")
+    options = source_options(
+        {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": "t", **given}, streaming=False
+    )
+    catalog = KafkaCatalog(options)
+    Planner(options, catalog).batch_ranges()
+    catalog.close()
+
+    assert {each.isolation_level for each in cluster.requests(ApiKey.LIST_OFFSETS)} == {level}
