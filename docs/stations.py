@@ -86,6 +86,7 @@ WALKS: Final = {
             "the controller collects what changed, by broker",
             "cluster/controller/channel_manager:RequestBatch.add_leader_and_isr",
         ),
+        ("it becomes requests", "node/control_requests:ControlRequests.send_leader_and_isr"),
         ("one queue for each broker; this one's is in process", "node/channels:BrokerChannels.send"),
         ("CLUSTER_ACTION, and this life of the broker", "broker/handlers/leader_and_isr:leader_and_isr"),
         ("one after the other, in slices", "replica/control_queue:ControlQueue.run"),

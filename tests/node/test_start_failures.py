@@ -169,9 +169,16 @@ WITHOUT_ROOTS_POWERS = ["setpriv", "--bounding-set", "-dac_override,-dac_read_se
     bool(WITHOUT_ROOTS_POWERS) and shutil.which("setpriv") is None, reason="root may read everything"
 )
 @pytest.mark.parametrize(
-    ("what", "mode"), [("metadata.sqlite", 0o000), ("metadata.sqlite", 0o400), ("", 0o500)]
+    ("what", "mode", "why"),
+    [
+        ("metadata.sqlite", 0o000, "(metadata.sqlite may not be read and written by this user)"),
+        ("metadata.sqlite", 0o400, "(metadata.sqlite may not be read and written by this user)"),
+        ("", 0o500, "this user"),
+        (".", 0o500, "({} may not be written by this user)"),
+    ],
+    ids=["no file", "a file to read", "no place for sessions", "no place for files beside it"],
 )
-def test_a_store_without_access_is_one_line(data, what, mode):
+def test_a_store_without_access_is_one_line(data, what, mode, why):
     if not what:
         shutil.rmtree(data / "metadata.sqlite.sessions")
     (data / what).chmod(mode)
@@ -181,7 +188,7 @@ def test_a_store_without_access_is_one_line(data, what, mode):
         (data / what).chmod(0o700)
 
     assert str(data / "metadata.sqlite") in line
-    assert "this user" in line
+    assert why.format(data) in line
 
 
 def test_a_file_in_the_place_of_the_stores_directory_is_one_line(tmp_path):

@@ -198,3 +198,18 @@ def test_other_readers_take_each_kind_of_bound(tmp_path, name):
 
     actions = pa.table(table.get_add_actions(flatten=True)).to_pydict()
     assert actions[f"min.{name}"] == actions[f"max.{name}"] == [value]
+
+
+@pytest.mark.parametrize(
+    ("kind", "taken"),
+    [
+        ("long", True),
+        ("decimal(10,2)", True),
+        ("interval day", False),
+        ({"type": "array", "elementType": "decimal(5,0)", "containsNull": True}, True),
+        ({"type": "array", "elementType": "void", "containsNull": True}, False),
+    ],
+)
+def test_a_table_takes_the_types_that_its_format_has_wherever_they_stand(tmp_path, kind, taken):
+    field = {"name": "x", "type": kind, "nullable": True, "metadata": {}}
+    assert DeltaFolder(tmp_path).takes(field) is taken

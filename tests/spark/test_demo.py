@@ -37,7 +37,7 @@ from barnabas.spark.demo.jobs import PARTITIONS
 from barnabas.spark.demo.next_steps import Run
 from barnabas.spark.demo.replay import DAY_MS, WATERMARK_MS, FlightReplay
 from barnabas.spark.demo.story import Story
-from barnabas.spark.demo.streams import MicroBatch, micro_batches
+from barnabas.spark.demo.streams import MicroBatch, micro_batches, rows_read
 from barnabas.spark.errors import first_line
 from barnabas.spark.offsets import SourceOffset
 from barnabas.spark.pages import charts
@@ -265,6 +265,15 @@ def test_the_worst_routes_are_worst(findings):
     assert all(0 <= route.bad_share <= 1 for route in routes)
 
 
+def test_a_route_says_what_bad_weather_cost_its_flights_only_where_there_was_any(findings, replay):
+    text = words_of(page_of(findings, replay))
+    routes = figures.worst_routes(findings.routes, 5)
+
+    for route in routes:
+        bad = f" → {route.bad_minutes:.0f}" if route.by_sky.keys() & set(figures.BAD) else ""
+        assert f"{route.lost:,} min · {route.calm_minutes:.0f}{bad} a flight" in text
+
+
 def test_bad_weather_costs_minutes():
     # Two of ten flights in the rain did not arrive: they lost no minutes, and are no flights to divide by.
     weather = [figures.Weather(RAIN, 10, 8, 50.0, 400), figures.Weather(CALM, 90, 90, 10.0, 900)]
@@ -359,6 +368,14 @@ def test_micro_batches_from_progress_reports():
     assert first.ends == {TopicPartition("flights", 0): 7}
     assert first.newest == datetime(2013, 1, 1, 10, tzinfo=UTC)
     assert (second.ends, second.newest, second.dropped) == ({}, None, 2)
+
+
+def test_a_query_has_read_what_its_last_batch_says_and_nothing_before_the_first():
+    ends = [json.dumps(SourceOffset({TopicPartition("t", 0): at}, {"t": "id"}).encode()) for at in (7, 9)]
+    query = FakeQuery(progress(7, ends[0]), progress(2, ends[1]))
+
+    assert rows_read(FakeQuery()) == 0
+    assert rows_read(query) == max(batch.read for batch in micro_batches(query)) > 0
 
 
 def test_the_line_of_an_error_that_says_most():
