@@ -19,10 +19,9 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from serving import ServeProcess
-
 from barnabas.admin.admin import BlockingAdmin
 from barnabas.admin.types import NewTopic
+from serving import ServeProcess
 
 TOPIC, BROKERS = "ledger", (1, 2, 3)
 SETTINGS = {
