@@ -185,7 +185,6 @@ KEYS_NOT_OBEYED: Final = (
     ),
     *_not_obeyed(
         "A partition does not ask yet whether the coordinator has added it to the transaction.",
-        ConfigKey("transaction.partition.verification.enable", BOOLEAN, True, "", scope=Scope.CLUSTER_WIDE),
     ),
     *_refused(
         "Tiered storage is not available in this broker.",
