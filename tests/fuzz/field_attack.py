@@ -212,16 +212,12 @@ def is_well(port: int) -> None:
 
 
 def errors_in(log: Path) -> list[str]:
-    """Lines of the log that say that something was not foreseen, each with some that follow it.
-
-    What a controller asks for that cannot be is an error of the state-change log, as in Kafka: there it is
-    foreseen.
-    """
+    """Lines of the log that say that something was not foreseen, each with some that follow it."""
     lines = log.read_text(errors="replace").splitlines()
     return [
         "\n".join(lines[place : place + 40])
         for place, line in enumerate(lines)
-        if (" ERROR " in line and " state.change.logger " not in line) or line.startswith("Traceback")
+        if " ERROR " in line or line.startswith("Traceback")
     ]
 
 

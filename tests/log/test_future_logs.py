@@ -28,7 +28,7 @@ def new_world():
     manager.checkpoint_recovery_points()
     manager.checkpoint_high_watermarks()
     manager.checkpoint_log_start_offsets()
-    manager.checkpoint_cleaner_offsets(log)
+    manager.cleanings.checkpoint(log)
     return world, manager
 
 

@@ -124,7 +124,7 @@ class Written(CompactedWorld):
         if everything:
             self.manager_.checkpoint_high_watermarks()
             self.manager_.checkpoint_log_start_offsets()
-            self.manager_.cleanings.checkpoint(self.the_log)
+            self.manager_.checkpoint_cleaner_offsets(self.the_log)
 
     def sync(self):
         self.the_log.flush()

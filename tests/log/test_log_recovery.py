@@ -147,7 +147,7 @@ def cleaned(**config):
 def test_what_a_cleaner_has_left_is_kept_whatever_the_topic_is_now():
     """Recovery took the first gap for a loss of power, and dropped all that lay behind it."""
     world = cleaned()
-    world.manager_.cleanings.checkpoint(world.the_log)
+    world.manager_.checkpoint_cleaner_offsets(world.the_log)
     kept, end = world.records(), world.the_log.log_end_offset
     world.config = dataclasses.replace(world.config, cleanup_policy=("delete",))
     for checkpoint in ("cleaner-offset-checkpoint", "recovery-point-offset-checkpoint"):

@@ -68,20 +68,20 @@ def decoded_in_steps(message, version):
 
 
 @pytest.mark.parametrize(
-    ("message", "version"),
+    ("make", "version"),
     [
-        (FindCoordinatorRequest(coordinator_keys=[f"g{n}" for n in range(MANY)]), 4),
-        (MetadataRequest(topics=[MetadataRequestTopic(name=f"t{n}") for n in range(MANY)]), 12),
-        (MetadataRequest(topics=[MetadataRequestTopic(name=f"t{n}") for n in range(MANY)]), 1),
-        (FetchRequest(topics=[FetchTopic(topic=f"t{n}") for n in range(MANY)]), 4),
+        (lambda: FindCoordinatorRequest(coordinator_keys=[f"g{n}" for n in range(MANY)]), 4),
+        (lambda: MetadataRequest(topics=[MetadataRequestTopic(name=f"t{n}") for n in range(MANY)]), 12),
+        (lambda: MetadataRequest(topics=[MetadataRequestTopic(name=f"t{n}") for n in range(MANY)]), 1),
+        (lambda: FetchRequest(topics=[FetchTopic(topic=f"t{n}") for n in range(MANY)]), 4),
         (
-            StopReplicaRequest(
+            lambda: StopReplicaRequest(
                 topics=[StopReplicaTopicV1(name="t", partition_indexes=list(range(10 * MANY)))]
             ),
             1,
         ),
         (
-            ProduceRequest(
+            lambda: ProduceRequest(
                 topic_data=[
                     TopicProduceData(
                         name="t",
@@ -91,13 +91,23 @@ def decoded_in_steps(message, version):
             ),
             9,
         ),
-        (SyncGroupRequest(assignments=[SyncGroupRequestAssignment(assignment=bytes(50_000_000))]), 5),
-        (DeleteTopicsRequest(topic_names=["\u00e9" * 16_000 for _ in range(50)]), 4),
+        (lambda: SyncGroupRequest(assignments=[SyncGroupRequestAssignment(assignment=bytes(50_000_000))]), 5),
+        (lambda: DeleteTopicsRequest(topic_names=["\u00e9" * 16_000 for _ in range(50)]), 4),
     ],
-    ids=lambda value: type(value).__name__ if not isinstance(value, int) else str(value),
+    # Made when the test runs: as values they would be in the memory of every worker from the beginning to the end.
+    ids=[
+        "FindCoordinator",
+        "Metadata v12",
+        "Metadata v1",
+        "Fetch",
+        "StopReplica",
+        "Produce",
+        "SyncGroup",
+        "DeleteTopics",
+    ],
 )
-def test_a_large_request_is_decoded_in_many_short_steps(message, version):
-    count, longest = decoded_in_steps(message, version)
+def test_a_large_request_is_decoded_in_many_short_steps(make, version):
+    count, longest = decoded_in_steps(make(), version)
 
     assert count >= 20
     assert longest < 0.05
@@ -108,19 +118,19 @@ def partitions(count):
 
 
 @pytest.mark.parametrize(
-    ("response", "version"),
+    ("make", "version"),
     [
-        (MetadataResponse(topics=[MetadataResponseTopic(name="t", partitions=partitions(MANY))]), 12),
-        (MetadataResponse(topics=[MetadataResponseTopic(name="t", partitions=partitions(MANY))]), 8),
+        (lambda: MetadataResponse(topics=[MetadataResponseTopic(name="t", partitions=partitions(MANY))]), 12),
+        (lambda: MetadataResponse(topics=[MetadataResponseTopic(name="t", partitions=partitions(MANY))]), 8),
         (
-            MetadataResponse(
+            lambda: MetadataResponse(
                 topics=[MetadataResponseTopic(name="t", partitions=partitions(9)) for _ in range(9000)]
             ),
             12,
         ),
-        (ListGroupsResponse(groups=[ListedGroup(group_id=f"g{n}") for n in range(MANY)]), 4),
+        (lambda: ListGroupsResponse(groups=[ListedGroup(group_id=f"g{n}") for n in range(MANY)]), 4),
         (
-            DescribeGroupsResponse(
+            lambda: DescribeGroupsResponse(
                 groups=[
                     DescribedGroup(members=[DescribedGroupMember(member_id=f"m{n}") for n in range(100)])
                     for _ in range(1000)
@@ -129,9 +139,10 @@ def partitions(count):
             5,
         ),
     ],
-    ids=lambda value: type(value).__name__ if not isinstance(value, int) else str(value),
+    ids=["Metadata v12", "Metadata v8", "Metadata of 9,000 topics", "ListGroups", "DescribeGroups"],
 )
-def test_a_large_response_is_left_to_steps_and_comes_out_the_same(response, version):
+def test_a_large_response_is_left_to_steps_and_comes_out_the_same(make, version):
+    response = make()
     assert response.encode_small(version) is None
     count, chunks, longest = steps_of(response.encode_in_steps(version))
     assert count >= 100

@@ -9,6 +9,7 @@ from barnabas.cluster.controller.context import ControllerContext
 from barnabas.core.errors import ErrorCode
 from barnabas.core.pending import Pending
 from barnabas.log.snapshots import SnapshotStore
+from barnabas.replica import log_read
 from barnabas.replica.fetcher.replica_fetcher import PartitionFetchState, ReplicaFetcher
 from barnabas.replica.isr import IsrState
 from barnabas.replica.manager import ReplicaManager
@@ -21,6 +22,7 @@ from seeds import first_seeds
 
 SEEDS = 200
 PATCHES_PARTITION = pytest.mark.interpreted("barnabas.replica.partition")
+PATCHES_LOG_READ = pytest.mark.interpreted("barnabas.replica.log_read")
 
 
 @pytest.mark.timeout(600)
@@ -91,7 +93,7 @@ def do_not_truncate(monkeypatch):
 
 
 def see_no_divergence(monkeypatch):
-    monkeypatch.setattr(Partition, "_divergence", lambda *_: None)
+    monkeypatch.setattr(log_read, "_divergence", lambda *_: None)
 
 
 def take_all_for_committed(monkeypatch):
@@ -148,7 +150,7 @@ def know_one_batch_of_each_producer(monkeypatch):
         (elect_who_is_not_in_sync, {"lost", "unread", "early", "different"}, 0),
         (forget_the_last_of_an_isr, {"epoch"}, 0),
         (do_not_truncate, {"different", "lost"}, 0),
-        pytest.param(see_no_divergence, {"different", "lost"}, 0, marks=PATCHES_PARTITION),
+        pytest.param(see_no_divergence, {"different", "lost"}, 0, marks=PATCHES_LOG_READ),
         pytest.param(take_all_for_committed, {"early", "lost", "unread"}, 0, marks=PATCHES_PARTITION),
         (use_answers_of_another_epoch, {"different"}, 0),
         (take_the_dead_for_live, {"different", "lost", "stuck"}, 0),

@@ -14,9 +14,11 @@ from barnabas.records.batch import batch_headers, build_batch, decode_batch
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
 from barnabas.spark.analyses import codecs, directories
-from barnabas.spark.analyses.codec_packing import choice
+from barnabas.spark.analyses.codec_packing import choice, pack_again
 from barnabas.spark.analyses.codec_sample import sample
 from barnabas.spark.errors import OptionError
+from barnabas.spark.logs.options import log_options
+from barnabas.spark.logs.segments import find_segments, plan_tasks
 
 pytestmark = pytest.mark.timeout(180)
 SIZES = (1_000, 6_000)
@@ -211,3 +213,18 @@ def test_what_cannot_be_tried_is_refused_in_one_line(tmp_path):
     assert "'16k' is no list of bytes" in refusal("--batch-sizes", "16k").output
     assert isinstance(refusal().exception, OptionError)
     assert str(choice("zstd:-5")) == "zstd:-5"
+
+
+def test_a_piece_counts_the_batches_that_its_records_make(tmp_path):
+    """Without Spark: what one of its tasks finds."""
+    records = list(records_of(random.Random(1), 60))
+    write_segment(tmp_path / "t-0", records, size=10)
+    options = log_options({"path": str(tmp_path)})
+    ((piece,),) = plan_tasks(find_segments(options), options)
+
+    found = pack_again(piece, [choice("zstd:3")], SIZES).to_pylist()
+
+    for size in SIZES:
+        (row,) = [each for each in found if (each["codec"], each["batchSize"]) == ("zstd:3", size)]
+        expected = packed(records, size, Codec.ZSTD, 3)
+        assert (row["batches"], row["packedBytes"], row["records"]) == (len(expected), sum(expected), 60)

@@ -265,15 +265,6 @@ def test_the_worst_routes_are_worst(findings):
     assert all(0 <= route.bad_share <= 1 for route in routes)
 
 
-def test_a_route_says_what_bad_weather_cost_its_flights_only_where_there_was_any(findings, replay):
-    text = words_of(page_of(findings, replay))
-    routes = figures.worst_routes(findings.routes, 5)
-
-    for route in routes:
-        bad = f" → {route.bad_minutes:.0f}" if route.by_sky.keys() & set(figures.BAD) else ""
-        assert f"{route.lost:,} min · {route.calm_minutes:.0f}{bad} a flight" in text
-
-
 def test_bad_weather_costs_minutes():
     # Two of ten flights in the rain did not arrive: they lost no minutes, and are no flights to divide by.
     weather = [figures.Weather(RAIN, 10, 8, 50.0, 400), figures.Weather(CALM, 90, 90, 10.0, 900)]

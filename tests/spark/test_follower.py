@@ -154,6 +154,23 @@ def test_metrics_as_prometheus_reads_them(broker, tp):
     assert f"barnabas_spark_lag_seconds{{{labels}}} 5.0" in lines
 
 
+def test_a_scrape_has_the_rates_while_the_brokers_do_not_say_the_lag(broker, tp, monkeypatch):
+    session = Session()
+    with QueryFollower(Query(), {"bootstrap.servers": broker}, None, session) as follower:
+        session.tell(progress(0, [{tp: 4}]))
+
+        def refused():
+            raise OSError("no broker")
+
+        monkeypatch.setattr(follower, "lag", refused)
+        port = follower.serve()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+            text = answer.read().decode()
+
+    assert "barnabas_spark_input_rows_total{" in text
+    assert "barnabas_spark_lag" not in text
+
+
 def test_only_our_sources_count_and_the_one_that_is_behind():
     a, b = TopicPartition("a", 0), TopicPartition("b", 0)
     report = progress(0, [{a: 5, b: 7}, {a: 3}], foreign=['{"c":{"0":9}}', "17", "null"])

@@ -9,7 +9,7 @@ log of events, but not at each request that comes across it.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
@@ -18,9 +18,7 @@ from barnabas.core.pending import Pending
 from barnabas.log.index import IndexCorruptError
 from barnabas.log.scan import IN_PLACE_SCAN_BYTES, scan_indexes
 from barnabas.log.segment import LogSegment
-
-if TYPE_CHECKING:
-    from barnabas.log.log import Log
+from barnabas.log.state import LogState
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -31,7 +29,7 @@ WARNINGS_MAX: Final = 100
 _events: Final = EventLog("log")
 
 
-def looked_up(log: "Log", look_up: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+def looked_up(log: LogState, look_up: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """What a look-up finds, after damage that it comes across has been mended where that is possible."""
     try:
         return look_up(*args, **kwargs)
@@ -40,7 +38,7 @@ def looked_up(log: "Log", look_up: Callable[P, T], *args: P.args, **kwargs: P.kw
     return look_up(*args, **kwargs)
 
 
-def mend(log: "Log", error: OSError | KafkaError | IndexCorruptError) -> None:
+def mend(log: LogState, error: OSError | KafkaError | IndexCorruptError) -> None:
     """Rebuilds an index that turns out to be damaged; for all else raises what the reader is answered."""
     if isinstance(error, IndexCorruptError):
         rebuild_index(log, error)
@@ -60,7 +58,7 @@ def mend(log: "Log", error: OSError | KafkaError | IndexCorruptError) -> None:
     raise error
 
 
-def rebuild_index(log: "Log", error: IndexCorruptError) -> None:
+def rebuild_index(log: LogState, error: IndexCorruptError) -> None:
     """Makes the indexes of a segment again from its batches, a large one's in a child process.
 
     Raises KAFKA_STORAGE_ERROR, which clients try again, while that goes on.
@@ -84,7 +82,7 @@ def rebuild_index(log: "Log", error: IndexCorruptError) -> None:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"An index of {log.tp} is being rebuilt: {error}")
 
 
-def _rebuilt(log: "Log", segment: LogSegment, scanned: Pending[tuple[bytes, bytes]]) -> None:
+def _rebuilt(log: LogState, segment: LogSegment, scanned: Pending[tuple[bytes, bytes]]) -> None:
     # The log was truncated meanwhile: what was found may be gone.
     if log.rebuilding.get(segment) is not scanned:
         return
@@ -104,7 +102,7 @@ def _rebuilt(log: "Log", segment: LogSegment, scanned: Pending[tuple[bytes, byte
         log.refused(error)
 
 
-def warn_once(log: "Log", event: str, place: object, **fields: object) -> None:
+def warn_once(log: LogState, event: str, place: object, **fields: object) -> None:
     """Says that something is damaged, but not at each request that comes across it."""
     if len(log.warned) < WARNINGS_MAX and (event, place) not in log.warned:
         log.warned.append((event, place))

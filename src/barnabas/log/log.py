@@ -14,32 +14,26 @@ stays on disk and is served again after a restart.
 """
 
 from collections.abc import Sequence
-from typing import Final, NoReturn, ParamSpec, TypeVar
+from typing import Final
 
 from barnabas.core.chunks import Buffer
-from barnabas.core.config import LONG_MAX
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import TopicPartition, Uuid
+from barnabas.core.ids import Uuid
 from barnabas.core.pending import Pending
 from barnabas.core.slices import Sliced
 from barnabas.log import gapless, truncation
-from barnabas.log.config import LogConfig
 from barnabas.log.damage import looked_up, mend, warn_once
 from barnabas.log.flush import DirectorySync, Syncable, SyncByPath
 from barnabas.log.index import IndexCorruptError
-from barnabas.log.leader_epochs import LeaderEpochCache
 from barnabas.log.names import segment_paths
 from barnabas.log.partition_metadata import write_topic_id
-from barnabas.log.producers import AppendOrigin, ProducerStateManager
+from barnabas.log.producers import AppendOrigin
 from barnabas.log.replay import apply_batch, marker_in
-from barnabas.log.resources import LogResources
 from barnabas.log.results import AppendInfo, ReadResult, TimestampAndOffset, UnexpectedAppendOffsetError
 from barnabas.log.rolling import must_roll
-from barnabas.log.segment import LogSegment, Place
-from barnabas.log.segments import SegmentList
-from barnabas.log.shortage import is_full, is_passing
-from barnabas.log.snapshots import SnapshotStore
+from barnabas.log.segment import Place
+from barnabas.log.state import LogState
 from barnabas.log.time_search import search_batch
 from barnabas.log.txn_index import AbortedTxn
 from barnabas.log.validator import HeavyBatchError, check_frame, validate, validate_elsewhere
@@ -55,103 +49,11 @@ from barnabas.records.batch import (
 )
 from barnabas.records.control import EndTransactionMarker
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 _events: Final = EventLog("log")
 
 
-class Log:
+class Log(LogState):
     """One partition's records. Built by `barnabas.log.loader.load_log`."""
-
-    def __init__(
-        self,
-        tp: TopicPartition,
-        directory: str,
-        config: LogConfig,
-        resources: LogResources,
-        *,
-        segments: list[LogSegment],
-        leader_epochs: LeaderEpochCache,
-        snapshots: SnapshotStore,
-        topic_id: Uuid | None,
-        log_start_offset: int,
-        log_end_offset: int,
-        is_gapless: bool,
-    ) -> None:
-        self.tp = tp
-        self.directory = directory
-        self.config = config
-        self.leader_epochs = leader_epochs
-        self.producers = ProducerStateManager(tp)
-        self.snapshots = snapshots
-        self.topic_id = topic_id
-        self.log_start_offset = log_start_offset
-        self.log_end_offset = log_end_offset
-        self.recovery_point = log_end_offset
-        self.first_dirty_offset = 0
-        """Below it each key occurs once: the cleaner has been there."""
-        self.lowest_cut = LONG_MAX
-        """The lowest offset that the log was truncated to since the cleaner began with it."""
-        self.watched_end_offset = log_end_offset
-        """Where the log ended when its files were last seen to be there."""
-        self.is_gapless = is_gapless
-        """Whether no offset is missing between two records, unless it was lost."""
-        self.offline = False
-        self.last_flush_ms = 0
-        self._high_watermark = log_start_offset
-        self.resources = resources
-        self.segments = SegmentList(segments, directory, resources, snapshots)
-        self.flush_bound = log_end_offset
-        self.loaded_end_offset = log_end_offset
-        """Where the log ended when it was loaded; -1 once it was cut."""
-        self.unwritten: UnwrittenAppends | None = None
-        """What waits for the end of a turn; there is one only where the log has joined a turn."""
-        self.rebuilding: dict[LogSegment, Pending[tuple[bytes, bytes]]] = {}
-        """Scans for indexes of segments, which may run in a child process."""
-        self.warned: list[tuple[str, object]] = []
-        """Damage that the log of events has a line for."""
-
-    # -- state ---------------------------------------------------------------------------------------
-
-    @property
-    def active(self) -> LogSegment:
-        return self.segments.active
-
-    @property
-    def parent_dir(self) -> str:
-        """The log directory that it is in (``parentDir``)."""
-        return self.directory.rpartition("/")[0]
-
-    @property
-    def size(self) -> int:
-        return self.segments.size
-
-    @property
-    def lacks_front(self) -> bool:
-        """Whether the first records of the log were lost; it starts where they were: see `loader`."""
-        return self.log_start_offset < self.segments[0].base_offset
-
-    @property
-    def high_watermark(self) -> int:
-        """The offset below which records are on all in-sync replicas."""
-        return self._high_watermark
-
-    @high_watermark.setter
-    def high_watermark(self, offset: int) -> None:
-        # A follower may hear of one beyond what it has copied, a start of one beyond what it has recovered.
-        self._high_watermark = offset = min(max(offset, self.log_start_offset), self.log_end_offset)
-        self.producers.on_high_watermark(offset)
-
-    @property
-    def last_stable_offset(self) -> int:
-        """The offset below which every transaction has ended; what read_committed may see."""
-        unstable = self.producers.first_unstable_offset
-        if unstable is None:
-            return self._high_watermark
-        # The first open transaction may lie below the start of the log, or not yet be on all in-sync
-        # replicas.
-        return min(max(unstable, self.log_start_offset), self._high_watermark)
 
     def assign_topic_id(self, topic_id: Uuid) -> None:
         """Binds the directory to a topic; raises INCONSISTENT_TOPIC_ID when it is bound to another."""
@@ -225,8 +127,8 @@ class Log:
             if header.is_control:
                 marker = self._checked_marker(buffer, header)
             else:
-                # KIP-98: a batch that the producer repeats is answered as the first time; any other gap in its
-                # sequence is refused.
+                # KIP-98: a batch that the producer repeats is answered as the first time; any other gap in
+                # its sequence is refused.
                 duplicate = self._find_duplicate(header, origin)
                 if duplicate is not None:
                     return duplicate
@@ -260,7 +162,7 @@ class Log:
                     max_timestamp_offset=last_offset,
                     first_batch_size=size,
                 )
-            # The disk has it, or its turn can take it back: from here on the producer's next batch follows it.
+            # The disk has it, or its turn can take it back: the producer's next batch follows it.
             if header.producer_id >= 0:
                 self._note_producer(header, first_offset, marker)
         except OSError as error:
@@ -313,46 +215,6 @@ class Log:
         if header.producer_id >= 0:
             unwritten.save_producer(self.producers, header.producer_id)
         self.log_end_offset = info.last_offset + 1
-
-    def write_unwritten(self) -> None:
-        """Writes the appends that wait. Where the disk refuses, each has failed with
-        `UnwrittenAppends.error`, and the log is what it was before them.
-        """
-        unwritten = self.unwritten
-        if unwritten is None:
-            return
-        self.unwritten = None
-        if not unwritten.buffers:
-            return
-        segments = self.segments
-        try:
-            if self.offline:
-                self._refuse_offline()
-            position = segments.active.append_together(
-                unwritten.buffers, unwritten.appends, self.config.index_interval_bytes
-            )
-        except KafkaError as offline:
-            # An error of the disk came between, or the partition was deleted.
-            self._take_back(unwritten)
-            unwritten.error = offline
-        except OSError as error:
-            # What a part of the write has left in the file lies beyond the segment's size.
-            self._take_back(unwritten)
-            unwritten.error = self.refused(error)
-        except Exception as error:
-            # A bug. The log must not end behind what is in the file: the next append would leave a hole.
-            _events.error("log.append_failed", partition=self.tp, exc_info=error)
-            self._take_back(unwritten)
-            unwritten.error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        else:
-            for append in unwritten.appends:
-                segments.remember(Place(position, append.size, append.first_offset))
-                position += append.size
-
-    def _take_back(self, unwritten: UnwrittenAppends) -> None:
-        self.log_end_offset = self.producers.map_end_offset = unwritten.log_end_offset
-        unwritten.put_back_producers(self.producers)
-        self.high_watermark = unwritten.high_watermark
 
     def validate_heavy(self, records: Buffer, now_ms: int) -> Pending[bytes | None]:
         """Validates a batch where it does not hold the event loop: the batch to append, None for the same."""
@@ -411,8 +273,8 @@ class Log:
             # with it.
             if header.base_offset < expected:
                 raise UnexpectedAppendOffsetError(
-                    f"Unexpected offset in append to {self.tp}. First offset {header.base_offset} is less than"
-                    f" the next offset {expected}. Log start offset = {self.log_start_offset}",
+                    f"Unexpected offset in append to {self.tp}. First offset {header.base_offset} is less"
+                    f" than the next offset {expected}. Log start offset = {self.log_start_offset}",
                     first_offset=headers[0].base_offset,
                     last_offset=headers[-1].last_offset,
                 )
@@ -753,53 +615,9 @@ class Log:
         for segment in self.segments:
             segment.forget_files()
 
-    def refused(self, error: OSError) -> KafkaError:
-        """What to raise when an operation failed that left everything as it was.
-
-        Neither descriptors that have run out nor a disk without room is broken: the client tries again, and
-        the log goes on.
-        """
-        if not is_passing(error):
-            return self.storage_failed(error)
-        self.resources.listener.refused(self.directory, error)
-        missing = "room" if is_full(error) else "file descriptor"
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"No {missing} is left for {self.tp}: {error}")
-
-    def sync_failed(self, error: OSError) -> KafkaError:
-        """As `refused`; but a disk that finds only now that it has no room may have lost what it had taken."""
-        return self.storage_failed(error) if is_full(error) else self.refused(error)
-
-    def storage_failed(self, error: OSError) -> KafkaError:
-        """Takes the log out of service with its directory, and returns what to raise."""
-        # The first error counts: those of calls that were under way come later.
-        if not self.offline:
-            self.offline = True
-            _events.error("log.offline", partition=self.tp, directory=self.directory, error=error)
-            self.resources.listener.failed(self.directory, error)
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Error on the disk of {self.tp}: {error}")
-
-    def check_online(self) -> None:
-        """What every call begins with: what waits is written before anything looks at the log."""
-        if self.unwritten is not None:
-            self.write_unwritten()
-        if self.offline:
-            self._refuse_offline()
-
-    def _refuse_offline(self) -> NoReturn:
-        raise KafkaError(
-            ErrorCode.KAFKA_STORAGE_ERROR, f"The log dir of {self.tp} is offline due to a previous I/O error"
-        )
-
     def _out_of_range(self, offset: int) -> KafkaError:
         return KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"Received request for offset {offset} for partition {self.tp}, but we only have log segments in the"
-            f" range {self.log_start_offset} to {self.log_end_offset}.",
-        )
-
-    def __repr__(self) -> str:
-        return (
-            f"<Log {self.tp} [{self.log_start_offset}, {self.log_end_offset}) hw={self._high_watermark}"
-            f" recovery={self.recovery_point} segments={len(self.segments)}"
-            f"{' OFFLINE' if self.offline else ''}>"
+            f"Received request for offset {offset} for partition {self.tp}, but we only have log segments in"
+            f" the range {self.log_start_offset} to {self.log_end_offset}.",
         )

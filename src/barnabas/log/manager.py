@@ -285,6 +285,10 @@ class LogManager:
         """
         self._checkpoints.write(LOG_STARTS, sync=False)
 
+    def checkpoint_cleaner_offsets(self, of: Log) -> None:
+        """``updateCheckpoints``: writes up to where the logs in the directory of this one are cleaned."""
+        self.cleanings.checkpoint(of)
+
     def clean_up(self) -> int:
         """``cleanupLogs``: deletes what retention allows (``log.retention.check.interval.ms``); returns the
         segments deleted.

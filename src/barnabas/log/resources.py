@@ -1,15 +1,12 @@
 """What all logs of a broker share: the disk, who syncs it, and who is told what happens to a log."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from barnabas.core.offload import InPlace, Offload
 from barnabas.log.descriptors import DescriptorCache
 from barnabas.log.filesystem import Filesystem
 from barnabas.log.flush import GroupCommit
-
-if TYPE_CHECKING:
-    from barnabas.log.log import Log
 
 OnError: TypeAlias = Callable[[str, OSError], object]
 """Called with a path, and with what its disk answered."""
@@ -25,14 +22,16 @@ class LogListener:
         *,
         failed: OnError = lambda _directory, _error: None,
         refused: OnError = lambda _directory, _error: None,
-        cut: "Callable[[Log, bool], object]" = lambda _log, _is_dirtier: None,
+        cut: Callable[[str, int, bool], object] = lambda _directory, _lowest_cut, _is_dirtier: None,
     ) -> None:
         self.failed = failed
         """The disk of the log in this directory has failed; the log is offline."""
         self.refused = refused
         """Something in this directory was refused for want of descriptors or of room."""
         self.cut = cut
-        """Records at the end of a log are about to be cut off; whether some of its clean part goes too."""
+        """Records at the end of the log in this directory are about to be cut off, down to this offset at the
+        lowest; whether some of its clean part goes too.
+        """
 
 
 class LogResources:

@@ -12,15 +12,11 @@ A disk error in the middle leaves half of it done. Then the log goes offline eve
 room were wanting, which is no reason anywhere else: a start puts it right.
 """
 
-from typing import TYPE_CHECKING
-
 from barnabas.log.replay import replay
-
-if TYPE_CHECKING:
-    from barnabas.log.log import Log
+from barnabas.log.state import LogState
 
 
-def truncate_to(log: "Log", offset: int) -> bool:
+def truncate_to(log: LogState, offset: int) -> bool:
     """``truncateTo``: cuts everything at and above the offset; False when there was nothing to cut."""
     log.check_online()
     assert offset >= 0, f"cannot truncate to {offset}"
@@ -48,7 +44,7 @@ def truncate_to(log: "Log", offset: int) -> bool:
     return True
 
 
-def truncate_fully_and_start_at(log: "Log", offset: int, log_start_offset: int | None = None) -> None:
+def truncate_fully_and_start_at(log: LogState, offset: int, log_start_offset: int | None = None) -> None:
     """``truncateFullyAndStartAt``: drops all records; the next append goes to the offset.
 
     For a follower that fell off its leader.
@@ -74,7 +70,7 @@ def truncate_fully_and_start_at(log: "Log", offset: int, log_start_offset: int |
     log.high_watermark = offset
 
 
-def _forget_epochs_without_records(log: "Log") -> None:
+def _forget_epochs_without_records(log: LogState) -> None:
     # An epoch in which this broker led and appended nothing: its leader does not know it, and would ask for a
     # cut again and again.
     try:
@@ -83,17 +79,17 @@ def _forget_epochs_without_records(log: "Log") -> None:
         raise log.refused(error) from error
 
 
-def _begin_cut(log: "Log", offset: int) -> None:
+def _begin_cut(log: LogState, offset: int) -> None:
     """What is cleaned of the log, or is being cleaned, ends where a segment begins that stays whole."""
     log.lowest_cut = min(log.lowest_cut, offset)
     # A clean stop has to sync again, although the log ends where it did when it was loaded.
     log.loaded_end_offset = -1
     clean = min(log.first_dirty_offset, log.segments.reaching(offset)[0].base_offset)
     is_dirtier, log.first_dirty_offset = clean < log.first_dirty_offset, clean
-    log.resources.listener.cut(log, is_dirtier)
+    log.resources.listener.cut(log.directory, log.lowest_cut, is_dirtier)
 
 
-def _shorten(log: "Log", end_offset: int) -> None:
+def _shorten(log: LogState, end_offset: int) -> None:
     log.log_end_offset = end_offset
     log.recovery_point = min(log.recovery_point, end_offset)
     # A sync that runs has promised what it found; what is appended from here on is not among that.
@@ -102,7 +98,7 @@ def _shorten(log: "Log", end_offset: int) -> None:
     log.high_watermark = min(log.high_watermark, end_offset)
 
 
-def reload_producers(log: "Log") -> None:
+def reload_producers(log: LogState) -> None:
     """``rebuildProducerState``: from the newest snapshot and the batches after it."""
     # Kafka forgets producers whose records lie below the start of the log. They may still send those
     # again, as they may while a broker runs, so what the first segment has of them counts.

@@ -300,7 +300,10 @@ class StateChanges:
                 )
         elif not self._ports.is_alive(state.leader):
             # The log is made all the same, so that its high watermark is checkpointed (KAFKA-1647).
-            _state_changes.error("leader_unavailable", partition=partition.tp, leader=state.leader)
+            # Kafka says this at ERROR, into a file of its own. Here it would be a line for each partition at each
+            # loss of a broker, of which nobody can do anything: `partitions.leaderless` counts them.
+            if _state_changes.has_debug:
+                _state_changes.debug("leader_unavailable", partition=partition.tp, leader=state.leader)
             partition.prepare_log(state, topic_id)
             roles.leaderless.append(partition)
         elif partition.make_follower(state, topic_id):

@@ -111,6 +111,18 @@ def test_nobody_gets_the_id_while_its_tombstone_is_not_replicated(rig):
     assert rig.listed() == []
 
 
+def test_an_id_with_something_pending_stays_and_is_in_nobodys_way(rig):
+    for name in "ab":
+        rig.init(transactional_id=name)
+    rig.turn(WEEK_MS - HOUR_MS)
+    rig.journal.waits = True
+    rig.init(transactional_id="a")
+    rig.turn(HOUR_MS)
+    rig.journal.replicate()
+
+    assert rig.listed() == ["a"]
+
+
 def test_an_id_whose_tombstone_could_not_be_written_stays(rig):
     rig.init()
     rig.journal.refuses = E.NOT_ENOUGH_REPLICAS

@@ -261,6 +261,14 @@ def test_nobody_who_did_not_know_the_last_epoch_gets_the_new_id(rig):
     assert rig.init((1000, EXHAUSTED)) is E.PRODUCER_FENCED
 
 
+def test_the_former_id_is_known_by_its_last_epoch_alone(rig):
+    with_epoch(rig, EXHAUSTED)
+    rig.init((1000, EXHAUSTED))
+
+    assert rig.init((1000, 0)) is E.PRODUCER_FENCED
+    assert rig.metadata().producer == (1001, 0)
+
+
 def test_a_producer_that_knows_an_earlier_epoch_than_the_last(rig):
     with_epoch(rig, EXHAUSTED, last_epoch=EXHAUSTED - 1)
 

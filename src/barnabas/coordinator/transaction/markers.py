@@ -173,10 +173,7 @@ class TransactionMarkerChannelManager:
                 self._enqueue(entry)
 
     def _is_current(self, completion: _Completion) -> bool:
-        return (
-            self._completions.get(completion.metadata.transactional_id) is completion
-            and not completion.shard.resigned
-        )
+        return self._completions.get(completion.metadata.transactional_id) is completion
 
     def _enqueue(self, entry: _Markers) -> None:
         """Puts partitions into the queues of those who lead them now (``addTxnMarkersToBrokerQueue``)."""

@@ -37,18 +37,16 @@ class Cleanings:
         if base_offset is not None:
             remove_output(log, base_offset)
 
-    def cut(self, log: Log, is_dirtier: bool) -> None:
-        """Records at the end of a log are about to be cut off; `is_dirtier` says whether its clean part is
-        shorter then.
-        """
-        cleaning = self.running.get(log.directory)
+    def cut(self, directory: str, lowest_cut: int, is_dirtier: bool) -> None:
+        """Records at the end of a log are about to be cut off (`LogListener.cut`)."""
+        cleaning = self.running.get(directory)
         # What superseded records that the cleaning drops may be among those that go.
-        if cleaning is not None and log.lowest_cut < cleaning.end_offset:
-            self.abort(log)
-        # ``maybeTruncateCheckpoint``: others will have the offsets of what goes, and nobody has cleaned
-        # those.
+        if cleaning is not None and lowest_cut < cleaning.end_offset:
+            for log in [log for log in self.outputs if log.directory == directory]:
+                self.abort(log)
+        # ``maybeTruncateCheckpoint``: others will have the offsets of what goes, and nobody has cleaned those.
         if is_dirtier:
-            self.checkpoint(log)
+            self._checkpoints.write(CLEANED, only=directory.rpartition("/")[0])
 
     def checkpoint(self, log: Log) -> None:
         """``updateCheckpoints``: writes up to where the logs in the directory of this one are cleaned."""
