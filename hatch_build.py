@@ -2,18 +2,20 @@
 
     python hatch_build.py                      compile the checkout in place (`make compile`)
     python hatch_build.py --remove             make it pure Python again (`make pure`)
-    python hatch_build.py --into DIR --checked a compiled copy of the sources that stops at the first wrong step
+    python hatch_build.py --into DIR --checked a compiled copy of the sources that stops at the first wrong
+    step
 
-The same sources run in both forms. Which modules are compiled is said in one place, `[tool.barnabas.compiled]` of
-pyproject.toml. The backend compiles into a wheel when BARNABAS_COMPILE is 1 (`make wheel`); any other wheel is pure
-Python and works everywhere.
+The same sources run in both forms. Which modules are compiled is said in one place,
+`[tool.barnabas.compiled]` of pyproject.toml. The backend compiles into a wheel when BARNABAS_COMPILE is 1
+(`make wheel`); any other wheel is pure Python and works everywhere.
 
 Theory of operation
 -------------------
-The sources are copied into a folder of their own and compiled there as one group, so that calls between compiled modules
-are calls of C functions. The results (one library with the code and a stub for each module) are put beside the
-sources; Python prefers them. A compiled module hides later edits of its source, so `barnabas/compiled.json` has the digest of each
-source that was compiled: `barnabas --version` and the tests compare it (`barnabas.core.form`).
+The sources are copied into a folder of their own and compiled there as one group, so that calls between
+compiled modules are calls of C functions. The results (one library with the code and a stub for each module)
+are put beside the sources; Python prefers them. A compiled module hides later edits of its source, so
+`barnabas/compiled.json` has the digest of each source that was compiled: `barnabas --version` and the tests
+compare it (`barnabas.core.form`).
 """
 
 import argparse
@@ -47,9 +49,11 @@ CHECKS: Final = (
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=all",
 )
-"""C's assertions (mypyc's too), and an end of the process at memory misused or an operation that C leaves undefined.
+"""C's assertions (mypyc's too), and an end of the process at memory misused or an operation that C leaves
+undefined.
 
-Who runs it needs the compiler's libasan in LD_PRELOAD, and PYTHONMALLOC=malloc to see the objects' own memory.
+Who runs it needs the compiler's libasan in LD_PRELOAD, and PYTHONMALLOC=malloc to see the objects' own
+memory.
 """
 
 

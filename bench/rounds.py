@@ -1,4 +1,6 @@
-"""The method: many short rounds in turned order, all sides in turn, with a look at the machine between them."""
+"""The method: many short rounds in turned order, all sides in turn, with a look at the machine
+between them.
+"""
 
 import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence

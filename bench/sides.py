@@ -121,7 +121,9 @@ class Installation:
 
     @classmethod
     def at(cls, place: Path) -> "Installation":
-        """A source tree (with `src`, run by this interpreter) or a virtual environment (with `bin/python`)."""
+        """A source tree (with `src`, run by this interpreter) or a virtual environment (with
+        `bin/python`).
+        """
         interpreter = place / "bin" / "python"
         if interpreter.exists():
             return cls(str(interpreter))
@@ -158,7 +160,9 @@ def pure_copy(folder: Path) -> Installation:
 
 
 def compiled_at(place: Path) -> Installation:
-    """The installation there; raises UnavailableError when it is not a compiled one of its present sources."""
+    """The installation there; raises UnavailableError when it is not a compiled one of its present
+    sources.
+    """
     found = Installation.at(place)
     if found.form != "compiled":
         raise UnavailableError(f"{place} is {found.form} (make compile, or --compiled PATH)")

@@ -1,7 +1,9 @@
-"""The stations of the five articles' requests, from the socket to the disk and back, for docs/architecture.md.
+"""The stations of the five articles' requests, from the socket to the disk and back, for
+docs/architecture.md.
 
-A row is what happens, and the functions of `barnabas` where it happens, as ``folder/module:Name``. `make docs` writes
-the tables; a test says which function is not there, so that a row cannot be about code that has gone.
+A row is what happens, and the functions of `barnabas` where it happens, as ``folder/module:Name``. `make
+docs` writes the tables; a test says which function is not there, so that a row cannot be about code that has
+gone.
 """
 
 from importlib import import_module

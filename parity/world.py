@@ -75,7 +75,9 @@ class World:
         )
 
     def tell(self, what: str, request: Request, version: int) -> None:
-        """Sends a request that has no answer, and records whether the next one on the connection has its own."""
+        """Sends a request that has no answer, and records whether the next one on the connection
+        has its own.
+        """
         assert request.api is not None
         self.asked.add((request.api, version))
         follow_up = frame_of(MetadataRequest(topics=[]), METADATA_VERSION, correlation_id=8)

@@ -144,7 +144,9 @@ def calibration_ms():
 
 
 def value_of(layout, field, number, path):
-    """A value of a field; the arrays on the path are long where the path ends, and have one element before."""
+    """A value of a field; the arrays on the path are long where the path ends, and have one element
+    before.
+    """
     if field.is_array:
         if not path or path[0] != field.name:
             return []

@@ -154,7 +154,9 @@ class KeyedStream(Stream):
         return number % self.TOMBSTONE_EVERY == self.TOMBSTONE_EVERY - 1
 
     def check(self, found):
-        """As that of every stream: an acknowledged record may be gone, once a later one of its key is there."""
+        """As that of every stream: an acknowledged record may be gone, once a later one of its key
+        is there.
+        """
         yield from self.problems
         for partition, records in enumerate(found):
             name, acknowledged = f"{self.topic}-{partition}", self.acknowledged[partition]

@@ -32,7 +32,9 @@ from refusing import Refusal, build
 from serving import ServeProcess, free_port
 
 KINDS = ("open", "write", "sync", "rename", "unlink", "truncate")
-"""Those that change a disk. What else the library knows is refused to the metadata store: `store_refusals.py`."""
+"""Those that change a disk. What else the library knows is refused to the metadata store:
+`store_refusals.py`.
+"""
 CODES = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT)
 LOAD_S = 1.2
 ENOUGH = 300

@@ -1,4 +1,6 @@
-"""What a run of rounds by hand prints: a line as soon as it is known, figures at the end, and an exit code."""
+"""What a run of rounds by hand prints:
+a line as soon as it is known, figures at the end, and an exit code.
+"""
 
 import sys
 

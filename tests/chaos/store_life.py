@@ -1,8 +1,8 @@
 """Sessions of the embedded store in processes whose disk may refuse a call; see store_refusals.py.
 
-Reads lines of JSON from its input. For each one it forks a process that opens the store, makes the transactions of
-`steps`, and says in a line what it saw, what was refused and what was logged. A call that was refused is made
-once more.
+Reads lines of JSON from its input. For each one it forks a process that opens the store, makes the
+transactions of `steps`, and says in a line what it saw, what was refused and what was logged. A call that was
+refused is made once more.
 """
 
 import json

@@ -2,15 +2,16 @@
 
     python tests/chaos/store_refusals.py [--of 20 --part 3] [--kinds open,sync]
 
-A life (`store_life.py`) opens a store, makes transactions, and closes it or is killed. Its calls are counted first, in
-each of three places: where there is no file yet, where a process that was killed left a write-ahead log, and beside
-another process with a session. Then it is lived again for each of these calls, which is refused with each code that
-a disk has for it. It ends in three ways: the store is closed, the process goes on and is killed later, or it is
-killed at once. There are about 6,000 lives; `--of 20 --part 3` takes one in twenty.
+A life (`store_life.py`) opens a store, makes transactions, and closes it or is killed. Its calls are counted
+first, in each of three places: where there is no file yet, where a process that was killed left a write-ahead
+log, and beside another process with a session. Then it is lived again for each of these calls, which is
+refused with each code that a disk has for it. It ends in three ways: the store is closed, the process goes on
+and is killed later, or it is killed at once. There are about 6,000 lives; `--of 20 --part 3` takes one in
+twenty.
 
-What was acknowledged, or seen after a refusal, stays so; of a transaction all is seen, or nothing. A refused call, or
-start, succeeds when it is made once more. The next process begins a session at once, on a file that is whole. Each
-error is one line that names the store.
+What was acknowledged, or seen after a refusal, stays so; of a transaction all is seen, or nothing. A refused
+call, or start, succeeds when it is made once more. The next process begins a session at once, on a file that
+is whole. Each error is one line that names the store.
 """
 
 import argparse

@@ -1,9 +1,10 @@
 """Transactions on three brokers that are killed: `python tests/chaos/transactions.py --seconds 60 --seed 1`.
 
-Producers (librdkafka) write the same value to a partition of each broker, and commit or abort. Meanwhile one broker
-after the other is killed with -9 and started again. In the end a reader of committed records must find in each
-partition: every transaction whose commit was answered, once and in the order of its producer; none that was aborted;
-and of those whose end is not known all parts or none. Every transaction ends: the reader comes to the end of the log.
+Producers (librdkafka) write the same value to a partition of each broker, and commit or abort. Meanwhile one
+broker after the other is killed with -9 and started again. In the end a reader of committed records must find
+in each partition: every transaction whose commit was answered, once and in the order of its producer; none
+that was aborted; and of those whose end is not known all parts or none. Every transaction ends: the reader
+comes to the end of the log.
 """
 
 import argparse
@@ -64,7 +65,9 @@ class Cluster:
 
 
 def produce(cluster: Cluster, name: str, rng: random.Random, stop: threading.Event, told: list) -> None:
-    """One transaction after the other; a producer that has an error is followed by another one of its name."""
+    """One transaction after the other;
+    a producer that has an error is followed by another one of its name.
+    """
     number = 0
     while not stop.is_set():
         producer = Producer(

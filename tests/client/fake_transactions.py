@@ -1,7 +1,7 @@
 """A transaction coordinator for `FakeCluster`: one transactional id, whose transaction it follows and judges.
 
-It refuses what a real one would: an EndTxn without a transaction, an epoch that is not the current one, a batch
-for a partition that was not added. What was committed and aborted is in `ended`.
+It refuses what a real one would: an EndTxn without a transaction, an epoch that is not the current one, a
+batch for a partition that was not added. What was committed and aborted is in `ended`.
 """
 
 from barnabas.core.errors import ErrorCode

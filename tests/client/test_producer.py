@@ -154,7 +154,9 @@ def test_a_moved_leader_is_found(run, fake):
 
 
 def test_nothing_overtakes_a_batch_whose_answer_an_earlier_leader_owes(run, fake):
-    """The next leader had it, and took so many newer ones that it did not recognise it: it was stored twice."""
+    """The next leader had it, and took so many newer ones that it did not recognise it:
+    it was stored twice.
+    """
 
     async def scenario():
         async with (

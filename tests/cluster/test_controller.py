@@ -791,8 +791,12 @@ def test_a_term_that_is_over_reads_and_writes_no_more(three):
     term = three.brokers[0].controller._term
     three.wait(three.brokers[0].controller.session_expired())
 
-    with pytest.raises(ControllerMovedError):
+    with pytest.raises(ControllerMovedError) as refused:
         three.wait(term.store.partition_states([T0]))
+    assert (refused.value.code, refused.value.message) == (
+        ErrorCode.STALE_CONTROLLER_EPOCH,
+        "The controller has resigned.",
+    )
 
 
 def test_questions_to_a_standby_are_refused(three):

@@ -329,7 +329,9 @@ def test_a_start_that_fails_at_a_step_leaves_nothing(loop, path, begin, monkeypa
 
 
 def test_a_start_that_failed_says_so_when_its_file_is_closed(loop, path, begin, monkeypatch):
-    """Before that, the next start in this process found SQLite's shared memory of the first, which was read-only."""
+    """Before that, the next start in this process found SQLite's shared memory of the first, which was
+    read-only.
+    """
     loop.wait(begin().close())
     order, close = [], Database.close
     monkeypatch.setattr(Database, "next_number", Full(Database.next_number, 1))

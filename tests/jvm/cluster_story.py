@@ -101,7 +101,9 @@ class Story:
     # --- steps --------------------------------------------------------------------------------------------
 
     def settle(self):
-        """All in sync, the preferred replicas lead, the office is where it should be, and the load goes on."""
+        """All in sync, the preferred replicas lead, the office is where it should be, and the load
+        goes on.
+        """
         self.cluster.until_in_sync()
         if self._office is not None:
             self.cluster.put_in_office(self._office)
@@ -155,7 +157,9 @@ class Story:
         cluster.tell(f"{cluster.name(number)} is back, all in sync; the controller is {cluster.controller()}")
 
     def reassign(self, topics, by):
-        """The replicas of these topics become the brokers in another order, the preferred leaders with them."""
+        """The replicas of these topics become the brokers in another order, the preferred leaders
+        with them.
+        """
         brokers = sorted(self.cluster.kinds)
         wanted = {
             (topic, p): rotated(brokers, p + by) for topic, parts in topics.items() for p in range(parts)

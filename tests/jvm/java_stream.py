@@ -76,7 +76,8 @@ class JavaStream:
         if lost or not taken:
             yield f"java: {len(lost)} of {len(taken)} acknowledged records are lost: {lost[:1]}"
         if len(set(held.values())) != len(held):
-            yield f"java: {len(held) - len(set(held.values()))} records are there twice, of an idempotent producer"
+            twice = len(held) - len(set(held.values()))
+            yield f"java: {twice} records are there twice, of an idempotent producer"
         for partition, records in enumerate(found):
             numbers = [number for _, number in records]
             if numbers != sorted(numbers):

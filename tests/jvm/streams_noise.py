@@ -3,11 +3,11 @@
     python tests/jvm/streams_noise.py --rounds 12 --seed 1 [--store embedded or zookeeper]
                                       [--brokers ours,ours,ours] [--keep FOLDER]
 
-Three brokers with three replicas of everything. An application of Kafka Streams counts words: it makes a repartition
-topic and a changelog, commits twice a second, and goes on through every round. In a round one broker is killed with
--9 or stopped; when the application has moved on, it is started again. In the end no word is missing in the counts, and
-each kind of line is shown with how often it came and with its first example. An ERROR that an operator can do
-nothing about is a fault.
+Three brokers with three replicas of everything. An application of Kafka Streams counts words: it makes a
+repartition topic and a changelog, commits twice a second, and goes on through every round. In a round one
+broker is killed with -9 or stopped; when the application has moved on, it is started again. In the end no
+word is missing in the counts, and each kind of line is shown with how often it came and with its first
+example. An ERROR that an operator can do nothing about is a fault.
 """
 
 import argparse

@@ -1,4 +1,6 @@
-"""Our clients, admin client and commands against genuine Apache Kafka, 3.9 with ZooKeeper and 4.2 with KRaft."""
+"""Our clients, admin client and commands against genuine Apache Kafka, 3.9 with ZooKeeper and 4.2
+with KRaft.
+"""
 
 import asyncio
 import re

@@ -61,7 +61,9 @@ def manager_of(directory: Path) -> LogManager:
 
 
 def write(log):
-    """Every codec, times out of order, null keys and values, headers, an aborted and a committed transaction."""
+    """Every codec, times out of order, null keys and values, headers, an aborted and a committed
+    transaction.
+    """
     for number in range(150):
         records = [
             Record(

@@ -1,6 +1,7 @@
 """Transactions in a cluster of a genuine Kafka 3.9 broker and ours: markers go both ways.
 
-Each of the two coordinates some transactional ids, and each leads partitions that the other one's transactions write to.
+Each of the two coordinates some transactional ids, and each leads partitions that the other one's
+transactions write to.
 """
 
 import kafka_harness

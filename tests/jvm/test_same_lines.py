@@ -126,7 +126,9 @@ OLD_OFFSETS = "kafka.coordinator.group.GroupMetadataManager$OffsetsMessageFormat
 
 @pytest.fixture(scope="module")
 def commits(genuine) -> tuple[str, str]:
-    """The partition of a group that has committed, left, and committed by hand, and how many records it has."""
+    """The partition of a group that has committed, left, and committed by hand, and how many
+    records it has.
+    """
     settings = {"bootstrap.servers": genuine, "group.id": "printed", "auto.offset.reset": "earliest"}
     consumer = Consumer(settings)
     consumer.subscribe(["lines"])

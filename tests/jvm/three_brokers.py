@@ -179,7 +179,9 @@ class ThreeBrokers:
             self.store.process.send_signal(signal.SIGCONT)
 
     def replace(self, number: int, kind: str) -> None:
-        """A clean stop, and the other kind of broker starts with the same number on the same log directory."""
+        """A clean stop, and the other kind of broker starts with the same number on the same log
+        directory.
+        """
         self.stop(number)
         self.kinds[number] = kind
         self.start(number)

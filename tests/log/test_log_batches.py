@@ -117,7 +117,9 @@ class TestTheStartOfALog:
             assert_known(log, last)
 
     def test_a_transaction_below_it_is_not_open_and_one_that_ends_behind_it_is_aborted(self):
-        """Recovery took in what lies behind the start only, and so found markers without their transaction."""
+        """Recovery took in what lies behind the start only, and so found markers without their
+        transaction.
+        """
         world = World()
         manager = world.started()
         log = manager.get_or_create(TP)

@@ -150,7 +150,9 @@ def test_groups_end_where_bytes_indexes_or_offsets_would_not_fit_into_one_segmen
 
 
 class Transaction:
-    """One of a log, as an outsider sees it: which batches of it there were and which an earlier cleaning has left."""
+    """One of a log, as an outsider sees it:
+    which batches of it there were and which an earlier cleaning has left.
+    """
 
     def __init__(self, producer_id, first_offset):
         self.producer_id = producer_id

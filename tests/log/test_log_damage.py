@@ -119,7 +119,9 @@ class TestIndexes:
     @pytest.mark.parametrize("how", ["removed", "emptied", "odd"])
     @pytest.mark.parametrize("segment", [0, 1, -1])
     def test_an_offset_index_is_rebuilt_from_the_log(self, segment, how, caplog):
-        """Each fetch was answered UNKNOWN_SERVER_ERROR, with a traceback, until the broker was started again."""
+        """Each fetch was answered UNKNOWN_SERVER_ERROR, with a traceback, until the broker was
+        started again.
+        """
         world, manager, log = running()
         expected = values_of(log)
         base = log.segments[segment].base_offset

@@ -68,7 +68,9 @@ def test_without_epochs_the_checkpoint_says_where_the_log_started():
 
 
 def test_what_retention_has_taken_is_not_missed(caplog):
-    """A kill comes before the new start is in the checkpoint, which still has a start in the first segment."""
+    """A kill comes before the new start is in the checkpoint, which still has a start in the first
+    segment.
+    """
     world, manager, values, bases = several_segments(deleted_to=2)
     manager.checkpoint_log_start_offsets()
     log = manager.get(TP)

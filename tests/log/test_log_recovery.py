@@ -196,7 +196,9 @@ def test_a_note_that_comes_back_beside_a_finished_compaction_is_not_believed():
 
 
 def test_what_damage_behind_a_clean_shutdown_has_cost_is_no_later_loss(world):
-    """The gap that it leaves made the next unclean start without recovery points drop the segments behind it."""
+    """The gap that it leaves made the next unclean start without recovery points drop the segments
+    behind it.
+    """
     world.config = type(world.config)(segment_bytes=1000, index_interval_bytes=0)
     manager = world.started()
     log = fill(manager.get_or_create(TP), 60)

@@ -1,4 +1,6 @@
-"""Two thousand histories of groups, that they replay, and that they would find what they are meant to find."""
+"""Two thousand histories of groups, that they replay, and that they would find what they are meant
+to find.
+"""
 
 import os
 import subprocess

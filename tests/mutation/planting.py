@@ -22,7 +22,9 @@ SECONDS_A_TEST = 60
 SECONDS_A_RUN = 300
 """A run that has no end by then has noticed: an endless loop is a kill."""
 NEAREST = 3
-"""So many test files are asked by themselves first: to collect a whole folder takes longer than most of them."""
+"""So many test files are asked by themselves first:
+to collect a whole folder takes longer than most of them.
+"""
 MEMORY_KB_MAX = 6_000_000
 SEEDS_IN_TESTS = 200
 """Of the models that tests run; `tests/seeds.py` reads it."""

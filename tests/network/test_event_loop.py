@@ -186,7 +186,9 @@ def test_timers_threads_signals_and_children_wake_a_loop_that_waits(run):
 
 
 def test_connections_of_asyncio_come_and_go(run):
-    """It watches their descriptors in a way of its own, and takes them off with the loop's public functions."""
+    """It watches their descriptors in a way of its own, and takes them off with the loop's public
+    functions.
+    """
 
     async def echo(reader, writer):
         writer.write(await reader.read(100))

@@ -71,7 +71,9 @@ class Cluster:
 
 
 def committed(cluster, topic, partitions):
-    """The values that a reader of committed records finds up to the last stable offset, partition by partition."""
+    """The values that a reader of committed records finds up to the last stable offset, partition by
+    partition.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,

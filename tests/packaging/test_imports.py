@@ -1,4 +1,6 @@
-"""What an import costs: guarded by the modules it loads, because milliseconds differ from machine to machine."""
+"""What an import costs: guarded by the modules it loads, because milliseconds differ from machine
+to machine.
+"""
 
 import subprocess
 import sys

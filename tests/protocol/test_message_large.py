@@ -94,7 +94,8 @@ def decoded_in_steps(message, version):
         (lambda: SyncGroupRequest(assignments=[SyncGroupRequestAssignment(assignment=bytes(50_000_000))]), 5),
         (lambda: DeleteTopicsRequest(topic_names=["\u00e9" * 16_000 for _ in range(50)]), 4),
     ],
-    # Made when the test runs: as values they would be in the memory of every worker from the beginning to the end.
+    # Made when the test runs: as values they would be in the memory of every worker from the beginning to the
+    # end.
     ids=[
         "FindCoordinator",
         "Metadata v12",

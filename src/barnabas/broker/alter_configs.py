@@ -39,7 +39,9 @@ def alter_resources(
     alteration: Callable[[Any], Alteration],
     result: Callable[..., Result],
 ) -> Sliced[list[Result]]:
-    """Alters the resources of either request one after the other; `result` is the class of the response's entries."""
+    """Alters the resources of either request one after the other;
+    `result` is the class of the response's entries.
+    """
     alterations: list[Alteration] = []
     for each in request.resources:
         alterations.append(alteration(each))

@@ -8,7 +8,9 @@ from barnabas.core.eventlog import EventLog
 
 
 def api_error(log: EventLog, event: str, error: BaseException, **fields: Any) -> KafkaError:
-    """The error as clients know it: one that has no code of its own is UNKNOWN_SERVER_ERROR, and is logged."""
+    """The error as clients know it:
+    one that has no code of its own is UNKNOWN_SERVER_ERROR, and is logged.
+    """
     if isinstance(error, KafkaError):
         return error
     if isinstance(error, StoreError):

@@ -1,4 +1,6 @@
-"""Configurations as DescribeConfigs shows them: value, source, where else it could come from (``ConfigHelper``)."""
+"""Configurations as DescribeConfigs shows them:
+value, source, where else it could come from (``ConfigHelper``).
+"""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -85,7 +87,9 @@ def logger_entries() -> Entries:
 
 
 def broker_entries(broker: Config, *, docs: bool) -> Entries:
-    """All keys of the broker itself, those of single listeners, and what is set though no key has that name."""
+    """All keys of the broker itself, those of single listeners, and what is set though no key has that
+    name.
+    """
     entries = []
     for name in dict.fromkeys([*broker.table, *sorted(broker.explicit())]):
         key = broker.table.find(name)

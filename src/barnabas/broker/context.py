@@ -16,7 +16,9 @@ ADMIN_CLIENT_ID: Final = "__admin_client"
 
 
 class Permissions(dict[str, bool]):
-    """What a client may do to the resources that its request names; the authorizer is asked for each name once."""
+    """What a client may do to the resources that its request names;
+    the authorizer is asked for each name once.
+    """
 
     __slots__ = ("_context", "_operation", "_resource")
 

@@ -2,10 +2,11 @@
 
 Theory of operation
 -------------------
-A topic's part of an answer depends on what the controller said of the topic, on the live brokers with their listeners, on the
-listener that the request came in on, and on the version. The first two are parts of an immutable `Snapshot` and are
-compared by identity: a topic that changed is described again, and all are when a broker came or went. So Metadata of all
-topics costs what it takes to put their bytes together, and not to describe each partition for each client that asks.
+A topic's part of an answer depends on what the controller said of the topic, on the live brokers with their
+listeners, on the listener that the request came in on, and on the version. The first two are parts of an
+immutable `Snapshot` and are compared by identity: a topic that changed is described again, and all are when a
+broker came or went. So Metadata of all topics costs what it takes to put their bytes together, and not to
+describe each partition for each client that asks.
 
 What a client may see is decided by the handler before it looks here: nothing in here depends on who asks.
 """

@@ -11,8 +11,8 @@ Until its handler was called the connection is held: what a client asked later i
 
 A handler returns a response, a `Pending` of one, or None for no answer. It raises `KafkaError` to have the
 whole request answered with that code; any other exception is a bug, answered UNKNOWN_SERVER_ERROR and logged
-once. Every response leaves through `_finish`: there, and only there, throttling happens. Where requests came together,
-`end_turn` writes what they have appended, and makes their answers then (docs/decisions/0015).
+once. Every response leaves through `_finish`: there, and only there, throttling happens. Where requests came
+together, `end_turn` writes what they have appended, and makes their answers then (docs/decisions/0015).
 """
 
 from collections.abc import Callable, Generator
@@ -85,8 +85,8 @@ def _when_handled(
     """What `finish` makes of a response that comes later."""
     answer: Pending[T] = Pending()
 
-    # The caller that completes this request may be about to complete others, as a whole group that waited for one
-    # member. So an error here ends this connection only, and is not raised to the caller.
+    # The caller that completes this request may be about to complete others, as a whole group that waited for
+    # one member. So an error here ends this connection only, and is not raised to the caller.
 
     def respond(response: Pending[Response | None]) -> None:
         try:
@@ -219,7 +219,9 @@ class Dispatcher:
         return outcome
 
     def begin_turn(self) -> None:
-        """As `Service.begin_turn`: appends of the requests that follow may wait for each other, to be written at once."""
+        """As `Service.begin_turn`: appends of the requests that follow may wait for each other, to be written
+        at once.
+        """
         self._in_turn = True
         self._services.replica_manager.appender.begin_turn()
 
@@ -251,8 +253,8 @@ class Dispatcher:
     ) -> Pending[Chunks | None]:
         answer: Pending[Chunks | None] = Pending()
 
-        # An error is looked at and not raised here: its traceback would have this frame, and the frame the error and with
-        # it the request. Such a cycle would stay in memory until the garbage collector runs.
+        # An error is looked at and not raised here: its traceback would have this frame, and the frame the
+        # error and with it the request. Such a cycle would stay in memory until the garbage collector runs.
         def decoded(done: Pending[tuple[Request, int]]) -> None:
             error = done.error
             if error is not None:
@@ -291,7 +293,9 @@ class Dispatcher:
     def _finish(
         self, api: Api, context: RequestContext, response: Response | Work[Any] | None
     ) -> Chunks | Pending[Chunks | None] | None:
-        """The one point through which every response leaves; work that waits for its turn to end gets a place here."""
+        """The one point through which every response leaves;
+        work that waits for its turn to end gets a place here.
+        """
         if api.throttled and not self._ends_turn:
             throttle_ms = self._quotas.throttle_ms(context.peer, context.header, context.size)
             if throttle_ms > 0:
@@ -329,7 +333,9 @@ class Dispatcher:
         return chunks
 
     def _log_request(self, log: EventLog, api: Api, context: RequestContext) -> None:
-        """``RequestChannel.updateRequestMetrics``: what was asked by whom; nothing of its contents, which may be secret."""
+        """``RequestChannel.updateRequestMetrics``: what was asked by whom;
+        nothing of its contents, which may be secret.
+        """
         header, peer = context.header, context.peer
         log.debug(
             "request.completed",

@@ -26,7 +26,9 @@ def client_of(context: RequestContext) -> Client:
 
 
 def java_host(address: str) -> str:
-    """An address as ``InetAddress.toString`` prints an address without a host name: ``/127.0.0.1``, ``/0:0:0:0:0:0:0:1``."""
+    """An address as ``InetAddress.toString`` prints an address without a host name:
+    ``/127.0.0.1``, ``/0:0:0:0:0:0:0:1``.
+    """
     if ":" not in address:
         return f"/{address}"
     plain, mark, scope = address.partition("%")
@@ -63,7 +65,9 @@ def describe_each(
     *,
     operations: bool,
 ) -> Sliced[list[D]]:
-    """Each group once, as the coordinator describes it; before them those that the client may not see, refused."""
+    """Each group once, as the coordinator describes it;
+    before them those that the client may not see, refused.
+    """
     described: list[D] = []
     hidden: list[D] = []
     for group_id in once(group_ids):

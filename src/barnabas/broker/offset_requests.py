@@ -1,4 +1,6 @@
-"""What OffsetCommit and OffsetDelete share: the partitions that they may touch, and a code for each in the answer."""
+"""What OffsetCommit and OffsetDelete share:
+the partitions that they may touch, and a code for each in the answer.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar

@@ -1,4 +1,5 @@
-"""Ids for idempotent producers, from blocks that the controller gives out (``RPCProducerIdManager``, KIP-730).
+"""Ids for idempotent producers, from blocks that the controller gives out (``RPCProducerIdManager``,
+KIP-730).
 
 A block is asked for when the first id is wanted, and the next one before the block is used up, so that
 producers seldom wait. A request that finds no id waits for the block; such requests are answered in order.

@@ -1,6 +1,7 @@
 """What is counted of the requests of one API (``RequestChannel.Metrics``).
 
-Only requests that came in frames count. What a broker asks itself, as the controller on it does, passes no socket.
+Only requests that came in frames count. What a broker asks itself, as the controller on it does, passes no
+socket.
 """
 
 from collections import deque
@@ -12,8 +13,9 @@ from barnabas.core.metrics import RECENT
 from barnabas.protocol.api import ApiKey
 
 Answered: TypeAlias = tuple[float, float, float, int, int]
-"""One request: when it arrived, when its handler had returned a Pending (else 0), when its answer was there, in milliseconds; its
-bytes; the milliseconds of throttling. What follows from these is worked out by who reads them.
+"""One request: when it arrived, when its handler had returned a Pending (else 0), when its answer was there,
+in milliseconds; its bytes; the milliseconds of throttling. What follows from these is worked out by who reads
+them.
 """
 
 
@@ -52,7 +54,9 @@ class RequestMetrics:
 
 
 def request_metrics(apis: Mapping[int, Api]) -> dict[int, RequestMetrics]:
-    """Where the requests of each API are counted, by its key, and those of followers under `FOLLOWER_FETCH`."""
+    """Where the requests of each API are counted, by its key, and those of followers under
+    `FOLLOWER_FETCH`.
+    """
     found = {
         key: RequestMetrics(api.request.__name__.removesuffix("Request"), api.max_version)
         for key, api in apis.items()
@@ -65,7 +69,9 @@ def request_metrics(apis: Mapping[int, Api]) -> dict[int, RequestMetrics]:
 
 
 def by_name(counted: Mapping[int, RequestMetrics]) -> list[tuple[str, tuple[RequestMetrics, ...]]]:
-    """Each name that Kafka's metrics have, and what is counted under it: ``Fetch`` is both kinds of fetches."""
+    """Each name that Kafka's metrics have, and what is counted under it:
+    ``Fetch`` is both kinds of fetches.
+    """
     found: list[tuple[str, tuple[RequestMetrics, ...]]] = [(each.name, (each,)) for each in counted.values()]
     if FOLLOWER_FETCH in counted:
         found.append(("Fetch", (counted[ApiKey.FETCH], counted[FOLLOWER_FETCH])))

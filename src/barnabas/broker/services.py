@@ -37,7 +37,9 @@ class Quotas(Protocol):
     """Decides how long a client must wait after a response (``QuotaFactory``)."""
 
     def throttle_ms(self, peer: Peer, header: RequestHeader, size: int) -> int:
-        """Milliseconds for which the client's connection is muted after a request of `size` bytes; 0 within its quota."""
+        """Milliseconds for which the client's connection is muted after a request of `size` bytes;
+        0 within its quota.
+        """
 
 
 class NoQuotas:

@@ -1,8 +1,8 @@
 """Handlers of requests that may name very much.
 
-A request of a hundred megabytes has room for millions of entries, and the loop that works them off keeps the groups
-of everybody alive. A handler whose work grows with its request is therefore written as `core.slices.Sliced`, with a
-``yield`` after each entry::
+A request of a hundred megabytes has room for millions of entries, and the loop that works them off keeps the
+groups of everybody alive. A handler whose work grows with its request is therefore written as
+`core.slices.Sliced`, with a ``yield`` after each entry::
 
     @handles(ApiKey.DESCRIBE_GROUPS, versions=(0, 5), failed=_failed)
     @sliced
@@ -13,10 +13,10 @@ of everybody alive. A handler whose work grows with its request is therefore wri
             yield  # others may be served here
         return DescribeGroupsResponse(groups=described)
 
-Between two slices the connection is held: a client's later commit is not done in the middle of an earlier one.
-What it reads may change between two slices, as it may for Kafka's handler threads: each entry is answered by what
-was true when it was looked at. Where the whole answer must be of one moment (a commit, a snapshot of the cluster)
-the handler says so.
+Between two slices the connection is held: a client's later commit is not done in the middle of an earlier
+one. What it reads may change between two slices, as it may for Kafka's handler threads: each entry is
+answered by what was true when it was looked at. Where the whole answer must be of one moment (a commit, a
+snapshot of the cluster) the handler says so.
 """
 
 import functools
@@ -35,7 +35,9 @@ R = TypeVar("R")
 def sliced(
     handler: Callable[[RequestContext, Q], Sliced[R]],
 ) -> Callable[[RequestContext, Q], R | Pending[R]]:
-    """Turns a handler written as `Sliced` into one that answers small requests at once, and others in slices."""
+    """Turns a handler written as `Sliced` into one that answers small requests at once, and others in
+    slices.
+    """
     return _in_slices(handler, at_once=AT_ONCE)
 
 
@@ -85,8 +87,8 @@ def _in_control_queue(
 def alone(context: RequestContext, awaited: Pending[T]) -> Sliced[T]:
     """The Pending's value; until it is there, the connection is held.
 
-    For changes of the cluster that a client may count on in its next request without waiting for the answer: a
-    topic that it deletes, or writes to, behind the request that creates it. Kafka handles one request of a
+    For changes of the cluster that a client may count on in its next request without waiting for the answer:
+    a topic that it deletes, or writes to, behind the request that creates it. Kafka handles one request of a
     connection at a time, whatever it waits for.
     """
     if awaited.done:

@@ -1,9 +1,9 @@
 """Waiting until a change that was asked for is so for this broker's clients (``DelayedCreatePartitions``,
 ``DelayedDeleteTopics``, ``DelayedElectLeader``).
 
-The store has the change before the controller has acted on it. CreateTopics and CreatePartitions are answered when
-every new partition has a leader, DeleteTopics when the topic is gone, ElectLeaders when the new leaders lead, as far
-as UpdateMetadata has said so.
+The store has the change before the controller has acted on it. CreateTopics and CreatePartitions are answered
+when every new partition has a leader, DeleteTopics when the topic is gone, ElectLeaders when the new leaders
+lead, as far as UpdateMetadata has said so.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -32,8 +32,8 @@ class _Awaited(DelayedOperation):
         raise NotImplementedError
 
     def try_complete(self, _key: Hashable = None) -> bool:
-        # This is called for each topic of each update. What was found once is not looked at again, so that ten
-        # thousand topics cost ten thousand looks in all and not for each call.
+        # This is called for each topic of each update. What was found once is not looked at again, so that
+        # ten thousand topics cost ten thousand looks in all and not for each call.
         left = self._left
         while left:
             if self._missing(left[-1]):

@@ -8,7 +8,9 @@ from barnabas.core.pending import Pending
 
 
 class Topics(Protocol):
-    """Writes topics to the metadata store (``ZkAdminManager``); `cluster.metadata.topics.TopicAdmin` is one."""
+    """Writes topics to the metadata store (``ZkAdminManager``);
+    `cluster.metadata.topics.TopicAdmin` is one.
+    """
 
     def create(self, topic: NewTopic, *, validate_only: bool = False) -> Pending[CreatedTopic]:
         """Done when the store has it; fails with KafkaError and Kafka's words."""
@@ -16,7 +18,9 @@ class Topics(Protocol):
     def create_partitions(
         self, topic: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool
     ) -> Pending[int]:
-        """How many partitions the topic has, when the store has the new ones; fails with KafkaError and Kafka's words."""
+        """How many partitions the topic has, when the store has the new ones;
+        fails with KafkaError and Kafka's words.
+        """
 
     def delete(self, name: str) -> Pending[None]:
         """Done when the deletion is asked for; also where it had been. Fails with KafkaError."""

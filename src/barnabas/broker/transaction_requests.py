@@ -1,4 +1,6 @@
-"""What the handlers of transactions share: who the producer is, its rights, and the codes of older clients."""
+"""What the handlers of transactions share:
+who the producer is, its rights, and the codes of older clients.
+"""
 
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext

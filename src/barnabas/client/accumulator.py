@@ -143,7 +143,9 @@ class RecordAccumulator:
         return Delivery(batch, 0, timestamp)
 
     def _enqueue(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """A new batch waits at the end of its queue. Raises RecordTooLargeError, and what `on_work` raises."""
+        """A new batch waits at the end of its queue.
+        Raises RecordTooLargeError, and what `on_work` raises.
+        """
         if batch.size_bytes > self._request_bytes_max:
             raise RecordTooLargeError(
                 f"A record of {batch.size_bytes} bytes is larger than max.request.size,"

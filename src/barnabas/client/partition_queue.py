@@ -2,9 +2,10 @@
 
 Theory of operation
 -------------------
-New batches go out one after the other without waiting for answers, while the leader stays the same (`sent_to`). A batch that has to be sent again goes
-back to its old place and is sent only when nothing of the partition is in flight: so retries keep the order
-(Kafka's ``RecordAccumulator.shouldStopDrainBatchesForPartition`` reaches the same with sequence numbers).
+New batches go out one after the other without waiting for answers, while the leader stays the same
+(`sent_to`). A batch that has to be sent again goes back to its old place and is sent only when nothing of the
+partition is in flight: so retries keep the order (Kafka's
+``RecordAccumulator.shouldStopDrainBatchesForPartition`` reaches the same with sequence numbers).
 
 An idempotent batch gets its sequence when it is first sent and keeps it through retries, by which a broker
 recognises what it has already. Once a batch with a sequence is given up, the broker would refuse new ones; so

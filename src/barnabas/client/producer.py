@@ -285,8 +285,8 @@ class AsyncProducer:
     # Transactions.
 
     async def init_transactions(self) -> None:
-        """Makes this the only producer of its ``transactional_id``: older ones are fenced, what they left open
-        is ended. `begin_transaction` needs it; `transaction` does it by itself.
+        """Makes this the only producer of its ``transactional_id``: older ones are fenced, what they left
+        open is ended. `begin_transaction` needs it; `transaction` does it by itself.
 
         Raises ConfigError without a ``transactional_id``, KafkaError where it may not be used,
         ClientTimeoutError.

@@ -150,8 +150,9 @@ class Sender:
     def _may_send(self, queue: PartitionQueue, leader: int) -> bool:
         """Whether no batch of an idempotent producer overtakes one whose answer another broker owes.
 
-        The earlier leader may have stored and replicated that batch. The next one would take the newer ones, and
-        after five of them not recognise it when it is sent again. (librdkafka drains a partition in the same way.)
+        The earlier leader may have stored and replicated that batch. The next one would take the newer ones,
+        and after five of them not recognise it when it is sent again. (librdkafka drains a partition in the
+        same way.)
         """
         return not queue.in_flight or queue.sent_to == leader or self._identity is NO_IDENTITY
 

@@ -3,11 +3,11 @@
 Theory of operation
 -------------------
 The coordinator of the transactional id gives the producer its id and epoch, which fences every older producer
-of that id. From `begin` on the accumulator takes records. The sender asks `admits` before it takes a batch of a
-partition: the first batch of each waits until AddPartitionsToTxn has told the coordinator of the partition;
+of that id. From `begin` on the accumulator takes records. The sender asks `admits` before it takes a batch of
+a partition: the first batch of each waits until AddPartitionsToTxn has told the coordinator of the partition;
 all partitions that come up meanwhile go together in the next request. `commit` waits until every batch is
-stored, and only then sends EndTxn: so nothing of a transaction can reach a log after its marker. `abort` fails
-what was never sent, waits for the outcome of what was, and sends EndTxn.
+stored, and only then sends EndTxn: so nothing of a transaction can reach a log after its marker. `abort`
+fails what was never sent, waits for the outcome of what was, and sends EndTxn.
 
 A failed batch, or an answer that says so, makes the transaction one that can only be aborted; the
 producer then takes a new epoch, so that whatever is still under way from the old one is refused. An answer
@@ -425,8 +425,8 @@ class TransactionManager:
     async def _while_open(
         self, link: CoordinatorLink, attempt: Callable[[], Awaitable[TransactionOutcome]]
     ) -> bool:
-        """Repeats an attempt as long as the transaction may be committed, and whether it is done. One that got
-        no answer is repeated until there is one: what the coordinator knows decides about the end.
+        """Repeats an attempt as long as the transaction may be committed, and whether it is done. One that
+        got no answer is repeated until there is one: what the coordinator knows decides about the end.
         """
         attempts = Attempts(self._cluster.backoff)
         while (outcome := await self._once(link, attempt)) is not TransactionOutcome.DONE:
@@ -481,7 +481,9 @@ class TransactionManager:
         request: str,
         default: TransactionOutcome = TransactionOutcome.DIE,
     ) -> TransactionOutcome:
-        """What the codes of several partitions lead to: the first that ends something, else the slowest way."""
+        """What the codes of several partitions lead to:
+        the first that ends something, else the slowest way.
+        """
         outcomes = {self._judged(number, table, request, default) for number in sorted(numbers, key=_gravity)}
         return next(
             (each for each in (TransactionOutcome.MOVED, TransactionOutcome.AGAIN) if each in outcomes),
@@ -530,7 +532,8 @@ class TransactionManager:
         if self._error is not None and self.state in _FAILED:
             return _again(self._error)
         return TransactionStateError(
-            f"No transaction of {self.transactional_id} is open ({self.state.name}): begin one, and send in it"
+            f"No transaction of {self.transactional_id} is open ({self.state.name}): begin one, and send in "
+            "it"
         )
 
     def _expect(self, call: str, *states: TransactionState) -> None:
@@ -563,8 +566,8 @@ class TransactionManager:
                 await asyncio.shield(task)
         except TimeoutError:
             raise ClientTimeoutError(
-                f"{call} of {self.transactional_id} has no end within {deadline.total_ms:.0f} ms (max.block.ms);"
-                " it goes on: call it again"
+                f"{call} of {self.transactional_id} has no end within {deadline.total_ms:.0f} ms "
+                "(max.block.ms); it goes on: call it again"
             ) from None
         except (AbortableTransactionError, FatalTransactionError) as error:
             raise _again(error) from None

@@ -1,1 +1,3 @@
-"""What the cluster agrees on: the metadata store, the znodes in it, the controller, placement, the metadata cache."""
+"""What the cluster agrees on:
+the metadata store, the znodes in it, the controller, placement, the metadata cache.
+"""

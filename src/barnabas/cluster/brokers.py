@@ -40,6 +40,8 @@ class Broker:
         return endpoint
 
     def node(self, listener: str) -> Node | None:
-        """``Broker.getNode``: where a client of this listener connects to, if the broker has that listener."""
+        """``Broker.getNode``: where a client of this listener connects to, if the broker has that
+        listener.
+        """
         endpoint = self.endpoint(listener)
         return None if endpoint is None else Node(self.id, endpoint.host, endpoint.port, self.rack)

@@ -1,4 +1,6 @@
-"""The leader of a partition, its ISR and its replicas: values that the store, the controller and replicas share."""
+"""The leader of a partition, its ISR and its replicas:
+values that the store, the controller and replicas share.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

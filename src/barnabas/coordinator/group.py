@@ -91,4 +91,6 @@ class Group(Protocol):
         """The records that make the partition forget the group (not its offsets)."""
 
     def close(self) -> None:
-        """The shard is given up or the group deleted: answers NOT_COORDINATOR to all who are parked, stops timers."""
+        """The shard is given up or the group deleted:
+        answers NOT_COORDINATOR to all who are parked, stops timers.
+        """

@@ -2,10 +2,10 @@
 
 Theory of operation
 -------------------
-A request names a group. The hash of the name is a partition of ``__consumer_offsets``, which this broker leads, is
-loading, or does not lead. If it leads it, the partition's `Shard` has the group, and the kind of the group decides
-which package answers: `classic` or `consumer`. If not, the client gets the code that makes it look for the coordinator
-again.
+A request names a group. The hash of the name is a partition of ``__consumer_offsets``, which this broker
+leads, is loading, or does not lead. If it leads it, the partition's `Shard` has the group, and the kind of
+the group decides which package answers: `classic` or `consumer`. If not, the client gets the code that makes
+it look for the coordinator again.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -151,7 +151,9 @@ class GroupCoordinator:
                 yield slices.next_turn()
 
     def metadata_changed(self, topics: set[str]) -> None:
-        """``onNewMetadataImage``: the controller sent the state of these topics; assignments may depend on it."""
+        """``onNewMetadataImage``: the controller sent the state of these topics;
+        assignments may depend on it.
+        """
         if self._consumer is not None:
             for shard in self._runtime.shards():
                 self._consumer.metadata_changed(shard, topics)
@@ -201,7 +203,9 @@ class GroupCoordinator:
         return KafkaError(ErrorCode.NOT_COORDINATOR)
 
     def _group(self, shard: Shard, group_id: str) -> Group | None:
-        """The group for a request that comes from no member of it: ends sessions that are over, before their timers."""
+        """The group for a request that comes from no member of it:
+        ends sessions that are over, before their timers.
+        """
         group = shard.groups.get(group_id)
         if group is None:
             return None
@@ -284,8 +288,9 @@ class GroupCoordinator:
         """Commits a group's offsets, those of a `producer` when its transaction does (``commitOffsets``). `check` is
         called in the turn of the append, and raises KafkaError where the transaction has ended meanwhile.
 
-        The code of each partition, when the replicas have the commits. Raises KafkaError where the group or its
-        member may not commit at all; the groups of both protocols have rules that depend on the request's version.
+        The code of each partition, when the replicas have the commits. Raises KafkaError where the group or
+        its member may not commit at all; the groups of both protocols have rules that depend on the request's
+        version.
         """
         records, refused = yield from commit_records(
             group_id, commits, self.settings.offset_metadata_max_bytes
@@ -322,8 +327,8 @@ class GroupCoordinator:
     ) -> dict[TopicPartition, CommittedOffset | ErrorCode | None]:
         """What a group committed, or None, also where there is no such group (``fetchOffsets``).
 
-        UNSTABLE_OFFSET_COMMIT for a partition with a commit on its way, where that is asked for (KIP-447). Raises
-        KafkaError for a member that may not read (KIP-848).
+        UNSTABLE_OFFSET_COMMIT for a partition with a commit on its way, where that is asked for (KIP-447).
+        Raises KafkaError for a member that may not read (KIP-848).
         """
         shard = self._shard_of_any(group_id)
         group = shard.groups.get(group_id)
@@ -379,7 +384,9 @@ class GroupCoordinator:
                     yield group
 
     def group_states(self) -> Iterator[str]:
-        """The state of each group of this broker as it was left: no session is ended by asking. For metrics."""
+        """The state of each group of this broker as it was left: no session is ended by asking.
+        For metrics.
+        """
         for shard in self._runtime.shards():
             for group in list(shard.groups.values()):
                 yield group.state_name

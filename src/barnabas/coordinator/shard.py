@@ -1,4 +1,6 @@
-"""`Shard`: the groups of one partition of ``__consumer_offsets`` that this broker leads (``GroupCoordinatorShard``)."""
+"""`Shard`: the groups of one partition of ``__consumer_offsets`` that this broker leads
+(``GroupCoordinatorShard``).
+"""
 
 from dataclasses import dataclass, field
 

@@ -46,7 +46,8 @@ class GroupStateMachine:
 
     def decode(self, key: bytes, value: bytes | None) -> tuple[CoordinatorKey, CoordinatorValue | None]:
         if key.startswith(_LEGACY_OFFSET_KEY):
-            # Early brokers wrote values of later versions behind the first kind of key too, and 3.9 reads them.
+            # Early brokers wrote values of later versions behind the first kind of key too, and 3.9 reads
+            # them.
             commit = None if value is None else OffsetCommitValue.from_bytes(value)
             return LegacyOffsetCommitKey.from_bytes(key), commit
         return CONSUMER_OFFSETS.decode(key, value)

@@ -21,9 +21,9 @@ once, like a plain function, without a clock, a timer or a Pending; the rest goe
 
     topics = in_slices(describe(names), clock)      # list[Topic] | Pending[list[Topic]]
 
-A generator costs 0.6 us, which is much for the requests that a broker lives on. Their work is a `Work`: an object that
-does so many of its entries a `step`. Who has made it calls `step` once, and `further_steps` if that was not all
-(docs/decisions/0029-requests-of-every-size.md)::
+A generator costs 0.6 us, which is much for the requests that a broker lives on. Their work is a `Work`: an
+object that does so many of its entries a `step`. Who has made it calls `step` once, and `further_steps` if
+that was not all (docs/decisions/0029-requests-of-every-size.md)::
 
     work = _Produce(context, request)
     awaited = work.step(AT_ONCE_MAX)
@@ -176,8 +176,9 @@ def further_steps(
 ) -> Pending[T] | Work[T]:
     """What comes of work whose first step was not all of it, and has returned `awaited`.
 
-    Its further steps are of a `portion` of entries, and the `holder` is held where a slice ends between them. Work
-    that waits for nothing but the end of its turn comes back as it is: one more step, of `ALL`, ends it then.
+    Its further steps are of a `portion` of entries, and the `holder` is held where a slice ends between them.
+    Work that waits for nothing but the end of its turn comes back as it is: one more step, of `ALL`, ends it
+    then.
     """
     if type(awaited) is TurnEnd:
         return work

@@ -44,7 +44,9 @@ class LogConfig:
     takes_batches_as_they_are: bool = field(init=False, default=True)
     """Whether a batch can be judged by its header alone and needs no change; asked at every append."""
     roll_ms: int = field(init=False, default=0)
-    """``maxSegmentMs``: the age at which a segment is closed; a compacted one in time for ``max.compaction.lag.ms``."""
+    """``maxSegmentMs``: the age at which a segment is closed;
+    a compacted one in time for ``max.compaction.lag.ms``.
+    """
 
     def __post_init__(self) -> None:
         changes = self.target_codec is not None or self.uses_append_time

@@ -4,12 +4,12 @@ Theory of operation
 -------------------
 Only the active ``.log`` of a partition keeps a descriptor of its own, and only the latest so many of those.
 Indexes and older segments are opened through `DescriptorCache` at each look-up, and the least
-recently used are dropped. A file closes itself when its last holder lets go, so a response that still sends a range
-is never cut off.
+recently used are dropped. A file closes itself when its last holder lets go, so a response that still sends a
+range is never cut off.
 
-When the process has none left all the same (sockets take them, too), `SparingFilesystem` has the log give back
-whatever it can open again, and tries once more. Only what fails even then is refused, with an error that clients
-try again.
+When the process has none left all the same (sockets take them, too), `SparingFilesystem` has the log give
+back whatever it can open again, and tries once more. Only what fails even then is refused, with an error that
+clients try again.
 """
 
 from collections.abc import Callable
@@ -60,7 +60,8 @@ class DescriptorCache:
         self._files.pop(path, None)
 
     def hold(self, segment: Resting) -> None:
-        """Notes that an active segment has opened its file; if too many have, the first of them lets go of its file.
+        """Notes that an active segment has opened its file; if too many have, the first of them lets go of
+        its file.
 
         In the order of opening, not of use: that costs an append nothing.
         """

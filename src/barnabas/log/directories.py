@@ -55,8 +55,8 @@ class LogDirectories:
             return
         reasons = ", ".join(f"{directory.path} ({_reason(directory.failure)})" for directory in self._all)
         raise ConfigError(
-            f"Shutdown broker because none of the specified log dirs can be created or used: {reasons}: free space, "
-            "give this user access, or name other directories in log.dirs"
+            f"Shutdown broker because none of the specified log dirs can be created or used: {reasons}: "
+            "free space, give this user access, or name other directories in log.dirs"
         )
 
     def close(self) -> None:

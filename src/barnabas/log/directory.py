@@ -34,14 +34,16 @@ class MetaProperties(NamedTuple):
         if self.cluster_id is not None and self.cluster_id != wanted.cluster_id:
             raise ConfigError(
                 f"The Cluster ID {wanted.cluster_id} doesn't match stored clusterId {self.cluster_id} in"
-                " meta.properties. The broker is trying to join the wrong cluster. Configured zookeeper.connect may"
+                " meta.properties. The broker is trying to join the wrong cluster. Configured "
+                "zookeeper.connect may"
                 " be wrong."
             )
         if self.broker_id is not None and self.broker_id != wanted.broker_id:
             raise ConfigError(
-                f"Configured broker.id {wanted.broker_id} doesn't match stored broker.id {self.broker_id} in"
-                " meta.properties. If you moved your data, make sure your configured broker.id matches. If you intend"
-                " to create a new broker, you should remove all data in your data directories (log.dirs)."
+                f"Configured broker.id {wanted.broker_id} doesn't match stored broker.id {self.broker_id} "
+                "in meta.properties. If you moved your data, make sure your configured broker.id matches. "
+                "If you intend to create a new broker, you should remove all data in your data directories "
+                "(log.dirs)."
             )
 
 

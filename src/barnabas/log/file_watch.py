@@ -2,15 +2,16 @@
 
 Theory of operation
 -------------------
-A file that is removed while it is open loses only its name. Appends to it succeed and are acknowledged, and are lost
-when the process ends. The same happens to a file that a copy takes the place of. A file that is cut (``logrotate`` with
-``copytruncate``, or ``> FILE`` to make room) has a hole up to the next append, and a start cuts the log off there.
+A file that is removed while it is open loses only its name. Appends to it succeed and are acknowledged, and
+are lost when the process ends. The same happens to a file that a copy takes the place of. A file that is cut
+(``logrotate`` with ``copytruncate``, or ``> FILE`` to make room) has a hole up to the next append, and a
+start cuts the log off there.
 
-An append does not check this, because that would cost a system call each. Instead each log that was appended to since its
-last check is checked every ``barnabas.log.files.check.interval.ms``: is its active segment there by name, with all its
-bytes, and does it begin with a batch? (One that is cut further behind and appended to before the check is found by its
-readers.) So at most the appends of one interval are acknowledged in vain. The checks are made elsewhere, because a slow
-disk may take its time.
+An append does not check this, because that would cost a system call each. Instead each log that was appended
+to since its last check is checked every ``barnabas.log.files.check.interval.ms``: is its active segment there
+by name, with all its bytes, and does it begin with a batch? (One that is cut further behind and appended to
+before the check is found by its readers.) So at most the appends of one interval are acknowledged in vain.
+The checks are made elsewhere, because a slow disk may take its time.
 
 A closed segment that was removed is missed by its first reader. In both cases the log refuses all that
 follows with KAFKA_STORAGE_ERROR, as after a disk error, and another replica leads. The other logs of the
@@ -72,7 +73,9 @@ class FileWatch:
             self._is_looking = False
 
     def _is_lost(self, log: Log, path: str) -> bool:
-        """Whether it is still the log's: meanwhile it may have rolled, been truncated, or been moved or deleted."""
+        """Whether it is still the log's:
+        meanwhile it may have rolled, been truncated, or been moved or deleted.
+        """
         if self._logs.get(log.tp) is not log or log.active.path != path:
             return False
         return bool(damage_of(self._filesystem, path, log.active.size))
@@ -90,7 +93,9 @@ class FileWatch:
 
 
 def damages(filesystem: Filesystem, segments: Sequence[tuple[str, int]]) -> list[str]:
-    """What is wrong with each of the files that should have so many bytes; "" for those that are as they should be."""
+    """What is wrong with each of the files that should have so many bytes;
+    "" for those that are as they should be.
+    """
     return [damage_of(filesystem, path, size) for path, size in segments]
 
 

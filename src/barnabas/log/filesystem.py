@@ -189,7 +189,8 @@ class OsLock:
 
 
 def _keep_others_out(descriptor: int) -> None:
-    """Takes a lock file away from other users: who can read it can lock it, and keep the broker from starting.
+    """Takes a lock file away from other users: who can read it can lock it, and keep the broker from
+    starting.
 
     An older version or a JVM broker makes it readable for everybody.
     """

@@ -124,8 +124,8 @@ class FutureLogs:
         except OSError as error:
             raise log.refused(error) from error
         try:
-            # Compaction, or a start of the log that moved, may have left batches out of what was copied that the
-            # current log remembers. A snapshot of the copy would know less.
+            # Compaction, or a start of the log that moved, may have left batches out of what was copied that
+            # the current log remembers. A snapshot of the copy would know less.
             future.producers.adopt(log.producers)
             future.snapshots.remove(log.log_end_offset)
             if future.log_end_offset < log.log_end_offset:

@@ -88,7 +88,9 @@ class SparseIndex:
         return self.ENTRY.unpack(self._pread(number, 1))
 
     def _pread(self, first: int, count: int) -> bytes:
-        """The bytes of some entries; raises IndexCorruptError when they are not there, as for a file that was cut."""
+        """The bytes of some entries;
+        raises IndexCorruptError when they are not there, as for a file that was cut.
+        """
         size = self.ENTRY.size
         try:
             data = self._files.open(self.path).pread(count * size, first * size)

@@ -1,7 +1,8 @@
 """The leader epochs of a log and where each began (``LeaderEpochFileCache``, KIP-101).
 
 A follower that comes back compares epochs, not high watermarks, to find where its log parts from the
-leader's. The file ``leader-epoch-checkpoint`` has one ``epoch start-offset`` line for each; both columns rise.
+leader's. The file ``leader-epoch-checkpoint`` has one ``epoch start-offset`` line for each; both columns
+rise.
 """
 
 from bisect import bisect_right
@@ -41,7 +42,9 @@ class EpochEnd(NamedTuple):
 
 
 class LeaderEpochCache:
-    """The entries in memory; every change is written to the file before the call returns, but for one: see `fit`."""
+    """The entries in memory; every change is written to the file before the call returns, but for one: see
+    `fit`.
+    """
 
     __slots__ = ("_entries", "_file", "_filesystem", "path")
 
@@ -83,8 +86,8 @@ class LeaderEpochCache:
         if entries and epoch == entries[-1].epoch and start_offset >= entries[-1].start_offset:
             return
         kept = [entry for entry in entries if entry.epoch < epoch and entry.start_offset < start_offset]
-        # The only entry of a log needs no sync: any batch that survives a loss of power has it. So thousands of empty
-        # partitions change their leader without a wait for the disk.
+        # The only entry of a log needs no sync: any batch that survives a loss of power has it. So thousands
+        # of empty partitions change their leader without a wait for the disk.
         self._replace([*kept, EpochEntry(epoch, start_offset)], sync=bool(kept))
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
@@ -105,9 +108,10 @@ class LeaderEpochCache:
     def fit(self, start_offset: int, end_offset: int) -> None:
         """Forgets what lies outside a log that is being loaded (``truncateFromEndAsyncFlush``).
 
-        This needs no sync: whatever a loss of power leaves in the file, the next start forgets the same. Where nothing is left,
-        as in an empty log, the file is not even written: no record comes in before its epoch is noted, and that replaces
-        all of the file. So thousands of empty partitions are loaded without a wait for the disk.
+        This needs no sync: whatever a loss of power leaves in the file, the next start forgets the same.
+        Where nothing is left, as in an empty log, the file is not even written: no record comes in before its
+        epoch is noted, and that replaces all of the file. So thousands of empty partitions are loaded without
+        a wait for the disk.
         """
         fitting = _from_start(_to_end(self._entries, end_offset), start_offset)
         if fitting:
@@ -151,9 +155,11 @@ class LeaderEpochCache:
         self._entries, self._file = entries, _SAYS_THE_SAME
 
     def _overwrite(self, data: bytes) -> None:
-        """Writes where the file has its room already: a role must change, and a log be cut, on a full disk too.
+        """Writes where the file has its room already: a role must change, and a log be cut, on a full disk
+        too.
 
-        What a loss of power leaves half-written here has another number of entries than it says, and is torn to recovery.
+        What a loss of power leaves half-written here has another number of entries than it says, and is torn
+        to recovery.
         """
         file = self._filesystem.open(self.path, create=True)
         file.pwrite(data, 0)

@@ -90,6 +90,7 @@ def _remove_orphans(filesystem: Filesystem, directory: str, names: list[str]) ->
             base = offset_of(name, suffix)
             if base is not None and base not in logs:
                 if suffix == INDEX_SUFFIX:
-                    # A deletion that a kill cut short, or a segment was removed by hand: its records are gone.
+                    # A deletion that a kill cut short, or a segment was removed by hand: its records are
+                    # gone.
                     _events.warning("segment.missing", directory=directory, base_offset=base, orphan=name)
                 filesystem.remove(f"{directory}/{name}")

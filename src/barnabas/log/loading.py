@@ -1,7 +1,8 @@
-"""Loading the logs of a directory (``LogManager.loadLogs``): its checkpoints, what is left to do, and each log itself.
+"""Loading the logs of a directory (``LogManager.loadLogs``): its checkpoints, what is left to do, and each
+log itself.
 
-The log of events says at the start how many logs there are, about once a second how many are left, and in the end how long
-it took: after an unclean stop that may be minutes.
+The log of events says at the start how many logs there are, about once a second how many are left, and in the
+end how long it took: after an unclean stop that may be minutes.
 """
 
 from collections import deque
@@ -86,7 +87,9 @@ class Loading:
 
 
 class LogLoader:
-    """Loads logs, and recovers first what an unclean stop left: through `Offload` when there is much of it."""
+    """Loads logs, and recovers first what an unclean stop left:
+    through `Offload` when there is much of it.
+    """
 
     def __init__(
         self,
@@ -104,7 +107,9 @@ class LogLoader:
 
     @steps
     def load(self, loading: Loading, tp: TopicPartition, path: str) -> Steps[Log]:
-        """The partition's log. Fails with one of DAMAGE if it cannot be repaired, with OSError if the disk is broken."""
+        """The partition's log. Fails with one of DAMAGE if it cannot be repaired, with OSError if the disk is
+        broken.
+        """
         clean = loading.directory.clean
         recovery_point = loading.recovery_points.get(tp, 0)
         try:

@@ -40,7 +40,8 @@ def segment_paths(directory: str, base_offset: int, state: str = "") -> tuple[st
 def offset_of(name: str, suffix: str) -> int | None:
     """The offset in a name that `offset_name` gave; None for other names.
 
-    With fewer digits (``15.log``) a segment of that offset would have other files than the one that was found.
+    With fewer digits (``15.log``) a segment of that offset would have other files than the one that was
+    found.
     """
     if not name.endswith(suffix) or not _OFFSET.fullmatch(digits := name[: -len(suffix)]):
         return None
@@ -60,8 +61,8 @@ def directory_name(tp: TopicPartition) -> str:
 def partition_of(name: str) -> TopicPartition | None:
     """The partition whose directory has this name; None for other names.
 
-    A topic that Kafka would refuse, as one with a space, could not be told in a checkpoint's line. And ``t-010`` is not
-    partition 10: two directories of one partition would keep the broker from starting.
+    A topic that Kafka would refuse, as one with a space, could not be told in a checkpoint's line. And
+    ``t-010`` is not partition 10: two directories of one partition would keep the broker from starting.
     """
     topic, _, number = name.rpartition("-")
     if not (is_topic_name(topic) and _PARTITION.fullmatch(number)):

@@ -234,8 +234,9 @@ class ProducerStateManager:
         if marker.coordinator_epoch < state.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"Invalid coordinator epoch for producerId {batch.producer_id} at offset {offset} in partition"
-                f" {self.tp}: {marker.coordinator_epoch} (zombie), {state.coordinator_epoch} (current)",
+                f"Invalid coordinator epoch for producerId {batch.producer_id} at offset {offset} in "
+                f"partition {self.tp}: {marker.coordinator_epoch} (zombie), {state.coordinator_epoch} "
+                "(current)",
             )
 
     def _check_epoch(self, state: ProducerStateEntry, epoch: int, offset: int) -> None:
@@ -263,9 +264,9 @@ class ProducerStateManager:
             if sequence != 0 and state.epoch != NO_PRODUCER_EPOCH:
                 raise KafkaError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"Invalid sequence number for new epoch of producer {state.producer_id} at offset {offset}"
-                    f" in partition {self.tp}: {batch.producer_epoch} (request epoch), {sequence} (seq."
-                    f" number), {state.epoch} (current producer epoch)",
+                    f"Invalid sequence number for new epoch of producer {state.producer_id} at offset "
+                    f"{offset} in partition {self.tp}: {batch.producer_epoch} (request epoch), {sequence} "
+                    f"(seq. number), {state.epoch} (current producer epoch)",
                 )
             return
         last = state.last_sequence

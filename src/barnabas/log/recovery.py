@@ -6,15 +6,16 @@ Theory of operation
 shares the interpreter with the event loop. It checks every segment that reaches beyond the recovery point,
 cuts the log at the first bad batch, drops all later segments, writes new indexes, fills the
 leader-epoch file, replays producers, and leaves a snapshot at the end, so that loading afterwards reads no
-batches. After a clean shutdown only segments whose indexes are missing or impossible are treated, or what else
-turns out to be damaged. Then a bad batch ends its own segment only: the segments after it were whole and synced
-when they were closed, and one bad sector must not take all that came later with it (``LogLoader.loadSegmentFiles``).
+batches. After a clean shutdown only segments whose indexes are missing or impossible are treated, or what
+else turns out to be damaged. Then a bad batch ends its own segment only: the segments after it were whole and
+synced when they were closed, and one bad sector must not take all that came later with it
+(``LogLoader.loadSegmentFiles``).
 
-A loss of power just after a roll may take the end of the old segment, at the edge of a batch, and leave what the new
-one has. Kafka keeps the hole, also where other replicas have the records: once this one leads, consumers go
-over it. Here all that lies behind the hole is cut off, as it is behind a bad batch, and the leader sends it
-again. That is done only where the directory says that each gap is a loss (`barnabas.log.gapless`): a log that
-was cleaned keeps its gaps, also when its topic is not compacted now.
+A loss of power just after a roll may take the end of the old segment, at the edge of a batch, and leave what
+the new one has. Kafka keeps the hole, also where other replicas have the records: once this one leads,
+consumers go over it. Here all that lies behind the hole is cut off, as it is behind a bad batch, and the
+leader sends it again. That is done only where the directory says that each gap is a loss
+(`barnabas.log.gapless`): a log that was cleaned keeps its gaps, also when its topic is not compacted now.
 """
 
 import itertools
@@ -135,7 +136,8 @@ def recover_log(
     index_interval_bytes: int,
     recovery_point: int = 0,
 ) -> Recovery:
-    """Scans the target segments and puts the directory right; what lies below the recovery point is durable already.
+    """Scans the target segments and puts the directory right; what lies below the recovery point is durable
+    already.
 
     Raises OSError.
     """
@@ -193,8 +195,8 @@ class _Recovering:
         end_offset = self._producers.map_end_offset
         if clean or truncated or end_offset > recovery_point or self._epochs.entries != epochs:
             self._sync()
-        # Else nothing is new but indexes of the last segment, which the next recovery makes again. Thousands of idle
-        # partitions would wait for six syncs each.
+        # Else nothing is new but indexes of the last segment, which the next recovery makes again. Thousands
+        # of idle partitions would wait for six syncs each.
         return Recovery(end_offset, len(targets), self._scanned, truncated)
 
     def _ends_too_soon(self, base: int, scan: SegmentScan, recovery_point: int) -> bool:
@@ -206,7 +208,9 @@ class _Recovering:
         return min((each for each in self._bases if each > base), default=-1)
 
     def _sync(self) -> None:
-        """From now on all of it counts as synced, so the epochs and the names must be as durable as the bytes."""
+        """From now on all of it counts as synced, so the epochs and the names must be as durable as the
+        bytes.
+        """
         for path in (*self._written, self._epochs.path):
             SyncByPath(self._filesystem, path).sync()
         self._filesystem.sync_directory(self._directory)

@@ -34,8 +34,9 @@ _OLD_LENGTH_MAX: Final = 1 << 27
 """A message has at least its head, and no broker took larger ones."""
 
 BatchObserver = Callable[[BatchHeader, bytes], object]
-"""Called with each valid batch that has a producer or another leader epoch than the one before: its header, and the
-block that it lies in at the header's position."""
+"""Called with each valid batch that has a producer or another leader epoch than the one before: its header,
+and the block that it lies in at the header's position.
+"""
 
 
 class SegmentScan:

@@ -259,8 +259,8 @@ class LogSegment:
         )
 
     def append_together(self, buffers: Sequence[Buffer], appends: Sequence[AppendInfo], interval: int) -> int:
-        """Writes several appends of one batch each; returns the position of the first. Everything is as if each had been
-        written by itself. Raises OSError with nothing changed.
+        """Writes several appends of one batch each; returns the position of the first. Everything is as if
+        each had been written by itself. Raises OSError with nothing changed.
         """
         position = self.size
         before = (
@@ -287,7 +287,8 @@ class LogSegment:
                     interval=interval,
                 )
         except BaseException:
-            # An index refused its entry. Its earlier ones of this write would lead to batches that are not there.
+            # An index refused its entry. Its earlier ones of this write would lead to batches that are not
+            # there.
             self.size = position
             self._first_timestamp, self._max_timestamp, self._max_timestamp_offset = before[:3]
             self._bytes_since_index_entry, self.index.entries, self.time_index.entries = before[3:]
@@ -341,7 +342,9 @@ class LogSegment:
         self._bytes_since_index_entry = 0
 
     def seal(self) -> None:
-        """``onBecomeInactiveSegment``: the last time index entry, indexes cut to their entries. Raises OSError."""
+        """``onBecomeInactiveSegment``: the last time index entry, indexes cut to their entries.
+        Raises OSError.
+        """
         if self.max_timestamp >= 0:
             with contextlib.suppress(IndexCorruptError):  # the next look-up rebuilds it
                 self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
@@ -416,8 +419,8 @@ class LogSegment:
     def files_to_sync(self, disk: Filesystem) -> list[Syncable]:
         """What makes the segment durable; a crash rebuilds the indexes of an active one anyway.
 
-        Closed files are opened only while they are synced: a producer that rolls small segments faster than the disk
-        syncs them would leave three descriptors behind for each one.
+        Closed files are opened only while they are synced: a producer that rolls small segments faster than
+        the disk syncs them would leave three descriptors behind for each one.
         """
         files: list[Syncable] = [self._active_file or SyncByPath(disk, self.path)]
         if self.txn_index.entries:
@@ -455,9 +458,11 @@ class LogSegment:
             position = header.end
 
     def locate(self, offset: int) -> Place | None:
-        """``translateOffset``: the first batch that ends at or after the offset; None when the segment ends before it.
+        """``translateOffset``: the first batch that ends at or after the offset; None when the segment ends
+        before it.
 
-        Raises IndexCorruptError when the index leads to where its batch is not, CORRUPT_MESSAGE for a damaged batch.
+        Raises IndexCorruptError when the index leads to where its batch is not, CORRUPT_MESSAGE for a damaged
+        batch.
         """
         indexed, first = self.index.lookup(offset)
         if first and not 0 < first <= self.size - HEADER_SIZE:
@@ -485,8 +490,8 @@ class LogSegment:
 
         A reader that trusted a wrong entry would pass over records that exist.
         """
-        # A file that ends too early, or a length that is damaged, is the log's own matter, not the index's: made
-        # again, an index would end there, and what lies behind would be out of reach.
+        # A file that ends too early, or a length that is damaged, is the log's own matter, not the index's:
+        # made again, an index would end there, and what lies behind would be out of reach.
         if len(window) < HEADER_SIZE:
             return True
         base_offset, _, _ = PLACE.unpack_from(window)
@@ -498,8 +503,8 @@ class LogSegment:
         )
 
     def _check_length(self, length: int, position: int) -> None:
-        """Raises CORRUPT_MESSAGE for a batch that cannot lie there: a reader would wait for the rest of it in vain,
-        or be sent all that follows.
+        """Raises CORRUPT_MESSAGE for a batch that cannot lie there: a reader would wait for the rest of it in
+        vain, or be sent all that follows.
         """
         if length < HEADER_SIZE - LOG_OVERHEAD or position + LOG_OVERHEAD + length > self.size:
             raise KafkaError(

@@ -35,7 +35,9 @@ class SegmentList:
         resources: LogResources,
         snapshots: SnapshotStore,
     ) -> None:
-        """`snapshots` are those of the producers: each goes with the segment that begins where it was taken."""
+        """`snapshots` are those of the producers:
+        each goes with the segment that begins where it was taken.
+        """
         assert segments, "a log has at least one segment"
         self._list = segments
         self._directory = directory

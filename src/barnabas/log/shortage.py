@@ -1,6 +1,7 @@
 """Errors of the system after which nothing is broken: the same call may succeed later.
 
-Descriptors that run out, and a disk without room, refuse what needs them. What is there is served all the same.
+Descriptors that run out, and a disk without room, refuse what needs them. What is there is served all the
+same.
 """
 
 import errno

@@ -12,8 +12,8 @@ def search_batch(
 ) -> TimestampAndOffset | None:
     """The first record at or after both the time and the offset. Raises KafkaError for a damaged batch.
 
-    With `at_once`, raises HeavyBatchError for a batch that would hold the event loop: then a child process does the
-    same without.
+    With `at_once`, raises HeavyBatchError for a batch that would hold the event loop: then a child process
+    does the same without.
     """
     header = parse_header(batch)
     section = plain_section(batch, header, DECOMPRESSED_BYTES_MAX, at_once=at_once)

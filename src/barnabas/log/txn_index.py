@@ -48,7 +48,9 @@ class TransactionIndex:
         return self._entries
 
     def append(self, txn: AbortedTxn) -> None:
-        """Adds the transaction; its marker is in the log already, so a lack of descriptors or of room only delays the file."""
+        """Adds the transaction; its marker is in the log already, so a lack of descriptors or of room only
+        delays the file.
+        """
         self.entries.append(txn)
         try:
             self.write()

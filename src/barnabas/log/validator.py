@@ -5,8 +5,9 @@ records are walked for compacted topics (each needs a key), where timestamps are
 recompression, and for all topics with ``barnabas.validate.records=true``: without that a batch that lies
 about its inside is caught by its reader, which is a listed deviation.
 
-A kilobyte may hold a million records. A batch that would hold the event loop is refused with `HeavyBatchError` before
-anything is changed: `validate_elsewhere` does the same work in a child process, and its result is appended.
+A kilobyte may hold a million records. A batch that would hold the event loop is refused with
+`HeavyBatchError` before anything is changed: `validate_elsewhere` does the same work in a child process, and
+its result is appended.
 """
 
 from typing import Final, TypeAlias
@@ -55,7 +56,9 @@ PLAIN_BYTES_AT_ONCE: Final = 1 << 20
 RECORD_ERRORS_MAX: Final = 100
 """Records of a batch that are named when they are refused; Kafka names them all."""
 PLAIN_FACTOR_MAX: Final = 64
-"""How many times ``max.message.bytes`` a batch may decompress to where it is looked into; Kafka has no bound."""
+"""How many times ``max.message.bytes`` a batch may decompress to where it is looked into;
+Kafka has no bound.
+"""
 
 
 class HeavyBatchError(BarnabasError):
@@ -92,8 +95,8 @@ def validate(
 ) -> Validated:
     """The batch in `buffer`, checked, and changed where the topic's configuration asks for it.
 
-    Raises KafkaError with the code and the words that Kafka answers; with `at_once`, HeavyBatchError for a client's
-    batch that would hold the event loop.
+    Raises KafkaError with the code and the words that Kafka answers; with `at_once`, HeavyBatchError for a
+    client's batch that would hold the event loop.
     """
     if header is None:
         header = parse_header(buffer)
@@ -181,7 +184,9 @@ def _check_client(header: BatchHeader, tp: TopicPartition) -> None:
 
 
 def validate_elsewhere(records: bytes, tp: TopicPartition, config: LogConfig, now_ms: int) -> bytes | None:
-    """As `validate`, for a client's heavy batch and another process: the changed batch, None for one as it was."""
+    """As `validate`, for a client's heavy batch and another process:
+    the changed batch, None for one as it was.
+    """
     buffer, _ = validate(
         bytearray(records), tp=tp, config=config, origin=_CLIENT, now_ms=now_ms, at_once=False
     )
@@ -192,7 +197,8 @@ def validate_elsewhere(records: bytes, tp: TopicPartition, config: LogConfig, no
 def plain_section(buffer: Buffer, header: BatchHeader, limit: int, *, at_once: bool) -> bytes:
     """The plain bytes of a batch's records, at most `limit` of them.
 
-    Raises CORRUPT_MESSAGE or MESSAGE_TOO_LARGE; with `at_once`, HeavyBatchError for a batch that would hold the event loop.
+    Raises CORRUPT_MESSAGE or MESSAGE_TOO_LARGE; with `at_once`, HeavyBatchError for a batch that would hold
+    the event loop.
     """
     if at_once:
         if header.count > RECORDS_AT_ONCE:

@@ -2,16 +2,16 @@
 
 Theory of operation
 -------------------
-A connection's turn handles several requests before any of their answers leaves. An append of such a turn that is
-deferred advances what the next append is judged by: the end of the log, its high watermark and its producers. The bytes
-wait (`UnwrittenAppends`) until the turn ends, or until something else looks at the log or changes it. What the
-segment keeps of its batches (size, timestamps, index entries) is noted after the write, append by append, as if
-each had been written alone.
+A connection's turn handles several requests before any of their answers leaves. An append of such a turn that
+is deferred advances what the next append is judged by: the end of the log, its high watermark and its
+producers. The bytes wait (`UnwrittenAppends`) until the turn ends, or until something else looks at the log
+or changes it. What the segment keeps of its batches (size, timestamps, index entries) is noted after the
+write, append by append, as if each had been written alone.
 
-A write that fails refuses every append that waited, and the log is again what it was before the first of them. Its
-state is put back rather than cut: what a part of the write has left in the file lies beyond the segment's size, where
-it is no part of the log and the next append overwrites it. Nobody has seen these appends: answers leave, and
-waiting fetches are woken, after the end of the turn.
+A write that fails refuses every append that waited, and the log is again what it was before the first of
+them. Its state is put back rather than cut: what a part of the write has left in the file lies beyond the
+segment's size, where it is no part of the log and the next append overwrites it. Nobody has seen these
+appends: answers leave, and waiting fetches are woken, after the end of the turn.
 """
 
 from collections.abc import Callable
@@ -93,8 +93,9 @@ class UnwrittenAppends:
 class WriteTurn:
     """The logs with appends of one turn, in the order of their first ones.
 
-    The appender has one while requests that arrived together are handled, a log joins it (`Log.join`), and the dispatcher
-    has it written. Nobody else knows of it: for a handler these appends end later, as others do.
+    The appender has one while requests that arrived together are handled, a log joins it (`Log.join`), and
+    the dispatcher has it written. Nobody else knows of it: for a handler these appends end later, as others
+    do.
     """
 
     __slots__ = ("unwritten", "written")

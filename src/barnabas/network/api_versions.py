@@ -71,7 +71,9 @@ class NodeApiVersions:
         self._ranges = {each.api_key: (each.min_version, each.max_version) for each in api_keys}
 
     def range_of(self, api: ApiKey) -> tuple[int, int]:
-        """The node's lowest and highest version. Raises UnsupportedVersionError if it does not serve the API."""
+        """The node's lowest and highest version.
+        Raises UnsupportedVersionError if it does not serve the API.
+        """
         if api not in self._ranges:
             raise UnsupportedVersionError(f"The node does not support {api.name}")
         return self._ranges[api]

@@ -10,10 +10,11 @@ Theory of operation
      v                          v
     THROTTLED <--hold, release--> HELD_AND_THROTTLED
 
-A *hold* is a request that is worked off in later turns of the loop: those behind it wait, as Kafka mutes a channel
-until its request is handled. A *throttled* connection waits for its quota. Both may be on at once, and the last to end opens
-the connection again. From each of the four states DRAIN leads to DRAINING, where responses are still sent, and CLOSE
-to CLOSED, which is the end. A hold or a throttle may end while DRAINING, and changes nothing.
+A *hold* is a request that is worked off in later turns of the loop: those behind it wait, as Kafka mutes a
+channel until its request is handled. A *throttled* connection waits for its quota. Both may be on at once,
+and the last to end opens the connection again. From each of the four states DRAIN leads to DRAINING, where
+responses are still sent, and CLOSE to CLOSED, which is the end. A hold or a throttle may end while DRAINING,
+and changes nothing.
 """
 
 from enum import Enum

@@ -1,15 +1,16 @@
-"""`NetworkClient`: requests to the nodes of a cluster, many in flight, without a socket (Kafka's ``NetworkClient``).
+"""`NetworkClient`: requests to the nodes of a cluster, many in flight, without a socket (Kafka's
+``NetworkClient``).
 
 Theory of operation
 -------------------
-`request` names a node and gives a `Pending` of the response. The first request to a node makes its `NodeLink`,
-which has all that belongs to one node: connection state and backoff, requests that wait and requests in
-flight, correlation ids, time-outs. Links ask the `Selector` for channels; sockets, timers and name resolution are
-its business, so a test or a simulation passes another one.
+`request` names a node and gives a `Pending` of the response. The first request to a node makes its
+`NodeLink`, which has all that belongs to one node: connection state and backoff, requests that wait and
+requests in flight, correlation ids, time-outs. Links ask the `Selector` for channels; sockets, timers and
+name resolution are its business, so a test or a simulation passes another one.
 
-Which nodes can be asked anything is known to a `MetadataUpdater`. `least_loaded_node` chooses among them, and the updater
-hears of each lost connection. A node beside them (the coordinator of a group has a connection of its own, with
-an id of its own) is simply named in a request; it is never the least loaded one.
+Which nodes can be asked anything is known to a `MetadataUpdater`. `least_loaded_node` chooses among them, and
+the updater hears of each lost connection. A node beside them (the coordinator of a group has a connection of
+its own, with an id of its own) is simply named in a request; it is never the least loaded one.
 
     updater = ManualMetadataUpdater([Node(-1, "localhost", 9092)])
     client = NetworkClient(Selector(), updater, ClientSettings(client_id="me"))
@@ -87,10 +88,10 @@ class NetworkClient:
     ) -> ClientRequest:
         """Sends a request, connecting first where needed; a Pending of its response.
 
-        It goes out in the highest version that both sides know, within `versions` where given. The Pending fails with
-        DisconnectedError when the connection is lost or cannot be made (RequestTimedOutError and
-        ConnectionSetupTimedOutError are kinds of it), UnsupportedVersionError, or ProtocolError.
-        Raises DisconnectedError once the client is closed.
+        It goes out in the highest version that both sides know, within `versions` where given. The Pending
+        fails with DisconnectedError when the connection is lost or cannot be made (RequestTimedOutError and
+        ConnectionSetupTimedOutError are kinds of it), UnsupportedVersionError, or ProtocolError. Raises
+        DisconnectedError once the client is closed.
         """
         if self._closed:
             raise DisconnectedError("the client is closed")
@@ -127,7 +128,9 @@ class NetworkClient:
             self._updater.handle_server_disconnect(link.node, error)
 
     def is_ready(self, node_id: int) -> bool:
-        """Whether the node is connected and does not throttle: a request waits for nothing but earlier ones then."""
+        """Whether the node is connected and does not throttle:
+        a request waits for nothing but earlier ones then.
+        """
         link = self._links.get(node_id)
         return link is not None and link.state.is_ready(self._clock.monotonic_ms())
 

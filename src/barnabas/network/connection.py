@@ -3,8 +3,8 @@
 `plain_connection` and `tls` are the two kinds; they differ in how bytes get through.
 
 A connection has turns (`_run`, `_take_turn`): it handles what has come, sends the responses, and then queues
-for another turn, reads on, or closes (`_go_on`). A response that is completed by something else (a timer, another
-connection) wakes the connection; all woken in one turn of the loop send together in the next.
+for another turn, reads on, or closes (`_go_on`). A response that is completed by something else (a timer,
+another connection) wakes the connection; all woken in one turn of the loop send together in the next.
 """
 
 import contextlib
@@ -123,7 +123,8 @@ class Connection:
         """Queues for another turn, or reads, or closes: what comes after each turn."""
         conversation = self.conversation
         if conversation.runnable:
-            # While the transport takes no more, there is no turn: it says when it is ready, and a turn follows.
+            # While the transport takes no more, there is no turn: it says when it is ready, and a turn
+            # follows.
             if not self._queued and not self.sending:
                 self._queued = True
                 self._processor.queue(self._take_turn)

@@ -11,19 +11,22 @@ transport is asked to stop reading (`wants_read`), so that TCP pushes back on th
 - `parked_max` responses wait (for their Pending, or behind one);
 - more than `OUTPUT_BYTES_MAX` of response memory was not taken by the transport (a peer that does not
   read), or waits behind a response that is not there yet; ranges of files count only as their object;
-- its `state` is not OPEN (`channel_states`): the service holds the peer or throttles it, or the connection ends.
+- its `state` is not OPEN (`channel_states`): the service holds the peer or throttles it, or the connection
+  ends.
 
-Apart from that, requests are handled for at most `TURN_MS`, and at most `TURN_REQUESTS_MAX` of them, in one go: a
-*turn*. What is left waits for the connection's next turn, which comes after those of all others (`Processor.queue`).
-The service knows where a turn of several requests begins and ends, so that it can write to a disk for all of them at
-once; their responses leave only after it has ended.
+Apart from that, requests are handled for at most `TURN_MS`, and at most `TURN_REQUESTS_MAX` of them, in one
+go: a *turn*. What is left waits for the connection's next turn, which comes after those of all others
+(`Processor.queue`). The service knows where a turn of several requests begins and ends, so that it can write
+to a disk for all of them at once; their responses leave only after it has ended.
 
-There is one short way, for a request that comes alone and is answered at once with one piece of bytes: `received`
-returns the answer, which passes neither through the backlog nor through the output. It saves 1.2 us of the 50 us of processor
-time that a produce takes; `test_the_short_way_and_the_long_way_answer_alike` holds it to the long one.
+There is one short way, for a request that comes alone and is answered at once with one piece of bytes:
+`received` returns the answer, which passes neither through the backlog nor through the output. It saves 1.2
+us of the 50 us of processor time that a produce takes; `test_the_short_way_and_the_long_way_answer_alike`
+holds it to the long one.
 
-A conversation and its peer know each other, and so do a conversation and its transport. `closed` cuts both ties:
-reference counting alone then frees what a connection has received, and nothing waits for the garbage collector.
+A conversation and its peer know each other, and so do a conversation and its transport. `closed` cuts both
+ties: reference counting alone then frees what a connection has received, and nothing waits for the garbage
+collector.
 
 It knows no socket: a `Transport` receives into `buffers`, says so with `received` and takes chunks with
 `take_output`; it is woken when something happened that it did not start.
@@ -152,9 +155,9 @@ class Conversation:
     def received(self, count: int) -> bytes | None:
         """Handles what the `count` bytes received into `buffers` complete.
 
-        An answer that is one piece of bytes to one request, with nothing before it to be sent, is returned: send it
-        before anything else. Raises what the service raises, and CloseConnection for a frame that is too large:
-        then abort.
+        An answer that is one piece of bytes to one request, with nothing before it to be sent, is returned:
+        send it before anything else. Raises what the service raises, and CloseConnection for a frame that is
+        too large: then abort.
         """
         frames = self._reader.received(count)
         if (
@@ -177,7 +180,9 @@ class Conversation:
         return None
 
     def resume(self) -> None:
-        """Handles requests that were read in an earlier turn; raises like `received`. Only while `runnable`."""
+        """Handles requests that were read in an earlier turn; raises like `received`.
+        Only while `runnable`.
+        """
         self._handle()
         self._raise_problem()
 
@@ -196,7 +201,8 @@ class Conversation:
         """One turn over the backlog."""
         service, backlog = self._service, self._backlog
         if len(backlog) < 2:
-            # A lone request needs no clock, and no turn of the service: there is nothing after it to be put off.
+            # A lone request needs no clock, and no turn of the service: there is nothing after it to be put
+            # off.
             if backlog:
                 self._respond(service.handle(self.peer, backlog.popleft()))
             return

@@ -1,9 +1,9 @@
 """asyncio's event loop for a broker: connections are called by a `Poller`, everything else by asyncio.
 
-Timers, tasks, TLS, threads and child processes are asyncio's as ever. What is watched with ``add_reader`` and ``add_writer``
-stands in the poller, and the function is called right where the wait ends. asyncio's own way makes a key, a tuple, and a call
-within a copied context out of each event. What asyncio watches itself stays in its selector, which is
-one descriptor of the poller (an epoll within an epoll).
+Timers, tasks, TLS, threads and child processes are asyncio's as ever. What is watched with ``add_reader`` and
+``add_writer`` stands in the poller, and the function is called right where the wait ends. asyncio's own way
+makes a key, a tuple, and a call within a copied context out of each event. What asyncio watches itself stays
+in its selector, which is one descriptor of the poller (an epoll within an epoll).
 """
 
 import asyncio

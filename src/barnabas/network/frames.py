@@ -13,9 +13,9 @@ copy; they are views of a fresh, writable buffer that belongs to the service. A 
 not complete gets a buffer of its own, and the next read scatters: first into the rest of that frame, what
 is left over into the shared buffer. So a large frame is received where it stays.
 
-A length is only a claim. A large frame is received into a spare block, of which all connections together have a
-few megabytes. Where those are in use or too small, the frame's buffer grows with what has really come (to at
-most four times of it), so a peer that announces 100 MB and sends ten bytes holds 64 KB.
+A length is only a claim. A large frame is received into a spare block, of which all connections together have
+a few megabytes. Where those are in use or too small, the frame's buffer grows with what has really come (to
+at most four times of it), so a peer that announces 100 MB and sends ten bytes holds 64 KB.
 """
 
 from struct import Struct

@@ -1,7 +1,7 @@
 """A plaintext socket on the loop that goes on sending by itself (Kafka's ``KafkaChannel``), at either end.
 
-What a flush waits for is over when the socket is writable again, or when a thread has read a cold range of a file into
-memory. Then the next flush follows, and the owner hears what it came to.
+What a flush waits for is over when the socket is writable again, or when a thread has read a cold range of a
+file into memory. Then the next flush follows, and the owner hears what it came to.
 """
 
 import asyncio
@@ -51,7 +51,9 @@ class KafkaChannel(SendQueue):
             self._warm_up()
 
     def close(self) -> None:
-        """Forgets everything, and with it the files and the owner: no cycle keeps a closed connection in memory."""
+        """Forgets everything, and with it the files and the owner:
+        no cycle keeps a closed connection in memory.
+        """
         if self.waits_for is Flush.BLOCKED:
             self._loop.remove_writer(self._socket)
         self.waits_for = _DRAINED

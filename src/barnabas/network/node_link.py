@@ -75,7 +75,9 @@ class ClientSettings:
 
 
 class Channel(Protocol):
-    """What carries a link: a socket, or a simulated network. Calls back into the link, never from these methods."""
+    """What carries a link: a socket, or a simulated network.
+    Calls back into the link, never from these methods.
+    """
 
     def connect(self, node: Node) -> None:
         """Begin to connect; `NodeLink.established` or `NodeLink.lost` follows."""
@@ -274,7 +276,8 @@ class NodeLink:
     def _version_for(self, call: ClientRequest) -> int:
         request = type(call.request)
         low, high = call.versions or (request.min_version, request.max_version)
-        # Without the node's versions the newest is sent: between brokers, and to ask for the versions themselves.
+        # Without the node's versions the newest is sent: between brokers, and to ask for the versions
+        # themselves.
         return high if self.versions is None else self.versions.latest_usable(request, low, high)
 
     def _next_correlation_id(self) -> int:

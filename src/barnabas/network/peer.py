@@ -60,7 +60,9 @@ class Peer:
             self._control.hold()
 
     def release(self) -> None:
-        """Takes back one `hold`, in a later turn than it; never while a request of this connection is handled."""
+        """Takes back one `hold`, in a later turn than it;
+        never while a request of this connection is handled.
+        """
         if self._control is not None:
             self._control.release()
 
@@ -70,7 +72,9 @@ class Peer:
             self._control.close(reason)
 
     def gone(self) -> None:
-        """The connection is closed: lets go of it, so that what still knows the peer does not keep it in memory."""
+        """The connection is closed: lets go of it, so that what still knows the peer does not keep it in
+        memory.
+        """
         self._control = None
 
     def __repr__(self) -> str:
@@ -91,9 +95,11 @@ class Service(Protocol):
         """
 
     def begin_turn(self) -> None:
-        """Several requests of one peer follow that have arrived together; nothing else is handled until `end_turn`."""
+        """Several requests of one peer follow that have arrived together;
+        nothing else is handled until `end_turn`.
+        """
 
     def end_turn(self) -> None:
-        """The last of them was handled: after this the responses leave. The chunks of a response may be changed, in
-        place, until this returns. Raises CloseConnection.
+        """The last of them was handled: after this the responses leave. The chunks of a response may be
+        changed, in place, until this returns. Raises CloseConnection.
         """

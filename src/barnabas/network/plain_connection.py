@@ -70,7 +70,8 @@ class PlainConnection(Connection):
             self.abort(error)
             return
         if not count:
-            # As in Kafka's selector: a peer that closes its half is gone, and what it still waits for is dropped.
+            # As in Kafka's selector: a peer that closes its half is gone, and what it still waits for is
+            # dropped.
             self.close()
             return
         self.active = True

@@ -1,18 +1,20 @@
-"""Waits with epoll and calls the function of each ready descriptor directly, instead of through asyncio's handles.
+"""Waits with epoll and calls the function of each ready descriptor directly, instead of through asyncio's
+handles.
 
 Theory of operation
 -------------------
-`network.event_loop` puts a poller under asyncio. Connections and listeners stand in it with a function each; what
-asyncio watches for its own purposes is one more descriptor, and `poll` says when something is ready there. Each `poll` waits
-once and calls everything that it found, so asyncio looks at its timers and at what was scheduled after each wait, as it would
-with its own selector.
+`network.event_loop` puts a poller under asyncio. Connections and listeners stand in it with a function each;
+what asyncio watches for its own purposes is one more descriptor, and `poll` says when something is ready
+there. Each `poll` waits once and calls everything that it found, so asyncio looks at its timers and at what
+was scheduled after each wait, as it would with its own selector.
 
 A client with one small request in flight sends the next one right after the answer. A loop that blocks in
 between is woken by the system, and on a virtual machine going to sleep and waking up takes longer than the
-request itself. So where a wait found the same descriptor alone as the one before, at most `CONVERSATION_S` after it, and
-this `REPEATS_MIN` times in a row, the next wait polls for `window_s` before it blocks. What it costs is bounded twice. Waits in vain spend a budget
-that grows by `VAIN_SHARE` of the time. Waits that pay take at most `window_s` each, and only where requests follow each other
-closely. docs/decisions/0007 has the figures.
+request itself. So where a wait found the same descriptor alone as the one before, at most `CONVERSATION_S`
+after it, and this `REPEATS_MIN` times in a row, the next wait polls for `window_s` before it blocks. What it
+costs is bounded twice. Waits in vain spend a budget that grows by `VAIN_SHARE` of the time. Waits that pay
+take at most `window_s` each, and only where requests follow each other closely. docs/decisions/0007 has the
+figures.
 """
 
 import contextlib
@@ -72,7 +74,9 @@ class Poller:
         self._masks: dict[int, int] = {}
         """What the system is asked to watch for each of them."""
         self._removed: set[int] = set()
-        """Those taken off since the last wait: the events that it found are not for who has the number now."""
+        """Those taken off since the last wait:
+        the events that it found are not for who has the number now.
+        """
         self._window_s = window_s
         self._descriptor = -1
         """The one that the last wake-up was for; -1 if there were several."""
@@ -82,7 +86,9 @@ class Poller:
         self._budget_s = VAIN_S_MAX
 
     def poll(self, timeout_s: float) -> bool:
-        """Waits for at most so long (without end if negative) and calls what is ready; whether others are ready."""
+        """Waits for at most so long (without end if negative) and calls what is ready;
+        whether others are ready.
+        """
         self._removed.clear()
         events = self._wait(timeout_s)
         others = False
@@ -90,8 +96,8 @@ class Poller:
             if descriptor == self._others:
                 others = True
                 continue
-            # Errors and a hang-up are the business of both. Either may have been taken off by what was called before, and
-            # a new connection may have got the number.
+            # Errors and a hang-up are the business of both. Either may have been taken off by what was called
+            # before, and a new connection may have got the number.
             if mask & _NOT_WRITE and descriptor not in self._removed:
                 self._call(self._readers.get(descriptor))
             if mask & _NOT_READ and descriptor not in self._removed:
@@ -141,10 +147,11 @@ class Poller:
             self._repeats = 0
 
     def set_reader(self, descriptor: int, callback: Callable[[], object]) -> None:
-        """Calls it when the descriptor is readable, has failed or was hung up; in place of one that was set before.
+        """Calls it when the descriptor is readable, has failed or was hung up; in place of one that was set
+        before.
 
-        Remove it before the descriptor is closed: the system forgets a closed one, and would not watch its next owner.
-        Raises OSError where the system cannot watch the descriptor.
+        Remove it before the descriptor is closed: the system forgets a closed one, and would not watch its
+        next owner. Raises OSError where the system cannot watch the descriptor.
         """
         self._watch(descriptor, self._masks.get(descriptor, 0) | _READ)
         self._readers[descriptor] = callback

@@ -1,4 +1,6 @@
-"""How many connections there are, in all, of each listener and from each address, and how fast they come (``ConnectionQuotas``)."""
+"""How many connections there are, in all, of each listener and from each address, and how fast they come
+(``ConnectionQuotas``).
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -10,8 +12,8 @@ from barnabas.network.settings import SocketSettings
 class ConnectionQuotas:
     """Counts connections and says whether one more is allowed, and when.
 
-    The broker's limits are for all listeners but the protected one, by which brokers reach each other; that has the
-    limits of a single listener only (KIP-402, KIP-612).
+    The broker's limits are for all listeners but the protected one, by which brokers reach each other; that
+    has the limits of a single listener only (KIP-402, KIP-612).
     """
 
     __slots__ = (
@@ -70,7 +72,9 @@ class ConnectionQuotas:
 
     @property
     def excess(self) -> int:
-        """How many connections there are too many, since the limit was lowered or for the protected listener."""
+        """How many connections there are too many, since the limit was lowered or for the protected
+        listener.
+        """
         return max(0, self.total - self._settings.connections_max)
 
     def by_listener(self) -> dict[str, int]:

@@ -1,10 +1,11 @@
-"""The sockets of one client on an asyncio loop: resolve, connect, send, receive frames (Kafka's ``Selector``).
+"""The sockets of one client on an asyncio loop: resolve, connect, send, receive frames (Kafka's
+``Selector``).
 
 Theory of operation
 -------------------
 Requests of one turn of the loop go out with one system call: a channel collects what it is given, and
-the selector flushes all such channels in the next turn. One timer a channel looks at deadlines; it is armed for
-the earliest and looks again when it fires, so that sending a request does not touch timers.
+the selector flushes all such channels in the next turn. One timer a channel looks at deadlines; it is armed
+for the earliest and looks again when it fires, so that sending a request does not touch timers.
 
 A node's host may have several addresses; one attempt tries them one after the other, within the link's
 set-up time-out. Names are resolved by a thread: the system's resolver blocks.
@@ -49,7 +50,9 @@ class Selector:
         self.clock = clock or LoopClock(self.loop)
         self._memory = ReceiveMemory()
         self.threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="network-client")
-        """For what blocks: the resolver, and files that are not in memory. A thread starts when it is needed."""
+        """For what blocks: the resolver, and files that are not in memory.
+        A thread starts when it is needed.
+        """
         self._scheduled: list[Callable[[], None]] = []
 
     def channel(self, link: NodeLink, response_bytes_max: int) -> "NodeChannel":

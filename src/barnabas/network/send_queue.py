@@ -131,8 +131,8 @@ class SendQueue:
     def _gather(self) -> tuple[list[Buffer], int, int]:
         """The memory at the head of the queue, its size, and MSG_MORE if anything follows it.
 
-        Small ranges of files become memory here, when they are about to be sent: a response may have thousands,
-        and a peer that does not read must not make them all memory.
+        Small ranges of files become memory here, when they are about to be sent: a response may have
+        thousands, and a peer that does not read must not make them all memory.
         """
         parts: list[Buffer] = []
         size = 0

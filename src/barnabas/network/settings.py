@@ -16,7 +16,9 @@ _OF_LISTENER: Final = re.compile(
 
 
 class ListenerLimits(NamedTuple):
-    """What ``listener.name.x.KEY`` says of one listener; None where the broker's own value is its limit too."""
+    """What ``listener.name.x.KEY`` says of one listener;
+    None where the broker's own value is its limit too.
+    """
 
     connections_max: int | None = None
     creation_rate_max: int | None = None

@@ -2,17 +2,18 @@
 
 Theory of operation
 -------------------
-`SocketServer.bind` binds and listens, so that ports are known before the broker registers itself; `SocketServer.start`
-begins to accept (``SocketServer`` has the same two steps). When ``max.connections`` is reached, ordinary
-listeners stop accepting until a connection ends; the inter-broker listener goes on, and the connection
-that has been idle for longest on another listener is closed for it (KIP-402). A listener whose connections come
-faster than ``max.connection.creation.rate`` rests until they do not (KIP-612). Limits and listeners may change while
-the server runs: `reconfigure`, `bind` and `remove`.
+`SocketServer.bind` binds and listens, so that ports are known before the broker registers itself;
+`SocketServer.start` begins to accept (``SocketServer`` has the same two steps). When ``max.connections`` is
+reached, ordinary listeners stop accepting until a connection ends; the inter-broker listener goes on, and the
+connection that has been idle for longest on another listener is closed for it (KIP-402). A listener whose
+connections come faster than ``max.connection.creation.rate`` rests until they do not (KIP-612). Limits and
+listeners may change while the server runs: `reconfigure`, `bind` and `remove`.
 
-Connections leave a reserve of descriptors to the logs and the store (`core.descriptors`). While fewer are free, a
-new connection is accepted and closed at once, so that its client goes elsewhere or tries again instead of waiting
-in the backlog for a time-out; a listener that refuses rests after each lot, so a flood costs little. What other
-errors of accept say of one connection is that connection's end; any that says more makes the listener rest.
+Connections leave a reserve of descriptors to the logs and the store (`core.descriptors`). While fewer are
+free, a new connection is accepted and closed at once, so that its client goes elsewhere or tries again
+instead of waiting in the backlog for a time-out; a listener that refuses rests after each lot, so a flood
+costs little. What other errors of accept say of one connection is that connection's end; any that says more
+makes the listener rest.
 
 One sweep looks for idle connections: it clears each connection's `active` mark, and closes one whose mark
 stayed clear for ``connections.max.idle.ms``. A connection that waits for its response is not idle.
@@ -177,7 +178,8 @@ class SocketServer:
         self._emptied = asyncio.Event()
 
     def bind(self, endpoint: Endpoint) -> Endpoint:
-        """Listens on the endpoint; the endpoint with its real port. A server that has started accepts from now on.
+        """Listens on the endpoint; the endpoint with its real port. A server that has started accepts from
+        now on.
 
         Raises OSError with a text that names the listener.
         """
@@ -198,7 +200,8 @@ class SocketServer:
         try:
             return _listening_socket(endpoint, self.settings)
         except (OSError, UnicodeError) as error:
-            # Kafka's words (Acceptor.openServerSocket). A name that no name server could know is a UnicodeError.
+            # Kafka's words (Acceptor.openServerSocket). A name that no name server could know is a
+            # UnicodeError.
             where = f"{endpoint.host or '0.0.0.0'}:{endpoint.port}"
             number, why = (
                 (error.errno, error.strerror) if isinstance(error, OSError) else (errno.EINVAL, error)
@@ -206,7 +209,9 @@ class SocketServer:
             raise OSError(number, f"Socket server failed to bind to {where}: {why}.") from error
 
     def remove(self, name: str, grace_ms: float = 1000) -> None:
-        """Closes a listener: its connections get what they are owed, for at most `grace_ms` (``removeListeners``)."""
+        """Closes a listener: its connections get what they are owed, for at most `grace_ms`
+        (``removeListeners``).
+        """
         listener = self.listeners.pop(name)
         listener.close()
         self.quotas.remove_listener(name)
@@ -221,7 +226,9 @@ class SocketServer:
         self.clock.call_later(grace_ms, close)
 
     def reconfigure(self, settings: SocketSettings) -> None:
-        """Goes by other limits of connections from now on: closes those that are too many (``closeExcessConnections``)."""
+        """Goes by other limits of connections from now on:
+        closes those that are too many (``closeExcessConnections``).
+        """
         self.quotas.reconfigure(settings)
         self._displace(None, self.quotas.excess)
         for listener in self.listeners.values():
@@ -261,7 +268,9 @@ class SocketServer:
         await asyncio.sleep(0)
 
     def make_room(self, listener: Acceptor) -> bool:
-        """Whether the listener may accept one more connection; closes an idle one for a protected listener."""
+        """Whether the listener may accept one more connection;
+        closes an idle one for a protected listener.
+        """
         if not self.quotas.has_slot(listener.id.name):
             return False
         if self.quotas.full:
@@ -269,7 +278,9 @@ class SocketServer:
         return True
 
     def throttle_ms(self, listener: Acceptor) -> float:
-        """How long the listener rests after the connection that it has accepted, for the rate at which they come."""
+        """How long the listener rests after the connection that it has accepted, for the rate at which they
+        come.
+        """
         return self.quotas.throttle_ms(listener.id.name)
 
     def spare_descriptor(self, listener: Acceptor) -> bool:
@@ -280,8 +291,8 @@ class SocketServer:
         return self._descriptors.has_room() or (listener.protected and self._displace(listener))
 
     def _displace(self, favoured: Acceptor | None, count: int = 1) -> bool:
-        """Closes the connections that are idle for longest, if there are any: none of the favoured listener, and none
-        of the one for brokers while there is another.
+        """Closes the connections that are idle for longest, if there are any: none of the favoured listener,
+        and none of the one for brokers while there is another.
         """
         kept = {each.id for each in self.listeners.values() if each.protected and len(self.listeners) > 1}
         others = [
@@ -361,7 +372,9 @@ class SocketServer:
         self._sweep_some(list(self.connections), 0)
 
     def _sweep_some(self, connections: list[Connection], start: int) -> None:
-        """Sweeps a lot of connections, and the rest in later turns: closing thousands at once would hold the loop."""
+        """Sweeps a lot of connections, and the rest in later turns:
+        closing thousands at once would hold the loop.
+        """
         now = self.clock.monotonic_ms()
         end = start + _SWEPT_A_TURN
         for connection in connections[start:end]:

@@ -1,7 +1,7 @@
 """The `NetworkClient`s between brokers, one for each path, and the keys that each obeys.
 
-Kafka makes each where it is used; side by side they show how they differ: how long an answer is waited for, whether a
-connection may be idle, whether the other side is asked for its versions first.
+Kafka makes each where it is used; side by side they show how they differ: how long an answer is waited for,
+whether a connection may be idle, whether the other side is asked for its versions first.
 """
 
 from dataclasses import replace
@@ -73,8 +73,8 @@ def verification_client(broker_id: int, config: Config, clock: Clock, rng: Rando
 def fetcher_clients(
     broker_id: int, config: Config, clock: Clock, rng: Random, *, first: int = 0
 ) -> list[NetworkClient]:
-    """A follower's connections to its leaders: a client for each of `num.replica.fetchers` (``BrokerBlockingSender``),
-    from the `first` one on.
+    """A follower's connections to its leaders: a client for each of `num.replica.fetchers`
+    (``BrokerBlockingSender``), from the `first` one on.
 
     An attempt follows at once; the fetcher waits by itself after one that failed.
     """
@@ -95,15 +95,17 @@ def fetcher_clients(
 
 
 def _receive_buffer_bytes(config: Config) -> int:
-    """What was set: Kafka's default of 64 KiB would switch off the system's automatic sizing, as `SocketSettings` says."""
+    """What was set: Kafka's default of 64 KiB would switch off the system's automatic sizing, as
+    `SocketSettings` says.
+    """
     key = "replica.socket.receive.buffer.bytes"
     size: int = config[key]
     return -1 if config.source(key) is Source.DEFAULT else size
 
 
 def _settings(broker_id: int, config: Config, *, connect_ms: int) -> ClientSettings:
-    """What all of them have: one request in flight, no pause before a connection is tried again, and no end of a
-    connection without traffic (``Selector.NO_IDLE_TIMEOUT_MS``).
+    """What all of them have: one request in flight, no pause before a connection is tried again, and no end
+    of a connection without traffic (``Selector.NO_IDLE_TIMEOUT_MS``).
 
     An attempt to connect takes `connect_ms` at most (``NetworkClientUtils.awaitReady``), and less where
     `socket.connection.setup.timeout.ms` is less.

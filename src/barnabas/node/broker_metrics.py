@@ -1,8 +1,8 @@
 """The metrics of a broker: each name, what it means, and where it is read.
 
-The names are those that the usual rules of the Prometheus JMX exporter make of Kafka's MBeans: domain, type and name in lower case,
-``PerSec`` becomes ``total``, the keys of an MBean are labels. A dashboard for Kafka finds them here. What Kafka has no MBean for
-begins with ``barnabas_``.
+The names are those that the usual rules of the Prometheus JMX exporter make of Kafka's MBeans: domain, type
+and name in lower case, ``PerSec`` becomes ``total``, the keys of an MBean are labels. A dashboard for Kafka
+finds them here. What Kafka has no MBean for begins with ``barnabas_``.
 """
 
 import posixpath
@@ -44,7 +44,9 @@ def broker_metrics(
     connections: Callable[[], Mapping[str, int]],
     broker_state: Callable[[], int],
 ) -> Registry:
-    """All metrics of one broker; they are read from the thread of its loop only. `connections` counts them by listener."""
+    """All metrics of one broker; they are read from the thread of its loop only.
+    `connections` counts them by listener.
+    """
     registry = Registry()
     registry.gauge(
         "kafka_server_kafkaserver_brokerstate",
@@ -236,7 +238,8 @@ def _add_cleaner(registry: Registry, cleaner: LogCleaner, logs: LogManager) -> N
     )
     registry.gauge(
         "kafka_log_logcleanermanager_max_dirty_percent",
-        "The greatest share of a log that is not compacted yet, of 100, when a log to compact was last looked for.",
+        "The greatest share of a log that is not compacted yet, of 100, when a log to compact was last "
+        "looked for.",
         lambda: int(100 * cleaner.max_dirty_ratio),
     )
     registry.gauge(
@@ -342,7 +345,8 @@ def _add_loop(registry: Registry, lag: Histogram, connections: Callable[[], Mapp
     registry.add(
         "barnabas_event_loop_lag_ms",
         SUMMARY,
-        "Milliseconds that a timer of the event loop comes too late, of the last 1,028: what a request waits for others.",
+        "Milliseconds that a timer of the event loop comes too late, of the last 1,028: what a request waits "
+        "for others.",
         lambda: (((), lag.distribution()),),
     )
     registry.counter(

@@ -2,15 +2,16 @@
 
 Theory of operation
 -------------------
-The start follows Kafka's order (``KafkaServer.startup``), because each step needs what the one before it made:
-the metadata store; the cluster's id and the broker's; the configuration of topics; the logs; the sockets, bound
-but silent, so that their ports are known; the registration, which gives the broker its epoch; the election. The
-broker is *ready* when it has the first metadata of the controller (`barnabas.node.readiness`): the first client finds
-a broker that knows its topics. For that it waits as long as it takes, as Kafka does, and says so in the log.
+The start follows Kafka's order (``KafkaServer.startup``), because each step needs what the one before it
+made: the metadata store; the cluster's id and the broker's; the configuration of topics; the logs; the
+sockets, bound but silent, so that their ports are known; the registration, which gives the broker its epoch;
+the election. The broker is *ready* when it has the first metadata of the controller
+(`barnabas.node.readiness`): the first client finds a broker that knows its topics. For that it waits as long
+as it takes, as Kafka does, and says so in the log.
 
 Every step that starts something also says how to end it; the stop undoes them from the last to the first. It
-hands over leaderships before that. The marker of a clean shutdown is left as soon as the logs are recovered, also
-where a later step of the start fails.
+hands over leaderships before that. The marker of a clean shutdown is left as soon as the logs are recovered,
+also where a later step of the start fails.
 """
 
 import asyncio
@@ -265,8 +266,8 @@ class BrokerNode:
         if found is not None and found.cluster_id not in (None, self.cluster_id) and embedded is not None:
             raise StartError(
                 f"the metadata store {embedded} is of cluster {self.cluster_id}, but the data in "
-                f"{','.join(map(str, self.log_dirs))} of cluster {found.cluster_id}: restore the store from a backup, "
-                "or name the one of that cluster with barnabas.metadata.path or zookeeper.connect"
+                f"{','.join(map(str, self.log_dirs))} of cluster {found.cluster_id}: restore the store from "
+                "a backup, or name the one of that cluster with barnabas.metadata.path or zookeeper.connect"
             )
         if self.broker_id < 0:
             self.broker_id = await self._choose_id(store, -1 if found is None else found.broker_id)
@@ -324,7 +325,9 @@ class BrokerNode:
         return not self._interrupted
 
     async def _until_known(self, parts: Parts, store: MetadataStore, topics: set[str]) -> None:
-        """Waits for the controller's first metadata: this broker itself, the topics, and the roles of its partitions."""
+        """Waits for the controller's first metadata:
+        this broker itself, the topics, and the roles of its partitions.
+        """
         now_ms, session_ms = self._clock.monotonic_ms, self.config["zookeeper.session.timeout.ms"]
         first = FirstMetadata(
             self.broker_id,
@@ -461,7 +464,9 @@ class BrokerNode:
             self._parts.replicas.log_start_moved(tp)
 
     def _reconfigure(self, logs: LogManager, change: ConfigChange, values: Mapping[str, str]) -> None:
-        """Settings were changed, here or by another broker (``TopicConfigHandler``, ``BrokerConfigHandler``)."""
+        """Settings were changed, here or by another broker (``TopicConfigHandler``,
+        ``BrokerConfigHandler``).
+        """
         if change.entity_type == "topics":
             topic = desanitize(change.entity)
             logs.reconfigure(topic)
@@ -530,8 +535,8 @@ def _cluster_id(stored: str | None, found: MetaProperties | None) -> str:
     known = stored if stored is not None or found is None else found.cluster_id
     if known is None:
         raise StartError(
-            "/cluster/id of the metadata store is unreadable, and no log directory says which cluster this is: "
-            "write the id into the znode again; meta.properties of any other broker has it"
+            "/cluster/id of the metadata store is unreadable, and no log directory says which cluster this "
+            "is: write the id into the znode again; meta.properties of any other broker has it"
         )
     return known
 
@@ -544,5 +549,6 @@ def _name_unknown(partitions: Iterable[TopicPartition]) -> None:
             "partitions.unknown",
             count=len(unknown),
             partitions=",".join(unknown),
-            meaning="the metadata store does not have them, or deletes their topics; their files are kept, no client is served from them",
+            meaning="the metadata store does not have them, or deletes their topics; their files are kept, "
+            "no client is served from them",
         )

@@ -5,11 +5,11 @@ Theory of operation
 To the broker in the same process a request is handed over as an object, in a later turn of the loop, and
 takes the same handler as one from the wire; to any other it goes over the network, one in flight. The
 controller's requests to other brokers are repeated until they are answered, because a broker that missed one
-would stay wrong (``RequestSendThread``); a broker that is gone is removed, and its queue with it. One that fails in
-this process is a bug and would fail again: it is logged, and the queue goes on.
+would stay wrong (``RequestSendThread``); a broker that is gone is removed, and its queue with it. One that
+fails in this process is a bug and would fail again: it is logged, and the queue goes on.
 
-The other direction, broker to controller, is in `to_controller` and `controlled_shutdown`; the connections of both are
-made in `broker_clients`.
+The other direction, broker to controller, is in `to_controller` and `controlled_shutdown`; the connections of
+both are made in `broker_clients`.
 """
 
 from collections import deque
@@ -170,7 +170,8 @@ class BrokerChannels:
         try:
             on_response(response)
         except Exception:
-            # A bug where the answer is used must not stop the queue: this broker needs the requests behind it.
+            # A bug where the answer is used must not stop the queue: this broker needs the requests behind
+            # it.
             _log.error("channel.answer_not_taken", answer=type(response).__name__, exc_info=True)
 
     def __repr__(self) -> str:

@@ -1,4 +1,6 @@
-"""`ControlRequests`: what the controller has to say to brokers as LeaderAndIsr, UpdateMetadata and StopReplica."""
+"""`ControlRequests`: what the controller has to say to brokers as LeaderAndIsr, UpdateMetadata and
+StopReplica.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol

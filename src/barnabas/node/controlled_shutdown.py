@@ -1,7 +1,8 @@
 """A broker that stops asks the controller to move its leaderships away (``KafkaServer.controlledShutdown``).
 
-Not by the channels of `to_controller`: with a listener of the controller's own, those go to that listener, while
-ControlledShutdown goes to the controller's inter-broker listener, through a client that lives only as long as this.
+Not by the channels of `to_controller`: with a listener of the controller's own, those go to that listener,
+while ControlledShutdown goes to the controller's inter-broker listener, through a client that lives only as
+long as this.
 """
 
 from typing import Any
@@ -48,7 +49,9 @@ class ControlledShutdown:
         self._controller: Node | None = None
 
     async def run(self, broker_epoch: int) -> bool:
-        """Whether the broker leads nothing that another one could lead. Tries as often as the configuration says."""
+        """Whether the broker leads nothing that another one could lead.
+        Tries as often as the configuration says.
+        """
         request = ControlledShutdownRequest(broker_id=self._broker_id, broker_epoch=broker_epoch)
         retries = self._config["controlled.shutdown.max.retries"]
         try:

@@ -1,8 +1,9 @@
-"""Listeners and their limits that change while the broker runs (``DynamicListenerConfig``, ``SocketServer.reconfigure``).
+"""Listeners and their limits that change while the broker runs (``DynamicListenerConfig``,
+``SocketServer.reconfigure``).
 
-A listener is known by its name. One whose name is new is opened, one whose name is gone is closed with its connections;
-what is advertised goes into the broker's registration, from which the controller tells all brokers. The listener for
-brokers stays: they would lose each other.
+A listener is known by its name. One whose name is new is opened, one whose name is gone is closed with its
+connections; what is advertised goes into the broker's registration, from which the controller tells all
+brokers. The listener for brokers stays: they would lose each other.
 """
 
 import socket
@@ -26,12 +27,15 @@ _RECONFIGURABLE: Final = {"max.connections", "max.connection.creation.rate", "nu
 
 
 def parse_listeners(config: Config) -> ListenerConfig:
-    """The listeners that a configuration asks for. Raises ConfigError, also for what this broker does not have."""
+    """The listeners that a configuration asks for.
+    Raises ConfigError, also for what this broker does not have.
+    """
     listeners = ListenerConfig.parse(config, explicit=config.explicit())
     for endpoint in listeners.listeners:
         if endpoint.security_protocol != "PLAINTEXT":
             raise ConfigError(
-                f"Invalid value {endpoint} for configuration listeners: this version serves PLAINTEXT listeners only"
+                f"Invalid value {endpoint} for configuration listeners: this version serves PLAINTEXT "
+                "listeners only"
             )
     return listeners
 
@@ -60,7 +64,9 @@ class DynamicListenerConfig:
         return tuple(each.endpoint for each in self._server.listeners.values())
 
     def validate(self, wanted: Config) -> None:
-        """Raises ConfigError for a change that an open listener cannot take, or a listener that cannot be opened."""
+        """Raises ConfigError for a change that an open listener cannot take, or a listener that cannot be
+        opened.
+        """
         old, new = parse_listeners(self._config), parse_listeners(wanted)
         before = {endpoint.name: endpoint for endpoint in old.listeners}
         after = {endpoint.name: endpoint for endpoint in new.listeners}
@@ -130,7 +136,9 @@ def _registered(done: Pending[None]) -> None:
 
 
 def _own_values(config: Config, listener: str) -> dict[str, Any]:
-    """What is set for this listener alone, as far as it cannot change while it is open (``immutableListenerConfigs``)."""
+    """What is set for this listener alone, as far as it cannot change while it is open
+    (``immutableListenerConfigs``).
+    """
     given = {**config.unknown, **{name: config[name] for name in config.explicit()}}
     prefix = f"listener.name.{listener.lower()}."
     return {

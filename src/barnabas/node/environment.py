@@ -1,7 +1,7 @@
 """`Environment`: the ports through which a broker uses the machine, as one constructor argument.
 
-`BrokerNode` uses these ports and its sockets, and nothing else of the machine. `of_machine` makes the real ones;
-`barnabas.testing` has simulated ones, and the node cannot tell them apart.
+`BrokerNode` uses these ports and its sockets, and nothing else of the machine. `of_machine` makes the real
+ones; `barnabas.testing` has simulated ones, and the node cannot tell them apart.
 """
 
 import asyncio
@@ -33,8 +33,9 @@ METADATA_FILE: Final = "metadata.sqlite"
 _COLLECTOR_THRESHOLDS: Final = (25_000, 4, 500)
 """Objects between two collections of the youngest, and how many of these make one of the next generation.
 
-Requests leave few cycles, so collections may be rare. But a collection takes 0.2 us an object, and one large request
-makes a million: the middle generation is collected at 100,000 objects, which is 20 ms, and the oldest hardly ever.
+Requests leave few cycles, so collections may be rare. But a collection takes 0.2 us an object, and one large
+request makes a million: the middle generation is collected at 100,000 objects, which is 20 ms, and the oldest
+hardly ever.
 """
 
 
@@ -88,7 +89,8 @@ def of_machine(config: Config, loop: asyncio.AbstractEventLoop) -> Environment:
 def _open_store(config: Config, loop: asyncio.AbstractEventLoop) -> MetadataStore:
     if not config["zookeeper.connect"]:
         return _embedded_store(config, loop)
-    from barnabas.cluster.store.zookeeper import ZookeeperStore  # noqa: PLC0415 - most brokers do without kazoo
+    # Most brokers do without kazoo.
+    from barnabas.cluster.store.zookeeper import ZookeeperStore  # noqa: PLC0415
 
     return ZookeeperStore(
         config["zookeeper.connect"],
@@ -121,9 +123,9 @@ def _refuse_new_store_for_old_data(path: Path, directories: Sequence[str]) -> No
         meta = Path(directory) / META_PROPERTIES
         if meta.exists():
             raise StoreUnusableError(
-                f"the metadata store {path} is missing or empty, but {meta} says that {directory} has data of a "
-                f"cluster: restore {path.name} from a backup, name the store with barnabas.metadata.path or "
-                "zookeeper.connect, or begin with an empty directory"
+                f"the metadata store {path} is missing or empty, but {meta} says that {directory} has data "
+                f"of a cluster: restore {path.name} from a backup, name the store with "
+                "barnabas.metadata.path or zookeeper.connect, or begin with an empty directory"
             )
 
 

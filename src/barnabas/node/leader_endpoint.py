@@ -36,8 +36,8 @@ from barnabas.protocol.messages.list_offsets import (
 )
 from barnabas.replica.fetcher.replica_fetcher import Answers, FetchData, LeaderEndPoint
 
-# The versions of inter.broker.protocol.version 3.9 (``MetadataVersion``). In this one topics are named by their ids,
-# which the controller gives to each topic that has none.
+# The versions of inter.broker.protocol.version 3.9 (``MetadataVersion``). In this one topics are named by
+# their ids, which the controller gives to each topic that has none.
 FETCH_VERSION: Final = 17
 LIST_OFFSETS_VERSION: Final = 9
 
@@ -78,7 +78,9 @@ class FetchSettings:
 
 
 class Follower(NamedTuple):
-    """Who fetches: a leader takes a fetch under an epoch of the past for one of a broker that is gone (KIP-903)."""
+    """Who fetches: a leader takes a fetch under an epoch of the past for one of a broker that is gone
+    (KIP-903).
+    """
 
     broker_id: int
     broker_epoch: Callable[[], int]
@@ -135,7 +137,9 @@ class RemoteLeaderEndPoint:
         return self._session.plan(wanted)
 
     def plan_changes(self, changes: Mapping[TopicPartition, FetchTarget | None]) -> FetchPlan:
-        """The next fetch of the session, by what changed since the last one; None for what is not fetched now."""
+        """The next fetch of the session, by what changed since the last one;
+        None for what is not fetched now.
+        """
         plan = self._session.plan_changes(changes)
         for tp, target in plan.named.items():
             self._names[target.topic_id] = tp.topic
@@ -270,7 +274,9 @@ def leader_endpoints(
     settings: FetchSettings,
     clock: Clock,
 ) -> list[Callable[[int], LeaderEndPoint]]:
-    """What makes the end points of each fetcher, by the id of a leader; `find_node` says where a leader is reached."""
+    """What makes the end points of each fetcher, by the id of a leader;
+    `find_node` says where a leader is reached.
+    """
     return [
         partial(
             RemoteLeaderEndPoint,

@@ -2,9 +2,9 @@
 
 Theory of operation
 -------------------
-One scrape at a time reads the registry on the event loop, in slices (docs/decisions/0010): pieces of at most `PIECE` samples are read
-and put into text, and after `SLICE_MS` others are served. So a scrape of 10,000 partitions holds no request up, and its figures
-are not all of one moment.
+One scrape at a time reads the registry on the event loop, in slices (docs/decisions/0010): pieces of at most
+`PIECE` samples are read and put into text, and after `SLICE_MS` others are served. So a scrape of 10,000
+partitions holds no request up, and its figures are not all of one moment.
 
 Clients are not trusted. A request has `REQUEST_BYTES_MAX` at most and must come within `HEAD_S`. A connection
 has one answer, and is closed after `CONNECTION_S` at the latest. There are `CONNECTIONS_MAX` connections at

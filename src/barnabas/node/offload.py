@@ -23,18 +23,20 @@ LINES_MAX: Final = 1000
 """How many lines of the log come back with one piece of work; a last one counts the others."""
 
 ATTEMPTS: Final = 2
-"""How often a piece of work is begun: a child that ends in the middle of it may have been killed for another's sake."""
+"""How often a piece of work is begun:
+a child that ends in the middle of it may have been killed for another's sake.
+"""
 
 
 class ProcessOffload:
     """`core.offload.Offload` on child processes that start with the first piece of work.
 
     A spawned child shares nothing with the broker: forking a process that holds sockets, locks and an event
-    loop would share all of them. It has no log of its own either: what the work logs comes back with its value and
-    goes through the broker's log, with the time at which it happened.
+    loop would share all of them. It has no log of its own either: what the work logs comes back with its
+    value and goes through the broker's log, with the time at which it happened.
 
-    A child that ends (killed by hand, or for want of memory) takes all the work with it that was given to it and
-    its siblings. All of that is begun again in new children: work may be done twice, and must bear that.
+    A child that ends (killed by hand, or for want of memory) takes all the work with it that was given to it
+    and its siblings. All of that is begun again in new children: work may be done twice, and must bear that.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, processes: int = 1) -> None:
@@ -44,7 +46,9 @@ class ProcessOffload:
         self._closed = False
 
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
-        """The value of a module-level function, computed in a child; ChildEndedError when no child outlives it."""
+        """The value of a module-level function, computed in a child;
+        ChildEndedError when no child outlives it.
+        """
         outcome: Pending[T] = Pending()
         level = logging.getLogger("barnabas").getEffectiveLevel()
         self._begin(partial(_work, level, function, args, kwargs), outcome, 1)
@@ -86,7 +90,8 @@ class ProcessOffload:
         else:
             outcome.fail(
                 ChildEndedError(
-                    "a child process of the broker was killed in the middle of its work: see whether memory is short"
+                    "a child process of the broker was killed in the middle of its work: see whether memory "
+                    "is short"
                 )
             )
 

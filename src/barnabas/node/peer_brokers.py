@@ -1,8 +1,8 @@
 """`PeerBrokers`: protects groups of the consumer protocol from brokers that would forget them.
 
-Only a cluster with ZooKeeper can have such brokers (`cluster.metadata.features`). While one is registered, a broker
-with `group.coordinator.rebalance.protocols=consumer` refuses to start. One that registers later cannot be kept out,
-because it knows nothing of this check: an error line in the log names it.
+Only a cluster with ZooKeeper can have such brokers (`cluster.metadata.features`). While one is registered, a
+broker with `group.coordinator.rebalance.protocols=consumer` refuses to start. One that registers later cannot
+be kept out, because it knows nothing of this check: an error line in the log names it.
 """
 
 from typing import Final
@@ -42,8 +42,9 @@ class PeerBrokers:
         if forgetful:
             brokers = ", ".join(map(str, forgetful))
             raise ConfigError(
-                f"Invalid value consumer for configuration {PROTOCOLS_KEY}: broker {brokers} of this cluster runs "
-                "Apache Kafka with ZooKeeper, which would forget such groups; allowed is classic while it is registered"
+                f"Invalid value consumer for configuration {PROTOCOLS_KEY}: broker {brokers} of this "
+                "cluster runs Apache Kafka with ZooKeeper, which would forget such groups; allowed is "
+                "classic while it is registered"
             )
 
     @steps
@@ -58,8 +59,8 @@ class PeerBrokers:
             _log.error(
                 "peer.forgets_groups",
                 broker=broker,
-                danger="it runs Apache Kafka with ZooKeeper, and forgets every group of the consumer protocol whose "
-                "partition of __consumer_offsets it comes to lead",
+                danger="it runs Apache Kafka with ZooKeeper, and forgets every group of the consumer "
+                "protocol whose partition of __consumer_offsets it comes to lead",
                 mend="stop it, or bring the groups back to the classic protocol: barnabas groups says how",
             )
         self._known = forgetful

@@ -39,8 +39,8 @@ HELD_BYTES_MAX: Final = 64 * 1024 * 1024
 
 PATIENCE_MS_MIN: Final = 18_000
 """What a controller may be silent before clients are let in without the rest; the default of
-``zookeeper.session.timeout.ms``. With sessions of a second, a controller that dies after it has named this broker is
-replaced by one that sends the topics only later than that.
+``zookeeper.session.timeout.ms``. With sessions of a second, a controller that dies after it has named this
+broker is replaced by one that sends the topics only later than that.
 """
 
 
@@ -90,7 +90,8 @@ class Gate:
     def open(self) -> Steps[None]:
         """Handles what waited, in the order in which it came, and holds nothing back from now on.
 
-        In slices: thousands of clients may have waited, and none of them may hold the others, nor the controller.
+        In slices: thousands of clients may have waited, and none of them may hold the others, nor the
+        controller.
         """
         self._is_open = True
         held, self._held, self._held_bytes = self._held, [], 0
@@ -161,7 +162,9 @@ def _is_readable(store: MetadataStore, topic: str) -> Steps[bool]:
 
 
 class FirstMetadata:
-    """Which of the cluster's topics the broker does not know yet; `topics` are those there when it registered."""
+    """Which of the cluster's topics the broker does not know yet;
+    `topics` are those there when it registered.
+    """
 
     def __init__(
         self,
@@ -173,8 +176,8 @@ class FirstMetadata:
         *,
         session_ms: float,
     ) -> None:
-        """It goes on after a session time-out and at least `PATIENCE_MS_MIN` in which nothing more came, from a controller that
-        knows the broker.
+        """It goes on after a session time-out and at least `PATIENCE_MS_MIN` in which nothing more came, from
+        a controller that knows the broker.
         """
         self.topics = topics
         self._broker_id = broker_id
@@ -231,4 +234,7 @@ class FirstMetadata:
         )
 
     def __repr__(self) -> str:
-        return f"<FirstMetadata of {self._broker_id} named={self.named} topics={len(self.topics)} next={self._next}>"
+        return (
+            f"<FirstMetadata of {self._broker_id} named={self.named} topics={len(self.topics)} "
+            f"next={self._next}>"
+        )

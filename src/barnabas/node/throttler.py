@@ -1,4 +1,6 @@
-"""`Throttler`: holds a child process to so many bytes a second (``org.apache.kafka.storage.internals.utils.Throttler``)."""
+"""`Throttler`: holds a child process to so many bytes a second
+(``org.apache.kafka.storage.internals.utils.Throttler``).
+"""
 
 import time
 from collections.abc import Callable
@@ -19,7 +21,9 @@ class Throttler:
         self._began_s = 0.0
 
     def __call__(self, size: int, check: Callable[[], None]) -> None:
-        """Sleeps until this many more bytes are due; `check` raises when there is no reason to wait for that."""
+        """Sleeps until this many more bytes are due;
+        `check` raises when there is no reason to wait for that.
+        """
         if not self._bytes:
             self._began_s = time.monotonic()
         self._bytes += size

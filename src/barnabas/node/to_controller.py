@@ -2,15 +2,16 @@
 
 Theory of operation
 -------------------
-A channel has one queue and one request in flight, so the controller answers in order. The controller is the one that
-sent the last UpdateMetadata. It is looked up once, and again when it is lost: when the connection ends, when an answer
-does not come in time, or when an answer says NOT_CONTROLLER, be it for one partition only. The request then goes to
-the front of the queue and is sent to the next controller. While none is known, requests wait. So a sender gets an
-answer of a controller or, where the channel has a time limit, RequestTimedOutError; it repeats nothing itself.
+A channel has one queue and one request in flight, so the controller answers in order. The controller is the
+one that sent the last UpdateMetadata. It is looked up once, and again when it is lost: when the connection
+ends, when an answer does not come in time, or when an answer says NOT_CONTROLLER, be it for one partition
+only. The request then goes to the front of the queue and is sent to the next controller. While none is known,
+requests wait. So a sender gets an answer of a controller or, where the channel has a time limit,
+RequestTimedOutError; it repeats nothing itself.
 
-A broker has two channels, as in Kafka: ``alter-partition`` without a time limit, because a partition stays locked until
-its proposal is decided, and ``forwarding`` with ``request.timeout.ms``. In this mode the second one carries only
-AllocateProducerIds; clients' requests are not forwarded.
+A broker has two channels, as in Kafka: ``alter-partition`` without a time limit, because a partition stays
+locked until its proposal is decided, and ``forwarding`` with ``request.timeout.ms``. In this mode the second
+one carries only AllocateProducerIds; clients' requests are not forwarded.
 """
 
 import math
@@ -78,10 +79,11 @@ class NodeToControllerChannelManager:
         self._closed = False
 
     def send(self, request: Request, *, versions: tuple[int, int] | None = None) -> Pending[Any]:
-        """``sendRequest``: the controller's answer; `versions` are the lowest and the highest that may be used.
+        """``sendRequest``: the controller's answer; `versions` are the lowest and the highest that may be
+        used.
 
-        Fails with RequestTimedOutError, or with UnsupportedVersionError or ProtocolError where sending again is no help.
-        Without an end once the channel is closed.
+        Fails with RequestTimedOutError, or with UnsupportedVersionError or ProtocolError where sending again
+        is no help. Without an end once the channel is closed.
         """
         item = _QueueItem(request, versions, self._clock.monotonic_ms())
         self._queue.append(item)

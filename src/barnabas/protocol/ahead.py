@@ -2,23 +2,25 @@
 
     python -m barnabas.protocol.ahead FOLDER
 
-puts them under FOLDER, in the place and with the names of the modules that declare the schemas, and prints their paths.
-The build does that in its copy of the sources; nothing of it is ever committed, and where nothing is compiled the
-schemas are used as they are.
+puts them under FOLDER, in the place and with the names of the modules that declare the schemas, and prints
+their paths. The build does that in its copy of the sources; nothing of it is ever committed, and where
+nothing is compiled the schemas are used as they are.
 
 Theory of operation
 -------------------
-A message of a hot module becomes a class that the compiler gives a C structure: an attribute for each field, a
-constructor with the same keywords and defaults. Everything that a message has besides, it has from `message.adopt`, which
-lends it the methods of `Message`: so the codecs that are made at first use work with such a class as with any other.
+A message of a hot module becomes a class that the compiler gives a C structure: an attribute for each field,
+a constructor with the same keywords and defaults. Everything that a message has besides, it has from
+`message.adopt`, which lends it the methods of `Message`: so the codecs that are made at first use work with
+such a class as with any other.
 
-For the versions in `HOT`, ``decode`` and ``encode`` have a function of straight-line code each. It knows what is right
-and frequent, and gives up on everything else (unknown tags, a length that points behind the end, a value that does not
-fit its type, an array of thousands): then the codec that is made at first use starts over. It alone knows what is
-wrong, and where; both forms raise the same errors because the same code raises them.
+For the versions in `HOT`, ``decode`` and ``encode`` have a function of straight-line code each. It knows what
+is right and frequent, and gives up on everything else (unknown tags, a length that points behind the end, a
+value that does not fit its type, an array of thousands): then the codec that is made at first use starts
+over. It alone knows what is wrong, and where; both forms raise the same errors because the same code raises
+them.
 
-A message with records is read from a window: bytes copied from the view, as bytes are read many times faster. The
-records themselves stay where they are; behind them the next window begins.
+A message with records is read from a window: bytes copied from the view, as bytes are read many times faster.
+The records themselves stay where they are; behind them the next window begins.
 """
 
 import sys
@@ -291,13 +293,16 @@ def _declaration(field: Field) -> str:
     default = "list" if field.default is list else _default_of(field)
     nullable = None if field.nullable is None else str(field.nullable)
     return (
-        f"declared({field.name!r}, {kind}, {str(field.versions)!r}, default={default}, nullable={nullable!r}, "
+        f"declared({field.name!r}, {kind}, {str(field.versions)!r}, default={default}, "
+        f"nullable={nullable!r}, "
         f"tag={field.tag!r}, ignorable={field.ignorable!r}, is_array={field.is_array!r})"
     )
 
 
 class _NativeDecoderWriter:
-    """Writes the function that decodes one version of a message: ``(buffer, offset) -> (message, offset behind it)``."""
+    """Writes the function that decodes one version of a message:
+    ``(buffer, offset) -> (message, offset behind it)``.
+    """
 
     def __init__(self, text: Text, layout: Layout, *, keeps_unknown_tags: bool) -> None:
         self.text = text
@@ -523,7 +528,9 @@ def _variable_of(field: Field) -> str:
 
 
 class _NativeEncoderWriter:
-    """Writes the function that encodes one version of a message: ``(message, pieces, chunks)``, appends to both."""
+    """Writes the function that encodes one version of a message:
+    ``(message, pieces, chunks)``, appends to both.
+    """
 
     def __init__(self, text: Text, layout: Layout) -> None:
         self.text = text

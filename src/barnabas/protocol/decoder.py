@@ -13,12 +13,13 @@ a count with the bytes that so many of the smallest possible elements would take
 A message with records reads from a memoryview, so that records stay where they are; any other reads from
 bytes, whose slices decode faster than those of a view.
 
-A large message would hold the event loop for as long as it takes to decode. For those the same text is written
-once more as a generator (`compile_step_decoder`): it yields after every `STEP_ELEMENTS` elements of arrays, or what
-costs as much, counts them all against a limit (``k``), and reads from a memoryview, as a copy of 100 MB takes long too.
+A large message would hold the event loop for as long as it takes to decode. For those the same text is
+written once more as a generator (`compile_step_decoder`): it yields after every `STEP_ELEMENTS` elements of
+arrays, or what costs as much, counts them all against a limit (``k``), and reads from a memoryview, as a copy
+of 100 MB takes long too.
 
-Tagged fields that the schema does not know are kept, and written again, except those of a request: it comes from a
-stranger, and nothing that the broker does depends on them.
+Tagged fields that the schema does not know are kept, and written again, except those of a request: it comes
+from a stranger, and nothing that the broker does depends on them.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -89,7 +90,9 @@ def compile_decoder(layout: Layout, *, keep_unknown_tags: bool = True) -> Decode
 
 
 def compile_step_decoder(layout: Layout, *, keep_unknown_tags: bool = True) -> StepDecoder:
-    """The same decoder as a generator: (buffer, offset, elements allowed). Raises TooManyElementsError besides."""
+    """The same decoder as a generator: (buffer, offset, elements allowed).
+    Raises TooManyElementsError besides.
+    """
     writer = _DecoderWriter(layout, keep_unknown_tags=keep_unknown_tags, in_steps=True)
     decode, code = writer.compile()
 

@@ -12,10 +12,10 @@ records (bytes, a view, a range of a file) the next: they are not copied.
 Tagged fields are written only when they differ from their default. Each is encoded into a list of its own,
 because its size comes before it.
 
-A large message would hold the event loop for as long as it takes to encode. The function gives up on one, returning
-None: an array with more than `ARRAY_MAX` elements, or `PIECES_MAX` pieces so far when an element of an outermost
-array is done. The same text, written once more as a generator (`compile_step_encoder`), is for those: it yields
-after every `STEP_ELEMENTS` elements, and joins its pieces into several chunks on the way.
+A large message would hold the event loop for as long as it takes to encode. The function gives up on one,
+returning None: an array with more than `ARRAY_MAX` elements, or `PIECES_MAX` pieces so far when an element of
+an outermost array is done. The same text, written once more as a generator (`compile_step_encoder`), is for
+those: it yields after every `STEP_ELEMENTS` elements, and joins its pieces into several chunks on the way.
 """
 
 from collections.abc import Callable, Generator, Iterator

@@ -1,13 +1,16 @@
-"""Fetch sessions (KIP-227): what both sides count, and `FetchSessionHandler`, the half of the one that fetches.
+"""Fetch sessions (KIP-227): what both sides count, and `FetchSessionHandler`, the half of the one that
+fetches.
 
 Theory of operation
 -------------------
 A full request (epoch 0) names every partition and asks for a session; its answer carries the session's id.
 From then on a request names only what changed since the last one, and the partitions to forget, under an
 epoch that counts up from 1 and wraps from 2^31-1 to 1. A broker that does not know the session (any more), or
-counts differently, says so; then the next request is full again. Session id 0 means that the broker keeps none.
+counts differently, says so; then the next request is full again. Session id 0 means that the broker keeps
+none.
 
-Consumers and replica fetchers both fetch, and the broker counts the same epochs: so this is a part of the protocol.
+Consumers and replica fetchers both fetch, and the broker counts the same epochs: so this is a part of the
+protocol.
 """
 
 from collections.abc import Mapping
@@ -72,7 +75,8 @@ class FetchSessionHandler:
         forgotten = {
             tp: target.topic_id
             for tp, target in before.items()
-            # A topic that was deleted and created again has another id: the broker must forget the old one (KIP-516).
+            # A topic that was deleted and created again has another id: the broker must forget the old one
+            # (KIP-516).
             if tp not in wanted or wanted[tp].topic_id != target.topic_id
         }
         return FetchPlan(self._session_id, self._epoch, named, forgotten)
@@ -83,7 +87,8 @@ class FetchSessionHandler:
         return self._epoch == INITIAL_EPOCH
 
     def plan_changes(self, changes: Mapping[TopicPartition, FetchTarget | None]) -> FetchPlan:
-        """The next request of an open session, by what changed since the last one; None for what is no longer wanted.
+        """The next request of an open session, by what changed since the last one; None for what is no longer
+        wanted.
 
         `plan` compares all partitions; a replica fetcher has thousands, of which few move.
         """

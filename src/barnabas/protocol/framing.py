@@ -58,7 +58,10 @@ class RequestHeader:
         return self.api_key, self.api_version, self.correlation_id, self.client_id
 
     def __repr__(self) -> str:
-        return f"<RequestHeader {self.api_key} v{self.api_version} id={self.correlation_id} from {self.client_id!r}>"
+        return (
+            f"<RequestHeader {self.api_key} v{self.api_version} id={self.correlation_id} from "
+            f"{self.client_id!r}>"
+        )
 
 
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:

@@ -73,7 +73,9 @@ class Message(Struct):
         return finished(self.encode_in_steps(version)) if chunks is None else chunks
 
     def encode_small(self, version: int) -> Chunks | None:
-        """As `encode`, but None for a message so large that it would hold an event loop: `encode_in_steps` then."""
+        """As `encode`, but None for a message so large that it would hold an event loop:
+        `encode_in_steps` then.
+        """
         encode = self._encoders.get(version) or self.encoder(version)
         return encode(self)
 
@@ -92,7 +94,8 @@ class Message(Struct):
 
     @classmethod
     def encode_element(cls, field: str, element: Struct, version: int) -> bytes | None:
-        """An element of an array that `takes_encoded`, as it lies in messages of this version; None for a large one.
+        """An element of an array that `takes_encoded`, as it lies in messages of this version; None for a
+        large one.
 
         Raises ProtocolError as `encode`.
         """
@@ -110,8 +113,8 @@ class Message(Struct):
     ) -> Generator[None, None, tuple[Self, int]]:
         """As `decode`, in pieces of work of about 0.1 ms with a ``yield`` after each.
 
-        Raises TooManyElementsError when all arrays together claim more elements than `elements_max`, before it makes
-        them. Numbers of an array count as one for each eight.
+        Raises TooManyElementsError when all arrays together claim more elements than `elements_max`, before
+        it makes them. Numbers of an array count as one for each eight.
         """
         decode = cls._step_decoders.get(version)
         if decode is None:

@@ -1,8 +1,9 @@
 """What the compiled codecs of the hot messages share: numbers and strings to and from bytes.
 
-Only modules that `barnabas.protocol.ahead` has written use this, and only after they were compiled: interpreted, the
-`struct` module is several times as fast. Reading behind the end raises IndexError, a value that does not fit its type
-OverflowError; a codec that meets either leaves the message to the codec that is made at first use.
+Only modules that `barnabas.protocol.ahead` has written use this, and only after they were compiled:
+interpreted, the `struct` module is several times as fast. Reading behind the end raises IndexError, a value
+that does not fit its type OverflowError; a codec that meets either leaves the message to the codec that is
+made at first use.
 """
 
 from types import MappingProxyType
@@ -21,7 +22,9 @@ UNSET: Final[list[Any]] = []
 WINDOW: Final = 1024
 """Bytes of a message with records that are copied, to be read faster than through a view."""
 WINDOW_REST: Final = 512
-"""What must be left of them after records: more than there is between two batches in any request of a client."""
+"""What must be left of them after records:
+more than there is between two batches in any request of a client.
+"""
 _BYTES: Final[list[bytes]] = [bytes((value,)) for value in range(256)]
 _INT16: Final[list[bytes]] = [value.to_bytes(2, "big") for value in range(256)]
 _INT32: Final[list[bytes]] = [value.to_bytes(4, "big") for value in range(256)]
@@ -226,7 +229,9 @@ class NativeStruct:  # noqa: PLW1641 - like `Struct` it is mutable and has no ha
 
 
 class NativeMessage(NativeStruct):
-    """The base of native messages. Their codecs are written ahead; all else `adopt` lends them from `message.Message`."""
+    """The base of native messages.
+    Their codecs are written ahead; all else `adopt` lends them from `message.Message`.
+    """
 
     def encode_otherwise(self, version: int) -> Chunks | None:
         """``encode_small`` with the encoder that is made at first use."""
@@ -246,7 +251,9 @@ def decode_otherwise(cls: Any, buffer: Buffer, version: int, offset: int) -> tup
 
 
 _MESSAGE: Final[Any] = Message
-"""Its methods serve every class that has the names which `declare` gives; the type checker cannot know that."""
+"""Its methods serve every class that has the names which `declare` gives;
+the type checker cannot know that.
+"""
 _LENT: Final = (
     "is_flexible",
     "encode",

@@ -1,8 +1,8 @@
 """The states of one partition that a controller sends: values that controller and brokers keep and compare.
 
-They belong to LeaderAndIsr, UpdateMetadata and StopReplica, whose codecs write and read them. A cluster of 200,000
-partitions has 200,000 of each in one request; so the codec makes the value itself, and nobody makes another one of it
-(docs/decisions/0030-the-edge.md).
+They belong to LeaderAndIsr, UpdateMetadata and StopReplica, whose codecs write and read them. A cluster of
+200,000 partitions has 200,000 of each in one request; so the codec makes the value itself, and nobody makes
+another one of it (docs/decisions/0030-the-edge.md).
 """
 
 from barnabas.protocol.schema import Struct, field

@@ -10,7 +10,9 @@ M = TypeVar("M", bound=Message)
 
 
 class Messages(dict[ApiKey, type[M]], Generic[M]):
-    """Key -> class, filled on demand; holds only what was asked for. Raises KeyError for a key without messages."""
+    """Key -> class, filled on demand; holds only what was asked for.
+    Raises KeyError for a key without messages.
+    """
 
     def __init__(self, suffix: str) -> None:
         super().__init__()

@@ -134,8 +134,9 @@ def field(
     takes_encoded: bool = False,
 ) -> Any:
     """Declares a field. `versions` and `nullable` are ranges (``0-6``, ``4+``), `tag` makes it a tagged
-    field, `ignorable` lets a value be dropped silently in versions that lack the field. An array that `takes_encoded`
-    may also hold elements as `Message.encode_element` gave them, in the version that the message is encoded in.
+    field, `ignorable` lets a value be dropped silently in versions that lack the field. An array that
+    `takes_encoded` may also hold elements as `Message.encode_element` gave them, in the version that the
+    message is encoded in.
     """
     nullable_versions = Versions.parse(nullable) if nullable else None
     return Field(

@@ -113,7 +113,7 @@ def _unpackable(places: Sequence[FieldPlace], frame: FrameType) -> str:
     """The first of several fields, packed together, whose value does not fit its type."""
     for place in places[:-1]:
         try:
-            Struct(">" + place.code).pack(eval(place.expression, frame.f_globals, frame.f_locals))  # noqa: S307 - our own text
+            Struct(">" + place.code).pack(eval(place.expression, frame.f_globals, frame.f_locals))  # noqa: S307
         except Exception:
             return place.path
     return places[-1].path

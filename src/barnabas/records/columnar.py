@@ -110,7 +110,9 @@ def decode_batches(
 
 
 def scan(source: Any) -> Any:
-    """The table of batch headers (rows of `HeaderColumn`) of a read-only uint8 array. Raises ColumnarError."""
+    """The table of batch headers (rows of `HeaderColumn`) of a read-only uint8 array.
+    Raises ColumnarError.
+    """
     table, reason = scan_as_far(source)
     if reason is not None:
         raise ColumnarError(reason)

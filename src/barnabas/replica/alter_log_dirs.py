@@ -2,16 +2,16 @@
 
 Theory of operation
 -------------------
-A move copies the current log into a future log (`log.future_logs`), 64 KiB at a time and a slice of the loop at once, while
-clients write on. Epochs and offsets are copied with the batches. When nothing is left to copy, the future log takes the
-place of the current one within one turn, in which nothing can be appended.
+A move copies the current log into a future log (`log.future_logs`), 64 KiB at a time and a slice of the loop
+at once, while clients write on. Epochs and offsets are copied with the batches. When nothing is left to copy,
+the future log takes the place of the current one within one turn, in which nothing can be appended.
 
-Where the current log is cut, the future log is cut as well before the next piece is copied. Cleaning of the log rests
-until the move is over. ``num.replica.alter.log.dirs.threads`` partitions are copied side by side, all together at most at
-the rate of ``replica.alter.log.dirs.io.max.bytes.per.second``.
+Where the current log is cut, the future log is cut as well before the next piece is copied. Cleaning of the
+log rests until the move is over. ``num.replica.alter.log.dirs.threads`` partitions are copied side by side,
+all together at most at the rate of ``replica.alter.log.dirs.io.max.bytes.per.second``.
 
-A move that fails is tried again, as long as its future log is there: a start, and each LeaderAndIsr, goes on with those
-that it finds.
+A move that fails is tried again, as long as its future log is there: a start, and each LeaderAndIsr, goes on
+with those that it finds.
 """
 
 import os.path
@@ -41,7 +41,9 @@ PIECE_BYTES: Final = 1 << 16
 LAST_SYNC_BYTES: Final = 1 << 20
 """What may be left to sync, in place, when the future log becomes the current one."""
 SYNCS_MAX: Final = 5
-"""After so many syncs aside what is left is synced in place, however much it is: producers may outrun the disk."""
+"""After so many syncs aside what is left is synced in place, however much it is:
+producers may outrun the disk.
+"""
 WAIT_MS: Final = 100
 """How long a copy waits for its quota, or for the cleaner to let go of the log."""
 RETRY_MS: Final = 1000
@@ -143,7 +145,8 @@ class ReplicaAlterLogDirsManager:
 
     def _directory(self, path: str) -> LogDirectory:
         for directory in self._logs.directories:
-            if os.path.abspath(directory.path) == path:  # noqa: PTH100 - a name, nothing is looked up on the disk
+            # A name, nothing is looked up on the disk.
+            if os.path.abspath(directory.path) == path:  # noqa: PTH100
                 if directory.offline:
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
                 return directory
@@ -194,7 +197,9 @@ class ReplicaAlterLogDirsManager:
 
     @steps
     def _move(self, tp: TopicPartition) -> Steps[None]:
-        """``ReplicaAlterLogDirsThread.doWork`` until the future log is the current one. Fails with KafkaError or OSError."""
+        """``ReplicaAlterLogDirsThread.doWork`` until the future log is the current one.
+        Fails with KafkaError or OSError.
+        """
         partition, future = self._hosted.online.get(tp), self._logs.futures.get(tp)
         if partition is None or future is None or partition.log is None:
             return
@@ -260,7 +265,9 @@ class ReplicaAlterLogDirsManager:
 
 
 def cut_to_common_end(log: Log, future: Log) -> None:
-    """Cuts a future log that was found at a start to where it is surely equal to the current log (KIP-101)."""
+    """Cuts a future log that was found at a start to where it is surely equal to the current log
+    (KIP-101).
+    """
     log.lowest_cut = LONG_MAX
     if future.log_end_offset == future.log_start_offset:
         return

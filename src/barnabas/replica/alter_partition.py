@@ -3,10 +3,10 @@
 Theory of operation
 -------------------
 Leaders submit proposals; those that wait when no request is in flight go out together. The channel finds the
-controller, and sends again where it was lost or has moved. An answer completes each proposal with what the controller
-decided. If the controller refused the whole request (it knows the broker under another epoch), everything in it stays
-and is asked in a new request after 50 ms: a proposal is never dropped, its partition is locked until it ends. A newer
-proposal of a partition cannot come before the older one ended.
+controller, and sends again where it was lost or has moved. An answer completes each proposal with what the
+controller decided. If the controller refused the whole request (it knows the broker under another epoch),
+everything in it stays and is asked in a new request after 50 ms: a proposal is never dropped, its partition
+is locked until it ends. A newer proposal of a partition cannot come before the older one ended.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,9 @@ class AlterPartitionChannel(Protocol):
     def alter_partition(
         self, broker_id: int, broker_epoch: int, proposals: Sequence[IsrProposal]
     ) -> Pending[list[IsrVerdict]]:
-        """The verdict on each proposal; fails where the controller refuses all, or sending again is no help."""
+        """The verdict on each proposal;
+        fails where the controller refuses all, or sending again is no help.
+        """
 
 
 class _Proposal:

@@ -1,4 +1,6 @@
-"""`CachedPartition`: what a fetch asks of one partition, and what was last said of it (Kafka's ``CachedPartition``)."""
+"""`CachedPartition`: what a fetch asks of one partition, and what was last said of it (Kafka's
+``CachedPartition``).
+"""
 
 from typing import TypeAlias
 
@@ -32,8 +34,8 @@ class CachedPartition:
         self.log_start_offset = response.log_start_offset
 
     def has_news(self, response: PartitionData) -> bool:
-        """``maybeUpdateResponseData``: whether the response must say this; if so it is noted. An error is not: the
-        first answer without one is news.
+        """``maybeUpdateResponseData``: whether the response must say this; if so it is noted. An error is
+        not: the first answer without one is news.
         """
         news = bool(response.records)
         if self.high_watermark != response.high_watermark:

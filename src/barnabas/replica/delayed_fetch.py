@@ -13,12 +13,13 @@ from barnabas.replica.purgatory import DelayedOperation
 
 
 class DelayedFetch(DelayedOperation):
-    """A fetch that waits for more bytes, an error, or the end of its time; `over` says whether nothing has moved till then.
+    """A fetch that waits for more bytes, an error, or the end of its time; `over` says whether nothing has
+    moved till then.
 
-    In a session it may *rest* then: it stays under its keys until the next request resumes it. An idle follower of
-    thousands of partitions would else cost a look at each of them with every request. What moves while it rests it
-    knows by the next request. After `rest_ms` all are read again: by that each partition learns that its follower lives.
-    With 0 it does not rest, and is over as if something had moved.
+    In a session it may *rest* then: it stays under its keys until the next request resumes it. An idle
+    follower of thousands of partitions would else cost a look at each of them with every request. What moves
+    while it rests it knows by the next request. After `rest_ms` all are read again: by that each partition
+    learns that its follower lives. With 0 it does not rest, and is over as if something had moved.
     """
 
     __slots__ = (
@@ -67,7 +68,8 @@ class DelayedFetch(DelayedOperation):
     def try_complete(self, key: Hashable = None) -> bool:
         """Completes when any partition is in trouble, or all together have enough.
 
-        A partition that has moved is looked at alone: a fetch of ten thousand is woken by each append to any of them.
+        A partition that has moved is looked at alone: a fetch of ten thousand is woken by each append to any
+        of them.
         """
         # It may have moved without bytes to read: a high watermark is news too.
         self._moved = self._moved or key is not None
@@ -82,7 +84,9 @@ class DelayedFetch(DelayedOperation):
         return False
 
     def _available(self, wanted: CachedPartition, enough: int) -> int | None:
-        """How many bytes there are to read, as far as it matters; None for an error, which is answered at once."""
+        """How many bytes there are to read, as far as it matters;
+        None for an error, which is answered at once.
+        """
         params, request = self._params, wanted.request
         try:
             partition = self._reader.partition(wanted)

@@ -1,4 +1,6 @@
-"""Moving the start of logs up, and waiting until every live replica has moved its own (``DelayedDeleteRecords``)."""
+"""Moving the start of logs up, and waiting until every live replica has moved its own
+(``DelayedDeleteRecords``).
+"""
 
 from collections.abc import Callable, Hashable, Mapping
 from typing import Final, TypeAlias

@@ -1,4 +1,6 @@
-"""Fetch requests: what is read at once, what waits for more, and what is read a portion at a time (``fetchMessages``)."""
+"""Fetch requests: what is read at once, what waits for more, and what is read a portion at a time
+(``fetchMessages``).
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -33,7 +35,9 @@ class Fetches:
     def __init__(
         self, reader: FetchReader, purgatory: Purgatory, clock: Clock, rest_ms: float = REST_MS
     ) -> None:
-        """`rest_ms`: as `REST_MS`. It is to be a part of the time for which a silent follower counts as in sync."""
+        """`rest_ms`: as `REST_MS`. It is to be a part of the time for which a silent follower counts as in
+        sync.
+        """
         self.reader = reader
         self.purgatory = purgatory
         self.clock = clock
@@ -52,8 +56,8 @@ class Fetches:
 class Fetch(Work[list[PartitionRead]]):
     """``fetchMessages``: reads, waits for more where there is not enough, and reads again.
 
-    More than `WATCHED_MAX` partitions are not watched, but read again from time to time: to watch a million takes
-    seconds, and so does to ask a million at each append.
+    More than `WATCHED_MAX` partitions are not watched, but read again from time to time: to watch a million
+    takes seconds, and so does to ask a million at each append.
     """
 
     resting: DelayedFetch | None = None

@@ -3,8 +3,8 @@
 Theory of operation
 -------------------
 Both sides of a session count an epoch; a request with another epoch than expected is answered
-INVALID_FETCH_SESSION_EPOCH, one for a session that was evicted FETCH_SESSION_ID_NOT_FOUND, and the client starts over
-with a full fetch.
+INVALID_FETCH_SESSION_EPOCH, one for a session that was evicted FETCH_SESSION_ID_NOT_FOUND, and the client
+starts over with a full fetch.
 
     epoch -1 (FINAL)     close the session if one is named; no new one
     epoch  0 (INITIAL)   close the session if one is named; open a new one if a slot is free
@@ -65,7 +65,9 @@ def _add_results(topics: list[FetchableTopicResponse], results: Results) -> None
 
 
 class FetchContext:
-    """A fetch without a session: the request says everything, and so does the response (``SessionlessFetchContext``)."""
+    """A fetch without a session:
+    the request says everything, and so does the response (``SessionlessFetchContext``).
+    """
 
     __slots__ = ("_partitions", "_topics")
 
@@ -132,8 +134,8 @@ class FullFetchContext(FetchContext):
         _add_results(self._topics, results)
 
     def respond(self, results: Results) -> FetchResponse:
-        """Everything, and the id of the new session if there is room for one: before it is there no other request can
-        be of the session.
+        """Everything, and the id of the new session if there is room for one: before it is there no other
+        request can be of the session.
         """
         self.add(results)
         response = FetchResponse(session_id=INVALID_SESSION_ID, responses=self._topics)
@@ -216,7 +218,8 @@ def new_context(
 ) -> FetchContext:
     """``FetchManager.newContext``; `names` resolves topic ids (empty for versions without them).
 
-    Where a request has so many `entries` that they are looked at in slices, the `partitions` are what `requested` has found.
+    Where a request has so many `entries` that they are looked at in slices, the `partitions` are what
+    `requested` has found.
     """
     if partitions is None:
         partitions = _few_requested(request, version, names)
@@ -255,7 +258,9 @@ def new_context(
 def requested(
     request: FetchRequest, version: int, names: Mapping[Uuid, str], entries: int = 0
 ) -> Sliced[list[CachedPartition]]:
-    """What a request names; where it names a partition twice its last entry wins, at the place of the first."""
+    """What a request names; where it names a partition twice its last entry wins, at the place of the
+    first.
+    """
     if entries > SESSION_PARTITIONS_MAX and request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
         return []  # more than a session may have: refused as it is
     found: dict[PartitionKey, CachedPartition] = {}

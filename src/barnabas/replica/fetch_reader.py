@@ -161,7 +161,9 @@ class FetchReader:
         return PartitionRead(wanted, found, throttled=throttled)
 
     def throttles(self, partition: Partition, replica_id: int) -> bool:
-        """``shouldLeaderThrottle``: whether a follower gets nothing of this partition now. One in sync always does."""
+        """``shouldLeaderThrottle``: whether a follower gets nothing of this partition now.
+        One in sync always does.
+        """
         quota = self._quota
         return (
             quota is not None
@@ -171,7 +173,9 @@ class FetchReader:
         )
 
     def record_sent(self, params: FetchParams, reads: list[PartitionRead]) -> None:
-        """Counts what is sent (``updateBytesOut``), and what a follower gets of throttled partitions, as a replica in sync too."""
+        """Counts what is sent (``updateBytesOut``), and what a follower gets of throttled partitions, as a
+        replica in sync too.
+        """
         stats, from_follower = self._stats, params.from_follower
         for read in reads:
             if not read.size:

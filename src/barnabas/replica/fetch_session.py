@@ -3,11 +3,12 @@
 Theory of operation
 -------------------
 A client that reads a thousand partitions, of which three have news, sends a full fetch once and gets a
-session id. From then on its requests name only what changed, and responses only what has news. A request becomes a
-`fetch_context.FetchContext`; here is what it finds in memory.
+session id. From then on its requests name only what changed, and responses only what has news. A request
+becomes a `fetch_context.FetchContext`; here is what it finds in memory.
 
-The cache has a bound on sessions; a new one may evict an idle one (not used for `eviction_ms`), or one that lived longer
-than that and is smaller. Followers' sessions are privileged: only followers' requests evict them while they are young.
+The cache has a bound on sessions; a new one may evict an idle one (not used for `eviction_ms`), or one that
+lived longer than that and is smaller. Followers' sessions are privileged: only followers' requests evict them
+while they are young.
 """
 
 from collections.abc import Callable, Collection
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 EVICTION_MS: Final = 120_000
 CACHED_PARTITIONS_MAX: Final = 500_000
-"""How many partitions the sessions of consumers may have together; each takes 300 bytes and time of the GC."""
+"""How many partitions the sessions of consumers may have together;
+each takes 300 bytes and time of the GC.
+"""
 
 _log = EventLog("replica.fetch_session")
 
@@ -93,7 +96,8 @@ class FetchSession:
 class FetchSessionCache:
     """All sessions of a broker, at most `slots` of them, and of so many partitions between them.
 
-    A consumer whose session would be one partition too many gets none, as where all slots are taken. Followers do.
+    A consumer whose session would be one partition too many gets none, as where all slots are taken.
+    Followers do.
     """
 
     __slots__ = (

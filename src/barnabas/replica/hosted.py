@@ -48,7 +48,8 @@ class HostedPartitions:
     def _not_here(self, tp: TopicPartition) -> KafkaError:
         if tp in self._offline:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Partition {tp} is in an offline log directory")
-        # The cluster has the partition, so the client's metadata is stale: this code makes it look for the leader.
+        # The cluster has the partition, so the client's metadata is stale: this code makes it look for the
+        # leader.
         known = self._metadata.partition(tp) is not None
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return KafkaError(code, f"Error while fetching partition state for {tp}")

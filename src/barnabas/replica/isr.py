@@ -22,7 +22,9 @@ from barnabas.core.pending import Pending
 
 
 class IsrChanges:
-    """How often ISRs changed on a broker, as the controller has decided (``IsrShrinksPerSec``, ``IsrExpandsPerSec``)."""
+    """How often ISRs changed on a broker, as the controller has decided (``IsrShrinksPerSec``,
+    ``IsrExpandsPerSec``).
+    """
 
     __slots__ = ("expands", "shrinks")
 

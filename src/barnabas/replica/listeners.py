@@ -1,7 +1,7 @@
 """`Listeners`: what else on this broker depends on the roles of its partitions and on the cluster's metadata.
 
-A coordinator lives where the partitions of its topic are led, so it hears of their elections and resignations. The
-node registers each listener once, before the first request of the controller.
+A coordinator lives where the partitions of its topic are led, so it hears of their elections and
+resignations. The node registers each listener once, before the first request of the controller.
 """
 
 from collections.abc import Collection, Iterable
@@ -18,7 +18,9 @@ class LeadershipListener(Protocol):
         """This broker leads the partition now, and did not before."""
 
     def resigned(self, partition: int, leader_epoch: int | None) -> object:
-        """Another broker leads the partition now, or it is deleted; without an epoch where that names none."""
+        """Another broker leads the partition now, or it is deleted;
+        without an epoch where that names none.
+        """
 
 
 class MetadataListener(Protocol):

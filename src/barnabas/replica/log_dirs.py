@@ -1,4 +1,6 @@
-"""What the log directories of a broker hold, and how far each replica lags (``ReplicaManager.describeLogDirs``)."""
+"""What the log directories of a broker hold, and how far each replica lags
+(``ReplicaManager.describeLogDirs``).
+"""
 
 import os.path
 from collections.abc import Collection, Iterable, Mapping, Sequence

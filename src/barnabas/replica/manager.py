@@ -2,9 +2,10 @@
 
 Theory of operation
 -------------------
-The controller's requests make partitions leaders and followers (`state_changes`), one request at a time; clients' requests append
-to and read from those (`produce`, `fetch`, `offsets`). What cannot be answered at once waits in a purgatory
-under the partition's name, and is asked again whenever that partition's log, its start or its high watermark moves.
+The controller's requests make partitions leaders and followers (`state_changes`), one request at a time;
+clients' requests append to and read from those (`produce`, `fetch`, `offsets`). What cannot be answered at
+once waits in a purgatory under the partition's name, and is asked again whenever that partition's log, its
+start or its high watermark moves.
 
 Two timers run while the broker does: one writes the high watermarks to ``replication-offset-checkpoint``
 (from the first LeaderAndIsr on: before it there is nothing true to write), one asks leaders to propose the
@@ -214,7 +215,9 @@ class ReplicaManager:
         topic_ids: Mapping[str, Uuid],
         states: Iterable[tuple[TopicPartition, LeaderAndIsrPartitionState]],
     ) -> Sliced[dict[TopicPartition, ErrorCode]]:
-        """``becomeLeaderOrFollower``: takes roles (in `control_queue`), `topic_ids` where known; raises STALE_CONTROLLER_EPOCH."""
+        """``becomeLeaderOrFollower``: takes roles (in `control_queue`), `topic_ids` where known;
+        raises STALE_CONTROLLER_EPOCH.
+        """
         errors = yield from self._changes.leader_and_isr(controller, topic_ids, states)
         self.log_dir_moves.resume()
         if "checkpoint" not in self._timers:
@@ -226,7 +229,9 @@ class ReplicaManager:
     def stop_replicas(
         self, controller: ControllerEpoch, replicas: Iterable[ReplicaToStop]
     ) -> Sliced[list[tuple[TopicPartition, ErrorCode]]]:
-        """``stopReplicas``: stops, and deletes where asked (in `control_queue`); raises STALE_CONTROLLER_EPOCH."""
+        """``stopReplicas``: stops, and deletes where asked (in `control_queue`);
+        raises STALE_CONTROLLER_EPOCH.
+        """
         return self._changes.stop_replicas(controller, replicas)
 
     def update_metadata(self, controller: ControllerEpoch, delta: MetadataDelta) -> Sliced[MetadataChange]:
@@ -235,9 +240,9 @@ class ReplicaManager:
         alive = self._metadata.snapshot.brokers.keys()
         change = yield from self._metadata.apply_in_slices(delta)
         if alive - self._metadata.snapshot.brokers.keys():
-            # A high watermark waits for replicas that are about to join the ISR; one that has died never does. Kafka
-            # looks again at the next append, which clients with one request in flight do not send before the answer.
-            # Nor does a low watermark wait for the dead.
+            # A high watermark waits for replicas that are about to join the ISR; one that has died never
+            # does. Kafka looks again at the next append, which clients with one request in flight do not send
+            # before the answer. Nor does a low watermark wait for the dead.
             for partition in self.partitions:
                 partition.advance_high_watermark()
                 self.delete_records_purgatory.check_and_complete(partition.tp)
@@ -273,11 +278,15 @@ class ReplicaManager:
         return offset_for(partition, timestamp, isolation, current_leader_epoch, leader_only=leader_only)
 
     def epoch_end(self, tp: TopicPartition, epoch: int, current_leader_epoch: int = -1) -> EpochEnd:
-        """``lastOffsetForLeaderEpoch``: where a leader epoch ends in the log of a partition that this broker leads."""
+        """``lastOffsetForLeaderEpoch``:
+        where a leader epoch ends in the log of a partition that this broker leads.
+        """
         return self.partitions.serve(tp).epoch_end(epoch, current_leader_epoch, leader_only=True)
 
     def active_producers(self, tp: TopicPartition) -> list[ProducerStateEntry]:
-        """``activeProducerState``: what the log of a partition, led here or followed, remembers of its producers."""
+        """``activeProducerState``: what the log of a partition, led here or followed, remembers of its
+        producers.
+        """
         log = self.partitions.serve(tp).log
         if log is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -315,8 +324,8 @@ class ReplicaManager:
         self._timers["isr"] = every(self._clock, "isr-expiration", lag_max_ms / 2, self.shrink_isrs)
 
     def shrink_isrs(self) -> None:
-        """``maybeShrinkIsr``: every leader proposes the removal of followers that are behind, and waits no longer for one that
-        had caught up outside the ISR and is silent since.
+        """``maybeShrinkIsr``: every leader proposes the removal of followers that are behind, and waits no
+        longer for one that had caught up outside the ISR and is silent since.
         """
         for partition in self.partitions:
             partition.maybe_shrink_isr()
@@ -327,7 +336,9 @@ class ReplicaManager:
         self._wake.progressed(tp)
 
     def log_directory_failed(self, partitions: Iterable[TopicPartition]) -> None:
-        """``handleLogDirFailure``: takes the partitions of a failed directory offline; clients that wait are answered at once."""
+        """``handleLogDirFailure``: takes the partitions of a failed directory offline;
+        clients that wait are answered at once.
+        """
         for tp in partitions:
             self._fetchers.stop([tp])
             self.partitions.take_offline(tp)

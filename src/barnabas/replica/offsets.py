@@ -1,4 +1,6 @@
-"""What ListOffsets asks: an offset by a time, or by one of the special times (``fetchOffsetForTimestamp``)."""
+"""What ListOffsets asks: an offset by a time, or by one of the special times
+(``fetchOffsetForTimestamp``).
+"""
 
 from typing import Final
 

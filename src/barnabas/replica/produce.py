@@ -42,7 +42,9 @@ _EXPECTED: Final = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Codes that say nothing about the log: the answer names no log start offset, and the append does not count as failed."""
+"""Codes that say nothing about the log:
+the answer names no log start offset, and the append does not count as failed.
+"""
 
 _WITH_MESSAGE: Final = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP})
 """Only rejected records carry a message to the client (KIP-467)."""
@@ -215,7 +217,9 @@ class Appender:
             self._turn.write()
 
     def end_turn(self) -> None:
-        """Writes what waits, corrects the results of what a disk refused, and wakes those who wait for the rest."""
+        """Writes what waits, corrects the results of what a disk refused, and wakes those who wait for the
+        rest.
+        """
         turn, self._turn = self._turn, None
         waiting, self._waiting = self._waiting, []
         if turn is None or not turn.unwritten:
@@ -241,11 +245,12 @@ class Appender:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         header: BatchHeader | None = None,
     ) -> AppendResult:
-        """``appendRecordsToLeader``: appends one partition's batch; offset and leader epoch are stamped into the buffer.
+        """``appendRecordsToLeader``: appends one partition's batch; offset and leader epoch are stamped into
+        the buffer.
 
-        The `header` is that of the batch, where the caller has read it. A batch that takes long to look into gives a
-        result that is `settled` later. Within a turn it is perhaps only written when the turn ends, which may change
-        the result: `acknowledge` waits for that.
+        The `header` is that of the batch, where the caller has read it. A batch that takes long to look into
+        gives a result that is `settled` later. Within a turn it is perhaps only written when the turn ends,
+        which may change the result: `acknowledge` waits for that.
         """
         result = AppendResult(tp)
         self._append(result, records, required_acks, origin, header)
@@ -405,7 +410,8 @@ class Appender:
         error: KafkaError,
         records: bytearray | memoryview,
     ) -> None:
-        # Not of every topic that is asked for: there may be no such topic, and then there are figures of it for ever.
+        # Not of every topic that is asked for: there may be no such topic, and then there are figures of it
+        # for ever.
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
             self._stats.of(result.tp.topic).bytes_rejected += len(records)
         elif error.code not in _EXPECTED:
@@ -446,7 +452,8 @@ class Appender:
         self, results: Results, required_acks: int, timeout_ms: int
     ) -> Results | Pending[Results]:
         """The results of a request, at once, or when enough replicas and disks have the records (acks=-1:
-        all in sync), or when the time is over; of those that wait for the end of a turn, a Pending of that alone.
+        all in sync), or when the time is over; of those that wait for the end of a turn, a Pending of that
+        alone.
         """
         unsynced = [result.synced for result in results if result.synced is not None]
         waiting = [] if required_acks != ACKS_ALL else [each for each in results if not _acknowledged(each)]

@@ -37,7 +37,8 @@ class DelayedOperation(ABC):
     def try_complete(self, key: Hashable = None) -> bool:
         """Calls `force_complete` if what it waits for is true; whether it is completed.
 
-        The key is what has changed, None where anything may have: who waits for thousands looks at that one only.
+        The key is what has changed, None where anything may have: who waits for thousands looks at that one
+        only.
         """
 
     @abstractmethod

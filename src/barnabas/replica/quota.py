@@ -2,10 +2,11 @@
 
 Theory of operation
 -------------------
-A reassignment copies whole partitions, and can take all of the network. So the topics' configuration names replicas that are
-throttled, on the leader's side and on the follower's, and the brokers' configuration says how many bytes a second they may
-have between them. All bytes of a throttled partition count, those of replicas in sync too; but only a replica that is *not* in
-sync waits while the rate is exceeded: one in sync would leave the ISR by it.
+A reassignment copies whole partitions, and can take all of the network. So the topics' configuration names
+replicas that are throttled, on the leader's side and on the follower's, and the brokers' configuration says
+how many bytes a second they may have between them. All bytes of a throttled partition count, those of
+replicas in sync too; but only a replica that is *not* in sync waits while the rate is exceeded: one in sync
+would leave the ISR by it.
 
 What is read at once may exceed the quota: it is looked at before a fetch, and counted after it.
 """
@@ -27,7 +28,9 @@ UNLIMITED: Final = 2**63 - 1
 
 
 class ReplicationQuotaManager:
-    """One side's quota (``ReplicationQuotaManager``): which partitions it is for, and whether it is used up."""
+    """One side's quota (``ReplicationQuotaManager``):
+    which partitions it is for, and whether it is used up.
+    """
 
     __slots__ = ("_rate", "_throttled", "bound")
 
@@ -62,7 +65,9 @@ class ReplicationQuotaManager:
         self._rate.record(size)
 
     def is_exceeded(self) -> bool:
-        """``isQuotaExceeded``. With a quota of zero nothing goes once a byte has gone, until that one counts no more."""
+        """``isQuotaExceeded``. With a quota of zero nothing goes once a byte has gone, until that one counts
+        no more.
+        """
         return self._rate.per_second() > self.bound
 
     def __repr__(self) -> str:
@@ -108,7 +113,9 @@ class ReplicationQuotas:
 
 
 def throttled_partitions(value: str, broker_id: int) -> frozenset[int] | None:
-    """``parseThrottledPartitions``: those of `partition:broker,...` that name this broker; None for ``*``, which is all."""
+    """``parseThrottledPartitions``: those of `partition:broker,...` that name this broker;
+    None for ``*``, which is all.
+    """
     items = [item for each in value.split(",") if (item := each.strip())]
     if items == ["*"]:
         return None

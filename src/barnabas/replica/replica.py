@@ -34,7 +34,8 @@ class Replica:
     def record_fetch(
         self, *, fetch_offset: int, start_offset: int, now_ms: int, leader_end_offset: int, broker_epoch: int
     ) -> None:
-        """``updateFetchStateOrThrow``: notes a fetch from `fetch_offset`, which says that everything below it has arrived.
+        """``updateFetchStateOrThrow``: notes a fetch from `fetch_offset`, which says that everything below it
+        has arrived.
 
         A follower that asks from where the leader ended at the previous fetch was caught up at the time of
         that fetch, even if it never reaches an end that keeps moving (KIP-16).
@@ -50,7 +51,9 @@ class Replica:
         self.broker_epoch = broker_epoch
 
     def reset(self, *, now_ms: int, leader_end_offset: int, is_new_leader: bool, in_isr: bool) -> None:
-        """``resetReplicaState``: starts a new leader epoch. Members of the ISR get the benefit of the doubt: caught up just now."""
+        """``resetReplicaState``: starts a new leader epoch.
+        Members of the ISR get the benefit of the doubt: caught up just now.
+        """
         self.last_caught_up_time_ms = now_ms if in_isr else 0
         if is_new_leader:
             self.log_start_offset = self.log_end_offset = UNKNOWN_OFFSET

@@ -14,7 +14,9 @@ class ReplicaSelector(Protocol):
     """Sends a consumer that asks the leader to another replica."""
 
     def select(self, partition: Partition, *, rack: str, listener: str, fetch_offset: int) -> int | None:
-        """The broker to read from, for a consumer of this rack that uses this listener; None for the leader."""
+        """The broker to read from, for a consumer of this rack that uses this listener;
+        None for the leader.
+        """
 
 
 class RackAwareReplicaSelector:
@@ -24,7 +26,9 @@ class RackAwareReplicaSelector:
         self._metadata = metadata
 
     def select(self, partition: Partition, *, rack: str, listener: str, fetch_offset: int) -> int | None:
-        """As `ReplicaSelector.select`. Only replicas in the ISR count: one that lags would hold its consumer up."""
+        """As `ReplicaSelector.select`.
+        Only replicas in the ISR count: one that lags would hold its consumer up.
+        """
         if partition.leader_id is None or self._rack(partition.leader_id) == rack:
             return None
         near = [

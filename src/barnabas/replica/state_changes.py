@@ -154,8 +154,8 @@ class StateChanges:
     ) -> Sliced[dict[TopicPartition, ErrorCode]]:
         """``becomeLeaderOrFollower``: what became of each; raises STALE_CONTROLLER_EPOCH for the whole of it.
 
-        Making the logs of thousands of partitions takes seconds. Between two slices each partition is as it was
-        before, or as the request wants it.
+        Making the logs of thousands of partitions takes seconds. Between two slices each partition is as it
+        was before, or as the request wants it.
         """
         self.check_controller(controller, "LeaderAndIsr")
         errors: dict[TopicPartition, ErrorCode] = {}
@@ -287,7 +287,8 @@ class StateChanges:
     ) -> None:
         if state.leader == self._ports.broker_id:
             self._fetchers.stop([partition.tp])
-            # A new topic's first epoch is 0; a later one that is not new had a log, and the ISR counted on it.
+            # A new topic's first epoch is 0; a later one that is not new had a log, and the ISR counted on
+            # it.
             is_missing = state.leader_epoch > 0 and not state.is_new and self._logs.get(partition.tp) is None
             if partition.make_leader(state, topic_id):
                 roles.leaders.append(partition)
@@ -300,8 +301,8 @@ class StateChanges:
                 )
         elif not self._ports.is_alive(state.leader):
             # The log is made all the same, so that its high watermark is checkpointed (KAFKA-1647).
-            # Kafka says this at ERROR, into a file of its own. Here it would be a line for each partition at each
-            # loss of a broker, of which nobody can do anything: `partitions.leaderless` counts them.
+            # Kafka says this at ERROR, into a file of its own. Here it would be a line for each partition at
+            # each loss of a broker, of which nobody can do anything: `partitions.leaderless` counts them.
             if _state_changes.has_debug:
                 _state_changes.debug("leader_unavailable", partition=partition.tp, leader=state.leader)
             partition.prepare_log(state, topic_id)
@@ -316,7 +317,9 @@ class StateChanges:
     def stop_replicas(
         self, controller: ControllerEpoch, replicas: Iterable[ReplicaToStop]
     ) -> Sliced[list[tuple[TopicPartition, ErrorCode]]]:
-        """Stops, and where asked deletes; what became of each. Raises STALE_CONTROLLER_EPOCH for the whole of it."""
+        """Stops, and where asked deletes; what became of each.
+        Raises STALE_CONTROLLER_EPOCH for the whole of it.
+        """
         self.check_controller(controller, "StopReplica")
         stopped: list[tuple[TopicPartition, ErrorCode]] = []
         retired: dict[Pending[None], list[int]] = {}

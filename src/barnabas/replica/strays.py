@@ -100,7 +100,8 @@ class StrayReplicas:
             if self._is_stray(tp, decision, suspects[tp])
         }
         if epochs != self._epochs():
-            return  # another controller, or another registration: what was read may be older than what they said
+            # another controller, or another registration: what was read may be older than what they said
+            return
         # Requests that were under way at the last look have arrived by now.
         again = {
             tp: epoch

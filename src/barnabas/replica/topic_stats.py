@@ -25,7 +25,8 @@ class TopicStats:
         self.bytes_rejected = 0
         """Bytes of batches that were larger than max.message.bytes."""
         self.failed_produces = 0
-        """Appends that were refused for what is in them or in the log, or failed (``processFailedRecord``)."""
+        """Appends that were refused for what is in them or in the log, or failed (``processFailedRecord``).
+        """
         self.failed_fetches = 0
         """Reads that failed in a way that no error code is for."""
 

@@ -152,7 +152,9 @@ class QueryFollower:
         return generate_latest(_Families([*self._figures(), *_lag_figures(self._name, self.lag())])).decode()
 
     def collect(self) -> Iterator[Metric]:
-        """For a registry of `prometheus_client`: as `metrics`, without the lag while the brokers do not say it."""
+        """For a registry of `prometheus_client`:
+        as `metrics`, without the lag while the brokers do not say it.
+        """
         yield from self._figures()
         try:
             yield from _lag_figures(self._name, self.lag())

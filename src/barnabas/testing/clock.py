@@ -1,7 +1,7 @@
 """`VirtualClock`: time that jumps from timer to timer, and `ProcessClock`, one process's share of it.
 
-No event loop: coordinators and model members are plain callbacks, so a heap of timers is all that a history of
-groups needs, and a thousand virtual seconds take milliseconds.
+No event loop: coordinators and model members are plain callbacks, so a heap of timers is all that a history
+of groups needs, and a thousand virtual seconds take milliseconds.
 """
 
 import heapq

@@ -5,8 +5,8 @@ Theory of operation
 Every file has the bytes that processes see and the bytes that survive a loss of power. `sync` makes them
 equal for one file; names become durable with `sync_directory`. `crash` goes back to what is durable, and lets
 chance (a seeded generator) keep any prefix of what was written since, cut within a write if it likes: that is
-what a journaling file system promises, and no more. `capacity` bounds all bytes, a hole costs nothing, `descriptors`
-bounds the files that are open at once, and `fail` makes operations on some paths raise.
+what a journaling file system promises, and no more. `capacity` bounds all bytes, a hole costs nothing,
+`descriptors` bounds the files that are open at once, and `fail` makes operations on some paths raise.
 
 Process death without loss of power keeps everything: simply use the filesystem again.
 """
@@ -218,7 +218,8 @@ class SimulatedFilesystem:
                     names[path] = self._files[path]
                 else:
                     del names[path]
-        # A rename is atomic: a file that was durable and still has a name is found under the old one, the new or both.
+        # A rename is atomic: a file that was durable and still has a name is found under the old one, the new
+        # or both.
         found = {id(inode) for inode in names.values()}
         lost = {id(inode) for inode in self._durable_names.values()} - found
         names |= {path: inode for path, inode in self._files.items() if id(inode) in lost}

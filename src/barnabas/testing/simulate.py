@@ -4,7 +4,8 @@ Examples::
 
     python -m barnabas.testing.simulate --seeds 200          seeds 0 to 199 on all cores
     python -m barnabas.testing.simulate --seed 17 --trace t  one seed, every event of it in the file t
-    python -m barnabas.testing.simulate replication          the model of replication: leaders, followers, controllers
+    python -m barnabas.testing.simulate replication          the model of replication: leaders, followers,
+    controllers
 
 From 200 seeds on a campaign must reach every rare state of its model (`barnabas.testing.sometimes`).
 """

@@ -1,4 +1,6 @@
-"""A member is to be fenced and the log refuses to write that down (found by the model of groups, seed 1752)."""
+"""A member is to be fenced and the log refuses to write that down (found by the model of groups,
+seed 1752).
+"""
 
 import pytest
 from consumer_world import SESSION_MS

@@ -104,7 +104,9 @@ def test_asked_again(rig, state):
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_prepared_end_that_nobody_completes_any_more_is_answered_by_its_kind(rig, committed):
-    """After KAFKA_STORAGE_ERROR for the last record, nothing is pending; the next coordinator completes it."""
+    """After KAFKA_STORAGE_ERROR for the last record, nothing is pending;
+    the next coordinator completes it.
+    """
     producer = rig.ongoing()
     rig.end(producer, committed=committed)
     rig.journal.refuses = E.KAFKA_STORAGE_ERROR

@@ -12,7 +12,9 @@ for _file in iter_modules(__path__):
 
 
 def api_table(rebalance_protocols: Collection[str] = ("classic",)) -> ApiTable:
-    """The APIs of a broker with these ``group.coordinator.rebalance.protocols``, in the order of their keys."""
+    """The APIs of a broker with these ``group.coordinator.rebalance.protocols``, in the order of their
+    keys.
+    """
     apis = [HANDLERS[key] for key in sorted(HANDLERS)]
     if "consumer" not in rebalance_protocols:
         apis = [replace(api, max_version=api.classic_max) for api in apis]

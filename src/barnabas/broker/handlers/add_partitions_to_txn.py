@@ -3,8 +3,8 @@
 Behaviour: adds partitions to the producer's transaction, all of them or none: where one is refused, the
 others are answered OPERATION_NOT_ATTEMPTED.
 Versions:  v0-3 come from clients, for one transaction · v2 PRODUCER_FENCED (KIP-588), below it
-           INVALID_PRODUCER_EPOCH · v3 flexible · v4 come from brokers, for several transactions, which they may
-           also ask about without a change (KIP-890) · v5 as v4.
+           INVALID_PRODUCER_EPOCH · v3 flexible · v4 come from brokers, for several transactions, which they
+           may also ask about without a change (KIP-890) · v5 as v4.
 Repeats:   a transactional id that is named twice is worked on once, as it was named last.
 Not implemented: nothing.
 """
@@ -129,7 +129,9 @@ def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> Sliced[dict[TopicP
 def _refused(
     context: RequestContext, partitions: Iterable[TopicPartition]
 ) -> Sliced[dict[TopicPartition, ErrorCode]]:
-    """Partitions that the client may not write to, or that there are not. Brokers need no right to a topic."""
+    """Partitions that the client may not write to, or that there are not.
+    Brokers need no right to a topic.
+    """
     may_write = context.may(Operation.WRITE)
     from_client = context.version < FROM_BROKERS_SINCE
     existing = context.broker.metadata_cache.snapshot.partitions

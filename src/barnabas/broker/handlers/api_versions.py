@@ -3,7 +3,8 @@
 Behaviour: answers with the table of handlers, so a client learns what works here and nothing else.
 Versions:  v3 flexible, the client says what it is (KIP-511); its answer has the header of v0.
            A version above ours is answered in v0 form by the dispatcher.
-           The epoch of the finalized features is told since v3; with ZooKeeper there are no features themselves.
+           The epoch of the finalized features is told since v3; with ZooKeeper there are no features
+themselves.
 Not implemented: nothing.
 """
 

@@ -1,7 +1,7 @@
 """Fetch (1), v4-17.
 
-Behaviour: reads partitions, first come first served until the size limits are used up; waits up to max_wait_ms
-for min_bytes, but never with bad news. Consumers see what is committed, followers everything.
+Behaviour: reads partitions, first come first served until the size limits are used up; waits up to
+max_wait_ms for min_bytes, but never with bad news. Consumers see what is committed, followers everything.
 Versions:  v7 sessions (KIP-227) · v9 leader epochs (KIP-320) · v11 reads from followers (KIP-392) ·
            v12 flexible, diverging epochs (KIP-595) · v13 topic ids (KIP-516) · v15 replica state (KIP-903) ·
            v16 names the leader where another broker is asked (KIP-951).
@@ -85,7 +85,9 @@ def fetch(
 
 
 class _Fetch(Work[FetchResponse]):
-    """A request: what it asks for becomes a session's, is selected, read and answered; a portion of it at a time."""
+    """A request: what it asks for becomes a session's, is selected, read and answered;
+    a portion of it at a time.
+    """
 
     _stage: int = _REQUEST
     _requested: Sliced[list[CachedPartition]] | None = None
@@ -168,7 +170,8 @@ class _Fetch(Work[FetchResponse]):
         self._stage = _SELECT
         resting = session.take_resting(self._params)
         if resting is not None:
-            # A request that changes nothing, of a session in which nothing had moved: news come once something moves.
+            # A request that changes nothing, of a session in which nothing had moved: news come once
+            # something moves.
             self._until_ms = context.broker.clock.monotonic_ms() + self._params.max_wait_ms
             self._resumed = resting.resume()
         else:
@@ -186,7 +189,9 @@ class _Fetch(Work[FetchResponse]):
     # --- who is refused, in which order, with which code ----------------------------------------------------
 
     def _select(self, left: int) -> bool:
-        """Which of so many partitions may be read, and the answers for the others; whether these were the last."""
+        """Which of so many partitions may be read, and the answers for the others;
+        whether these were the last.
+        """
         context, params, partitions, at = self._context, self._params, self._partitions, self._at
         count = len(partitions)
         portion = partitions if count <= left else partitions[at : at + left]

@@ -1,9 +1,9 @@
 """FindCoordinator (10), v0-6.
 
 Behaviour: names the broker that coordinates a group or a transactional id: the leader of the partition of
-``__consumer_offsets`` or ``__transaction_state`` that the key's hash falls on, at its endpoint on the listener
-that the request came in on. A topic that is missing is created, and the client asks again.
-Versions:  v0 groups only · v1 transactional ids, messages beside errors · v3 flexible · v4 several keys, each
+``__consumer_offsets`` or ``__transaction_state`` that the key's hash falls on, at its endpoint on the
+listener that the request came in on. A topic that is missing is created, and the client asks again. Versions:
+v0 groups only · v1 transactional ids, messages beside errors · v3 flexible · v4 several keys, each
            with an error of its own (KIP-699) · v5 as v4 · v6 share groups (KIP-932).
 Not implemented: share groups: as in Kafka 3.9 they are answered COORDINATOR_NOT_AVAILABLE.
 """
@@ -73,7 +73,9 @@ def find_coordinator(
 
 
 def _find(context: RequestContext, key_type: int, key: str) -> Found:
-    """``getCoordinator``. Raises INVALID_REQUEST for the whole request where there is no such type of keys."""
+    """``getCoordinator``. Raises INVALID_REQUEST for the whole request where there is no such type of
+    keys.
+    """
     broker = context.broker
     if key_type == CoordinatorType.GROUP:
         if not context.authorize(Operation.DESCRIBE, Resource.GROUP, key):
@@ -95,7 +97,8 @@ def _find(context: RequestContext, key_type: int, key: str) -> Found:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown coordinator type received: {key_type}")
 
     if tp.topic not in broker.metadata_cache:
-        # The right to use a coordinator is enough: its topic is internal, so the client needs no right to create it.
+        # The right to use a coordinator is enough: its topic is internal, so the client needs no right to
+        # create it.
         broker.auto_topics.create(tp.topic)
         return NOT_AVAILABLE
     state = broker.metadata_cache.partition(tp)

@@ -29,7 +29,9 @@ NULL_PROTOCOL_SINCE: Final = 7
 SKIP_ASSIGNMENT_SINCE: Final = 9
 
 PROTOCOLS_MAX: Final = 1000
-"""Clients send one for each of their assignors: one to five. All are compared each time that a member joins."""
+"""Clients send one for each of their assignors: one to five.
+All are compared each time that a member joins.
+"""
 
 NAMELESS: Final = frozenset({ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.GROUP_MAX_SIZE_REACHED})
 """Errors whose answer does not repeat the member's id."""

@@ -74,7 +74,9 @@ def _topics(request: LeaderAndIsrRequest) -> Sliced[list[str]]:
 def take_roles(
     replicas: ReplicaManager, request: LeaderAndIsrRequest, version: int
 ) -> Sliced[LeaderAndIsrResponse]:
-    """Has the replica manager do what the request says, in the control queue. Raises STALE_CONTROLLER_EPOCH."""
+    """Has the replica manager do what the request says, in the control queue.
+    Raises STALE_CONTROLLER_EPOCH.
+    """
     controller = ControllerEpoch(request.controller_id, request.controller_epoch)
     topic_ids = yield from _topic_ids(request)
     errors = yield from replicas.become_leader_or_follower(controller, topic_ids, _states(request))

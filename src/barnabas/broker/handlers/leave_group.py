@@ -33,8 +33,8 @@ def leave_group(context: RequestContext, request: LeaveGroupRequest) -> Sliced[L
         answer = coordinator.leave_group(request.group_id, [LeavingMember(request.member_id)])
         (code,) = (yield answer) if isinstance(answer, Pending) else answer
         return LeaveGroupResponse(error_code=code)
-    # In portions: a group may lose its members one by one as well. A request without members still asks, because
-    # the group may have another coordinator.
+    # In portions: a group may lose its members one by one as well. A request without members still asks,
+    # because the group may have another coordinator.
     response = LeaveGroupResponse()
     for start in range(0, max(len(request.members), 1), PORTION):
         portion = request.members[start : start + PORTION]

@@ -2,11 +2,12 @@
 
 Behaviour: brokers, controller and topics as of the last UpdateMetadata, with endpoints of the
 listener that the request came in on. Topics that do not exist are created if both sides want it.
-Limit:     topics that would have more partitions than `barnabas.create.topics.max.partitions` between them are not
-           created: POLICY_VIOLATION, as in CreateTopics.
+Limit:     topics that would have more partitions than `barnabas.create.topics.max.partitions` between them
+           are not created: POLICY_VIOLATION, as in CreateTopics.
 Versions:  v0 an empty list asks for all topics, later null does · v4 the client may forbid creation ·
-           v5 offline replicas · v6 LISTENER_NOT_FOUND · v7 leader epochs · v8 authorized operations (KIP-430) ·
-           v9 flexible · v10 topic ids in answers · v11 no operations on the cluster · v12 topic ids in requests.
+           v5 offline replicas · v6 LISTENER_NOT_FOUND · v7 leader epochs · v8 authorized operations (KIP-430)
+           · v9 flexible · v10 topic ids in answers · v11 no operations on the cluster · v12 topic ids in
+           requests.
 Not implemented: nothing.
 """
 
@@ -169,7 +170,8 @@ class _Found:
                 code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 self._hide(name, code, is_internal=name in INTERNAL_TOPICS)
             yield
-        # A topic that is missing has as many partitions here as CreateTopics would give it, and so the same limit.
+        # A topic that is missing has as many partitions here as CreateTopics would give it, and so the same
+        # limit.
         config = context.broker.config
         if len(allowed) * config["num.partitions"] > config["barnabas.create.topics.max.partitions"]:
             for name in allowed:

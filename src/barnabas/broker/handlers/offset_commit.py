@@ -33,7 +33,9 @@ from barnabas.protocol.messages.offset_commit import (
 BROKER_RETENTION: Final = -1
 """The client leaves the retention of its offsets to the broker."""
 LATEST_MS: Final = (1 << 63) - 1
-"""The last moment that a record can name. Kafka's addition overflows there, and the offset expires at once."""
+"""The last moment that a record can name.
+Kafka's addition overflows there, and the offset expires at once.
+"""
 
 
 def _failed(request: OffsetCommitRequest, error: KafkaError, _version: int) -> Sliced[OffsetCommitResponse]:

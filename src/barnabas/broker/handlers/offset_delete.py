@@ -28,7 +28,8 @@ def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> Slic
     codes = PartitionCodes()
     asked = ((topic.name, topic.partitions) for topic in request.topics)
     known = yield from known_partitions(context, asked, codes)
-    # The coordinator is asked even when nothing is left to delete: an error of the group goes before those of topics.
+    # The coordinator is asked even when nothing is left to delete: an error of the group goes before those of
+    # topics.
     yield from codes.add(context.broker.group_coordinator.delete_offsets(request.group_id, known))
     topics = yield from codes.topics_of(OffsetDeleteResponseTopic, OffsetDeleteResponsePartition)
     return OffsetDeleteResponse(topics=topics)

@@ -89,7 +89,8 @@ def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Sliced
         yield
         group_id = each.group_id
         if each.topics is None:
-            # All topics of a group are answered once, however often they are asked for: else a small request fills the memory.
+            # All topics of a group are answered once, however often they are asked for: else a small request
+            # fills the memory.
             if group_id in answered:
                 continue
             answered.add(group_id)

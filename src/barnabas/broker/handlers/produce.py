@@ -112,7 +112,9 @@ def produce(
 
 
 class _Produce(Work[ProduceResponse | None]):
-    """A request: its records are appended, then acknowledged, then it is answered; a portion of them at a time."""
+    """A request: its records are appended, then acknowledged, then it is answered;
+    a portion of them at a time.
+    """
 
     _stage: int = _APPEND
     _named_once: Sliced[list[TopicProduceData]] | None = None
@@ -318,8 +320,9 @@ def _named_once(
 ) -> Sliced[list[TopicProduceData]]:
     """Portions with each topic and each partition once: what is named later replaces what was named before.
 
-    Kafka's broker collects the records of a request in a map of partitions (``KafkaApis.handleProduceRequest``).
-    A client that names a partition twice by mistake must not find its records twice in the log.
+    Kafka's broker collects the records of a request in a map of partitions
+    (``KafkaApis.handleProduceRequest``). A client that names a partition twice by mistake must not find its
+    records twice in the log.
     """
     named: dict[str, dict[int, PartitionProduceData]] = {}
     for topic in topics:

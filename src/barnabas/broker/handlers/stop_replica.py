@@ -34,7 +34,9 @@ def stop_replica(context: RequestContext, request: StopReplicaRequest) -> Sliced
 
 
 def stop_replicas(replicas: ReplicaManager, request: StopReplicaRequest) -> Sliced[StopReplicaResponse]:
-    """Has the replica manager do what the request says, in the control queue. Raises STALE_CONTROLLER_EPOCH."""
+    """Has the replica manager do what the request says, in the control queue.
+    Raises STALE_CONTROLLER_EPOCH.
+    """
     controller = ControllerEpoch(request.controller_id, request.controller_epoch)
     stopped = yield from replicas.stop_replicas(controller, _replicas(request))
     response = StopReplicaResponse()

@@ -105,7 +105,9 @@ def _acknowledge(
     results: Results,
     codes: dict[TopicPartition, ErrorCode],
 ) -> Pending[None] | None:
-    """Waits for the replicas, marker by marker: `codes` has what became of each, now or when the Pending is done."""
+    """Waits for the replicas, marker by marker:
+    `codes` has what became of each, now or when the Pending is done.
+    """
     appender = context.broker.replica_manager.appender
     outcome = appender.acknowledge(results, ACKS_ALL, context.broker.config["request.timeout.ms"])
     if isinstance(outcome, Pending):

@@ -1,4 +1,6 @@
-"""Events of a term about brokers: they come, go, bounce, change their endpoints, lose a log directory, shut down."""
+"""Events of a term about brokers:
+they come, go, bounce, change their endpoints, lose a log directory, shut down.
+"""
 
 from collections.abc import Iterable
 from typing import Final
@@ -51,7 +53,9 @@ def process_broker_change(term: Term) -> Steps[None]:
 
 @steps
 def _on_broker_startup(term: Term, arrivals: list[tuple[Broker, int]]) -> Steps[None]:
-    """``onBrokerStartup``: the others learn of the new brokers, these learn everything and get their replicas."""
+    """``onBrokerStartup``: the others learn of the new brokers, these learn everything and get their
+    replicas.
+    """
     context = term.context
     for broker, epoch in arrivals:
         context.add_broker(broker, epoch)
@@ -70,7 +74,9 @@ def _on_broker_startup(term: Term, arrivals: list[tuple[Broker, int]]) -> Steps[
 
 
 def _not_deleted(term: Term, replicas: list[Replica]) -> list[Replica]:
-    """Those that come online. A replica that its broker has deleted stays deleted while its topic waits for other brokers."""
+    """Those that come online. A replica that its broker has deleted stays deleted while its topic waits for
+    other brokers.
+    """
     phases = term.context.replica_phases
     return [each for each in replicas if phases.get(each) is not ReplicaPhase.DELETION_SUCCESSFUL]
 
@@ -88,7 +94,9 @@ def _on_broker_failure(term: Term, broker_ids: list[int]) -> Steps[None]:
 
 @steps
 def process_broker_modification(term: Term, name: str) -> Steps[None]:
-    """``processBrokerModification``: a broker wrote its registration, others learn new endpoints or features."""
+    """``processBrokerModification``:
+    a broker wrote its registration, others learn new endpoints or features.
+    """
     broker_id = int(name)
     try:
         data, _ = yield term.watches.get(znodes.broker_path(broker_id))
@@ -128,7 +136,9 @@ def process_log_dir_event_notification(term: Term) -> Steps[None]:
 
 @steps
 def process_leader_and_isr_response(term: Term, answer: LeaderAndIsrAnswer, broker_id: int) -> Steps[None]:
-    """``processLeaderAndIsrResponseReceived``: replicas whose log directory failed there are offline from now on."""
+    """``processLeaderAndIsrResponseReceived``:
+    replicas whose log directory failed there are offline from now on.
+    """
     if answer.error is not ErrorCode.NONE:
         _events.error("leader_and_isr_refused", broker=broker_id, error=answer.error.name)
         return
@@ -163,7 +173,8 @@ def _partition_errors(term: Term, answer: LeaderAndIsrAnswer) -> Iterable[tuple[
 
 @steps
 def controlled_shutdown(term: Term, broker_id: int, broker_epoch: int) -> Steps[list[TopicPartition]]:
-    """``doControlledShutdown``: the replicated partitions that the broker still leads; none means that it may stop.
+    """``doControlledShutdown``: the replicated partitions that the broker still leads; none means that it may
+    stop.
 
     Raises KafkaError: BROKER_NOT_AVAILABLE, STALE_BROKER_EPOCH; UNKNOWN_SERVER_ERROR for an unknown broker
     with an epoch.

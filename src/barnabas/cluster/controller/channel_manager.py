@@ -37,7 +37,9 @@ State = TypeVar("State")
 
 
 class BatchNotSentError(BarnabasError):
-    """Brokers did not get what the znodes say already: the controller must resign (``handleIllegalState``)."""
+    """Brokers did not get what the znodes say already:
+    the controller must resign (``handleIllegalState``).
+    """
 
 
 class LeaderAndIsrAnswer(NamedTuple):
@@ -46,7 +48,9 @@ class LeaderAndIsrAnswer(NamedTuple):
     error: ErrorCode
     """Of the whole."""
     partitions: Iterable[tuple[str | Uuid, int, int]]
-    """Topic, partition and error code. The topic is its id, but its name where the broker is too old for ids."""
+    """Topic, partition and error code.
+    The topic is its id, but its name where the broker is too old for ids.
+    """
 
 
 class ControllerChannelManager(Protocol):
@@ -153,7 +157,9 @@ class RequestBatch:
         *,
         is_new: bool,
     ) -> None:
-        """``addLeaderAndIsrRequestForBrokers``: these lead or follow as `leadership` says; all brokers learn of it."""
+        """``addLeaderAndIsrRequestForBrokers``: these lead or follow as `leadership` says;
+        all brokers learn of it.
+        """
         for broker in brokers:
             if broker < 0:
                 continue
@@ -163,7 +169,9 @@ class RequestBatch:
         self.add_update_metadata(self._context.live_brokers, [tp])
 
     def add_stop_replica(self, brokers: Iterable[int], tp: TopicPartition, *, delete: bool) -> None:
-        """``addStopReplicaRequestForBrokers``: these stop their replica, and delete it if any call says so."""
+        """``addStopReplicaRequestForBrokers``:
+        these stop their replica, and delete it if any call says so.
+        """
         epoch = self._context.leader_epoch(tp)
         for broker in brokers:
             if broker < 0:
@@ -175,7 +183,9 @@ class RequestBatch:
             )
 
     def add_update_metadata(self, brokers: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
-        """``addUpdateMetadataRequestForBrokers``: these learn the live brokers and the states of these partitions."""
+        """``addUpdateMetadataRequestForBrokers``:
+        these learn the live brokers and the states of these partitions.
+        """
         self._update_brokers |= dict.fromkeys(broker for broker in brokers if broker >= 0)
         for tp in partitions:
             leadership = self._context.leadership.get(tp)

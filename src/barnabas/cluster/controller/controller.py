@@ -2,10 +2,10 @@
 
 Theory of operation
 -------------------
-Every broker has a controller; one of them is *active*: the one that created the ephemeral znode /controller and
-raised /controller_epoch in the same transaction. It gets a `Term`. From then on each write checks that
-/controller_epoch is still at the version of that transaction, so a controller that was replaced while it slept
-cannot change anything.
+Every broker has a controller; one of them is *active*: the one that created the ephemeral znode /controller
+and raised /controller_epoch in the same transaction. It gets a `Term`. From then on each write checks that
+/controller_epoch is still at the version of that transaction, so a controller that was replaced while it
+slept cannot change anything.
 
 Everything happens as an event, one at a time: a watch that fired, an answer of a broker, a request. An event
 may take several steps through the store; the next one waits. When the session ends, the events that wait are
@@ -73,7 +73,8 @@ T = TypeVar("T")
 
 FIRST_REBALANCE_DELAY_MS: Final = 5_000
 ELECTION_RETRY_MS: Final = 1_000
-"""How long to wait before another try when the store failed in the middle of an election or a registration."""
+"""How long to wait before another try when the store failed in the middle of an election or a registration.
+"""
 ELECTION_RETRY_MS_MAX: Final = 60_000
 """Each election that fails doubles the time until the next one, up to this."""
 
@@ -159,7 +160,9 @@ class KafkaController:
     def alter_partition(
         self, broker_id: int, broker_epoch: int, proposals: Sequence[IsrProposal]
     ) -> Pending[list[IsrVerdict]]:
-        """Answers a leader that changes its ISRs: a verdict for each proposal. Fails with KafkaError as a whole."""
+        """Answers a leader that changes its ISRs: a verdict for each proposal.
+        Fails with KafkaError as a whole.
+        """
         verdicts = self._ask(
             "AlterPartitionReceived",
             lambda term: self._process_alter_partition(term, broker_id, broker_epoch, proposals),
@@ -403,7 +406,8 @@ class KafkaController:
             _events.info("controller_moved", event_name=event.name)
             return _swallow(self._maybe_resign())
         if isinstance(error, BatchNotSentError):
-            # Brokers do not know what the znodes say. The next controller sends it all again (``handleIllegalState``).
+            # Brokers do not know what the znodes say. The next controller sends it all again
+            # (``handleIllegalState``).
             foreseen = isinstance(error.__cause__, EndPointNotFoundError)
             _events.error(
                 "forced_to_resign",

@@ -14,7 +14,9 @@ from barnabas.core.ids import TopicPartition
 
 
 class Strategy(Enum):
-    """On what occasion a leader is elected, which decides which replicas are fit. Clients see Kafka's names of them."""
+    """On what occasion a leader is elected, which decides which replicas are fit.
+    Clients see Kafka's names of them.
+    """
 
     OFFLINE = "OfflinePartitionLeaderElectionStrategy(false)"
     OFFLINE_UNCLEAN = "OfflinePartitionLeaderElectionStrategy(true)"

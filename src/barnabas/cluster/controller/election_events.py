@@ -1,4 +1,6 @@
-"""Events of a term about elections that are asked for: by ElectLeaders, a tool's znode, the controller's rebalance."""
+"""Events of a term about elections that are asked for:
+by ElectLeaders, a tool's znode, the controller's rebalance.
+"""
 
 from collections.abc import Iterable
 from typing import Final, TypeAlias
@@ -94,7 +96,8 @@ def process_zk_preferred_replica_election(term: Term) -> Steps[None]:
 def rebalance_leaders(term: Term) -> Steps[None]:
     """``checkAndTriggerAutoLeaderRebalance``: gives leadership back to preferred replicas.
 
-    Broker by broker, where more of the partitions that prefer a broker are led elsewhere than the settings allow.
+    Broker by broker, where more of the partitions that prefer a broker are led elsewhere than the settings
+    allow.
     """
     context = term.context
     if context.being_reassigned:

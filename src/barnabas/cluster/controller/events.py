@@ -1,13 +1,14 @@
 """The table of the controller's events that changes of znodes cause.
 
-To add an event, write the function that processes it, and add one row here. The row says everything: a new term
-leaves the watch by it, the queue and the log take the event's name from it, and the function is called with the term
-(and with the znode's name, where the row is for each znode below a path). The function reads the znode through
-`Term.watches`, which leaves the watch for the next change. Rows with ``*`` need such a read once at the beginning of
-a term, when it is known which znodes there are.
+To add an event, write the function that processes it, and add one row here. The row says everything: a new
+term leaves the watch by it, the queue and the log take the event's name from it, and the function is called
+with the term (and with the znode's name, where the row is for each znode below a path). The function reads
+the znode through `Term.watches`, which leaves the watch for the next change. Rows with ``*`` need such a read
+once at the beginning of a term, when it is known which znodes there are.
 
-An event without a znode is one call in `controller`: `KafkaController._ask` with its name and its function where a
-caller waits for the answer (a request), `KafkaController._put` where no caller does (a timer, a broker's response).
+An event without a znode is one call in `controller`: `KafkaController._ask` with its name and its function
+where a caller waits for the answer (a request), `KafkaController._put` where no caller does (a timer, a
+broker's response).
 """
 
 from typing import Final
@@ -37,8 +38,11 @@ ZNODE_EVENTS: Final = (
     ZnodeEvent(f"{znodes.TOPICS}/*", Change.DATA, "PartitionModifications", process_partition_modifications),
     ZnodeEvent(znodes.DELETE_TOPICS, Change.CHILDREN, "TopicDeletion", process_topic_deletion),
     ZnodeEvent(znodes.ISR_CHANGES, Change.CHILDREN, "IsrChangeNotification", process_isr_change_notification),
-    ZnodeEvent(znodes.LOG_DIR_EVENTS, Change.CHILDREN, "LogDirEventNotification", process_log_dir_event_notification),
-    ZnodeEvent(znodes.REASSIGN_PARTITIONS, Change.CREATED, "ZkPartitionReassignment", process_zk_partition_reassignment),
-    ZnodeEvent(znodes.PREFERRED_REPLICA_ELECTION, Change.CREATED, "ReplicaLeaderElection", process_zk_preferred_replica_election),
+    ZnodeEvent(znodes.LOG_DIR_EVENTS, Change.CHILDREN, "LogDirEventNotification",
+        process_log_dir_event_notification),
+    ZnodeEvent(znodes.REASSIGN_PARTITIONS, Change.CREATED, "ZkPartitionReassignment",
+        process_zk_partition_reassignment),
+    ZnodeEvent(znodes.PREFERRED_REPLICA_ELECTION, Change.CREATED, "ReplicaLeaderElection",
+        process_zk_preferred_replica_election),
 )
 # fmt: on

@@ -1,8 +1,8 @@
 """`FencedStore`: the metadata store as an elected controller uses it (the fenced part of ``KafkaZkClient``).
 
 Each write goes together with a check of the version that /controller_epoch had at the election. A controller
-that was replaced without noticing fails that check, and gets `ControllerMovedError` instead of a write. The same
-error ends whatever the controller is in the middle of when its session is lost or its term is over.
+that was replaced without noticing fails that check, and gets `ControllerMovedError` instead of a write. The
+same error ends whatever the controller is in the middle of when its session is lost or its term is over.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,5 +1,5 @@
-"""ISRs that leaders change: AlterPartition as the controller decides on it (KIP-497, KIP-704, KIP-841), and the
-notifications of brokers from before it.
+"""ISRs that leaders change: AlterPartition as the controller decides on it (KIP-497, KIP-704, KIP-841), and
+the notifications of brokers from before it.
 
 The order of the checks is Kafka's (``tryProcessAlterPartition``), and matters: a repeated request for what
 is already so must succeed, whatever partition epoch it carries.
@@ -34,11 +34,13 @@ _events: Final = EventLog("cluster.controller.isr")
 def alter_partitions(
     term: Term, broker_id: int, broker_epoch: int, proposals: Sequence[IsrProposal]
 ) -> Steps[tuple[list[IsrVerdict], list[TopicPartition]]]:
-    """``processAlterPartition``: the verdict on each proposal, and the partitions that are as a leader proposed.
+    """``processAlterPartition``: the verdict on each proposal, and the partitions that are as a leader
+    proposed.
 
     After a successful write all brokers learn the new ISR. Raises STALE_BROKER_EPOCH for the whole of it.
 
-    In slices, as a leader may propose for thousands of partitions. Other events of the controller wait meanwhile.
+    In slices, as a leader may propose for thousands of partitions. Other events of the controller wait
+    meanwhile.
     """
     context = term.context
     if context.broker_epochs.get(broker_id) != broker_epoch:
@@ -88,7 +90,9 @@ def alter_partitions(
 
 @steps
 def process_isr_change_notification(term: Term) -> Steps[None]:
-    """``processIsrChangeNotification``: leaders of brokers with an IBP before 2.7 wrote ISRs into the store themselves."""
+    """``processIsrChangeNotification``:
+    leaders of brokers with an IBP before 2.7 wrote ISRs into the store themselves.
+    """
     context = term.context
     names = yield term.watches.children(znodes.ISR_CHANGES)
     paths = [f"{znodes.ISR_CHANGES}/{name}" for name in names]

@@ -1,9 +1,9 @@
 """The office of the controller in the store: who holds it, how it is claimed, how it is given up.
 
-/controller names the broker that holds it and goes with the session of that broker; /controller_epoch counts the terms.
-The cluster must elect controllers also when /controller_epoch is unreadable. No epoch may be used twice, and
-brokers refuse an epoch below the last one that they have seen. So the next epoch is then far above all epochs
-in the states of partitions.
+/controller names the broker that holds it and goes with the session of that broker; /controller_epoch counts
+the terms. The cluster must elect controllers also when /controller_epoch is unreadable. No epoch may be used
+twice, and brokers refuse an epoch below the last one that they have seen. So the next epoch is then far above
+all epochs in the states of partitions.
 """
 
 from typing import Final
@@ -101,7 +101,8 @@ def _last_epoch_of_partitions(store: MetadataStore) -> Steps[int]:
 
 @steps
 def give_up(store: MetadataStore, epoch: int, epoch_version: int) -> Steps[None]:
-    """Removes /controller, if the office is still that of this epoch; ControllerMovedError if not, NoNodeError if it is gone.
+    """Removes /controller, if the office is still that of this epoch; ControllerMovedError if not,
+    NoNodeError if it is gone.
 
     The store of the term refuses all writes after its end, so this one goes through a fence of its own.
     """

@@ -166,7 +166,9 @@ class PartitionStateMachine:
     def _elect(
         self, partitions: Sequence[TopicPartition], strategy: Strategy
     ) -> Steps[tuple[dict[TopicPartition, Outcome], list[TopicPartition]]]:
-        """``doElectLeaderForPartitions``: the outcomes of one round, and the partitions whose leader wrote meanwhile."""
+        """``doElectLeaderForPartitions``:
+        the outcomes of one round, and the partitions whose leader wrote meanwhile.
+        """
         results, current = yield self._read_states(partitions)
         unclean = yield self._may_be_unclean(current, strategy)
         recipients: dict[TopicPartition, tuple[int, ...]] = {}

@@ -2,16 +2,19 @@
 
 Theory of operation
 -------------------
-A reassignment has target replicas (TRS), the ones it adds (AR) and the ones it removes (RR). It goes through phases:
+A reassignment has target replicas (TRS), the ones it adds (AR) and the ones it removes (RR). It goes through
+phases:
 
-U. The topic's znode, then the context, get the new assignment: TRS first, then what was there, with AR and RR. From then
-   on a successor carries it on, at its fail-over or when a broker starts.
-A. While TRS is not in the ISR: the leader's epoch is raised, and LeaderAndIsr sent to all replicas, to AR as new ones. They
-   copy the leader, and the leader takes them into the ISR by AlterPartition, which leads here again.
-B. When TRS is in the ISR: the leader moves into TRS where it must, RR leaves the ISR, is stopped and deleted, and the
-   znode gets TRS alone. That is last, because only there it stands what was before.
+U. The topic's znode, then the context, get the new assignment: TRS first, then what was there, with AR and
+   RR. From then on a successor carries it on, at its fail-over or when a broker starts.
+A. While TRS is not in the ISR: the leader's epoch is raised, and LeaderAndIsr sent to all replicas, to AR as
+   new ones. They copy the leader, and the leader takes them into the ISR by AlterPartition, which leads here
+   again.
+B. When TRS is in the ISR: the leader moves into TRS where it must, RR leaves the ISR, is stopped and deleted,
+   and the znode gets TRS alone. That is last, because only there it stands what was before.
 
-Two ways lead in: AlterPartitionReassignments, and /admin/reassign_partitions, which tools of old write. The later one wins.
+Two ways lead in: AlterPartitionReassignments, and /admin/reassign_partitions, which tools of old write. The
+later one wins.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -47,7 +50,9 @@ Target: TypeAlias = Sequence[int] | None
 def process_api_partition_reassignment(
     term: Term, reassignments: Mapping[TopicPartition, Target]
 ) -> Steps[dict[TopicPartition, KafkaError | None]]:
-    """``processApiPartitionReassignment``: the error of each partition, None for one whose reassignment began."""
+    """``processApiPartitionReassignment``:
+    the error of each partition, None for one whose reassignment began.
+    """
     results: dict[TopicPartition, KafkaError | None] = {}
     wanted: dict[TopicPartition, ReplicaAssignment] = {}
     for tp, target in reassignments.items():
@@ -65,7 +70,9 @@ def process_api_partition_reassignment(
 
 @steps
 def process_zk_partition_reassignment(term: Term) -> Steps[set[TopicPartition]]:
-    """``processZkPartitionReassignment``: a tool wrote /admin/reassign_partitions; the partitions that were begun."""
+    """``processZkPartitionReassignment``: a tool wrote /admin/reassign_partitions;
+    the partitions that were begun.
+    """
     if (yield term.watches.exists(znodes.REASSIGN_PARTITIONS)) is None:
         return set()
     listed = yield _read_znode(term)
@@ -96,7 +103,9 @@ def initialize_partition_reassignments(term: Term) -> Steps[None]:
 def maybe_resume_reassignments(
     term: Term, should_resume: Callable[[TopicPartition, ReplicaAssignment], bool]
 ) -> Steps[None]:
-    """``maybeResumeReassignments``: goes on with those that fit, as a broker came or a controller was elected."""
+    """``maybeResumeReassignments``:
+    goes on with those that fit, as a broker came or a controller was elected.
+    """
     context = term.context
     for tp in list(context.being_reassigned):
         assignment = context.assignment(tp)
@@ -106,7 +115,9 @@ def maybe_resume_reassignments(
 
 @steps
 def maybe_complete_reassignments(term: Term, partitions: Iterable[TopicPartition]) -> Steps[None]:
-    """``maybeCompleteReassignment``: ISRs changed; where all target replicas are in sync the reassignment ends."""
+    """``maybeCompleteReassignment``: ISRs changed;
+    where all target replicas are in sync the reassignment ends.
+    """
     for tp in partitions:
         assignment = term.context.assignment(tp)
         if tp in term.context.being_reassigned and (yield _is_complete(term, tp, assignment)):
@@ -205,8 +216,8 @@ def _update_current_reassignment(
 def _drops_the_isr(term: Term, tp: TopicPartition, assignment: ReplicaAssignment) -> Steps[bool]:
     """Whether all replicas in sync are ones that an earlier reassignment added and this one does not want.
 
-    They would be deleted at once, and with them what only they have. Kafka 3.9 does so with ZooKeeper; with KRaft it
-    refuses (``ReplicationControlManager.cancelPartitionReassignment``), and so does this.
+    They would be deleted at once, and with them what only they have. Kafka 3.9 does so with ZooKeeper; with
+    KRaft it refuses (``ReplicationControlManager.cancelPartitionReassignment``), and so does this.
     """
     kept = set(assignment.replicas)
     if kept.issuperset(term.context.assignment(tp).replicas):
@@ -230,7 +241,9 @@ def _is_complete(term: Term, tp: TopicPartition, assignment: ReplicaAssignment) 
 def _update_leader_epoch_and_send(
     term: Term, tp: TopicPartition, assignment: ReplicaAssignment
 ) -> Steps[None]:
-    """``updateLeaderEpochAndSendRequest``: AR may be put into any log directory, so to them the partition is new."""
+    """``updateLeaderEpochAndSendRequest``:
+    AR may be put into any log directory, so to them the partition is new.
+    """
     leadership = yield _update_leader_epoch(term, tp)
     term.batch.begin()
     term.batch.add_leader_and_isr(assignment.origin, tp, leadership, assignment, is_new=False)
@@ -240,7 +253,9 @@ def _update_leader_epoch_and_send(
 
 @steps
 def _update_leader_epoch(term: Term, tp: TopicPartition) -> Steps[PartitionLeadership]:
-    """``updateLeaderEpoch``: leader and ISR stay, so that the leader takes a LeaderAndIsr with another assignment."""
+    """``updateLeaderEpoch``: leader and ISR stay, so that the leader takes a LeaderAndIsr with another
+    assignment.
+    """
     context = term.context
     while True:
         states = yield term.store.partition_states([tp])
@@ -356,7 +371,8 @@ def _trigger(
             continue
         if (yield _drops_the_isr(term, tp, assignment)):
             results[tp] = _invalid(
-                f"Unable to change the assignment of partition {tp} because it would require an unclean leader election."
+                f"Unable to change the assignment of partition {tp} because it would require an unclean "
+                "leader election."
             )
             continue
         results[tp] = yield _carry_on(term, tp, assignment)

@@ -136,7 +136,9 @@ class ReplicaStateMachine:
     def _remove_from_isr(
         self, broker_id: int, partitions: Sequence[TopicPartition]
     ) -> Steps[dict[TopicPartition, PartitionLeadership]]:
-        """``removeReplicasFromIsr``: the leadership of each partition without the broker, as the store now has it."""
+        """``removeReplicasFromIsr``:
+        the leadership of each partition without the broker, as the store now has it.
+        """
         context = self._context
         removed: dict[TopicPartition, PartitionLeadership] = {}
         while partitions:

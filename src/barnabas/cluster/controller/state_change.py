@@ -18,8 +18,8 @@ def in_one_batch(
 ) -> Steps[T | Exception]:
     """Runs a change, then sends brokers what it collected for them; of one that failed nothing is sent.
 
-    Gives what the change comes to, or the error that it failed with, which is logged with `what`. Raises what ends the
-    term: ControllerMovedError, BatchNotSentError.
+    Gives what the change comes to, or the error that it failed with, which is logged with `what`. Raises what
+    ends the term: ControllerMovedError, BatchNotSentError.
     """
     try:
         batch.begin()

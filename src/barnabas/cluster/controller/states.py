@@ -1,4 +1,5 @@
-"""The states of partitions and replicas, and which may follow which: tables, and what both state machines ask them.
+"""The states of partitions and replicas, and which may follow which: tables, and what both state machines ask
+them.
 
 The rows are Kafka's ``validPreviousStates``; the diagram in the documentation and the test that walks every
 cell both come from here. What a transition does is in `partition_state_machine` and `replica_state_machine`.
@@ -79,7 +80,9 @@ def movable(
     table: Mapping[Phase, frozenset[Phase]],
     log: Callable[..., None],
 ) -> list[Thing]:
-    """The partitions or replicas that may move to a phase; the others are logged and stay (``logInvalidTransition``)."""
+    """The partitions or replicas that may move to a phase;
+    the others are logged and stay (``logInvalidTransition``).
+    """
     able = []
     refused: dict[Thing, object] = {}
     for thing in things:

@@ -8,8 +8,8 @@ again. `begin` follows ``KafkaController.onControllerFailover`` step by step; th
 left before the znodes are read (or a change in between would be missed), and brokers learn the live brokers
 before they hear which leader to follow.
 
-The events of a term are functions of it, in `broker_events`, `topic_events`, `election_events` and `isr_events`;
-what several of them need is here. `events` is the table of those that changes of znodes cause.
+The events of a term are functions of it, in `broker_events`, `topic_events`, `election_events` and
+`isr_events`; what several of them need is here. `events` is the table of those that changes of znodes cause.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -153,7 +153,9 @@ class Term:
 
     @steps
     def _enable_feature_versioning(self) -> Steps[None]:
-        """``enableFeatureVersioning``: a znode that an IBP before 2.7 left disabled is switched on, without features."""
+        """``enableFeatureVersioning``:
+        a znode that an IBP before 2.7 left disabled is switched on, without features.
+        """
         try:
             yield self.store.write(Create(znodes.FEATURE, znodes.encode_feature()))
         except NodeExistsError:
@@ -195,7 +197,8 @@ class Term:
     def read_brokers(self) -> Steps[list[tuple[Broker, int]]]:
         """The brokers that may become live, with their epochs; the term hears of the next change.
 
-        A broker that the controller or the other brokers cannot reach never becomes live: no partition gets it as leader.
+        A broker that the controller or the other brokers cannot reach never becomes live: no partition gets
+        it as leader.
         """
         names = yield self.watches.children(znodes.BROKER_IDS)
         ids = znodes.numbered(names)

@@ -148,7 +148,9 @@ class TopicDeletionManager:
 
     @steps
     def _complete(self, topic: str) -> Steps[None]:
-        """``completeDeleteTopic``: every replica is gone, so the topic's znodes go, and with them the topic."""
+        """``completeDeleteTopic``: every replica is gone, so the topic's znodes go, and with them the
+        topic.
+        """
         deleted = self._context.replicas_in(topic, ReplicaPhase.DELETION_SUCCESSFUL)
         yield self._replicas.handle(deleted, ReplicaPhase.NON_EXISTENT)
         self._watches.mute(znodes.topic_path(topic))
@@ -164,7 +166,9 @@ class TopicDeletionManager:
 
     @steps
     def _delete(self, topics: list[str]) -> Steps[None]:
-        """``onTopicDeletion``: takes the partitions offline, says so to all brokers, and has the replicas deleted."""
+        """``onTopicDeletion``: takes the partitions offline, says so to all brokers, and has the replicas
+        deleted.
+        """
         context = self._context
         unseen = [topic for topic in topics if topic not in context.deletions_begun]
         partitions = [tp for topic in unseen for tp in context.partitions_of(topic)]

@@ -78,7 +78,9 @@ def _serve_again(term: Term, topic: str, assignment: TopicAssignment) -> Steps[N
 
 @steps
 def _restore_assignment(term: Term, topic: str, written: TopicAssignment) -> Steps[None]:
-    """``restorePartitionReplicaAssignment``: takes out partitions that were added while the topic is being deleted."""
+    """``restorePartitionReplicaAssignment``:
+    takes out partitions that were added while the topic is being deleted.
+    """
     existing: dict[int, ReplicaAssignment] = {
         partition: written.partitions[partition]
         for partition in znodes.numbered((yield term.store.children(znodes.partitions_path(topic))))

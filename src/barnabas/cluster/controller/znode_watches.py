@@ -1,4 +1,6 @@
-"""`ZnodeWatches`: the watches of one controller's term, each of which puts an event into the controller's queue."""
+"""`ZnodeWatches`: the watches of one controller's term, each of which puts an event into the controller's
+queue.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias
@@ -7,7 +9,9 @@ from barnabas.cluster.store.contract import Change, MetadataStore, Stat, Watch, 
 from barnabas.core.pending import Pending, Steps, steps
 
 Put: TypeAlias = Callable[[str, Callable[..., Pending[Any]]], object]
-"""Queues an event: its name, and what it does to the `Term` that is in office by then (which has these watches)."""
+"""Queues an event: its name, and what it does to the `Term` that is in office by then (which has these
+watches).
+"""
 
 
 class ZnodeEvent(NamedTuple):
@@ -25,8 +29,8 @@ class ZnodeEvent(NamedTuple):
 class ZnodeWatches:
     """Reads znodes and leaves the watches on them that the table asks for.
 
-    Watches fire once, so every read that goes through here leaves the watch again: the function that processes an
-    event reads what changed, and the next change is an event too. Two reads leave one watch.
+    Watches fire once, so every read that goes through here leaves the watch again: the function that
+    processes an event reads what changed, and the next change is an event too. Two reads leave one watch.
     """
 
     def __init__(self, store: MetadataStore, events: Iterable[ZnodeEvent], put: Put) -> None:
@@ -38,7 +42,9 @@ class ZnodeWatches:
 
     @steps
     def start(self) -> Steps[None]:
-        """Leaves the watches of all rows whose znode has one path. The others are left as their znodes are read."""
+        """Leaves the watches of all rows whose znode has one path.
+        The others are left as their znodes are read.
+        """
         for znode, change in self._events:
             if change is Change.CHILDREN:
                 yield self.children(znode)
@@ -74,7 +80,8 @@ class ZnodeWatches:
             return event.process(term, name) if event.znode.endswith("/*") else event.process(term)
 
         def watch(fired: WatchEvent) -> None:
-            # A watch cannot be taken back from the store: one that was muted or left by an ended term may still fire.
+            # A watch cannot be taken back from the store: one that was muted or left by an ended term may
+            # still fire.
             if not self._over and self._watches.get((path, change)) is watch and fired.change is change:
                 self._put(event.name, process)
 

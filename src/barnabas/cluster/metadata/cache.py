@@ -44,7 +44,9 @@ class MetadataDelta(NamedTuple):
     topic_ids: Iterable[tuple[str, Uuid]]
     """The ids of topics; zeros for one without an id."""
     partitions: Iterable[tuple[TopicPartition, PartitionState]]
-    """Those that changed; with leader -2 those that are deleted. Walked once: it may be made from the request on the way."""
+    """Those that changed; with leader -2 those that are deleted.
+    Walked once: it may be made from the request on the way.
+    """
 
 
 class MetadataChange(NamedTuple):
@@ -82,7 +84,9 @@ class Snapshot:
     topic_names: Mapping[Uuid, str] = field(default_factory=dict)
     brokers: Mapping[int, Broker] = field(default_factory=dict)
     endpoints: Mapping[int, Mapping[str, Endpoint]] = field(default_factory=dict)
-    """For each live broker, its endpoints by listener. The same object as before when no broker has changed."""
+    """For each live broker, its endpoints by listener.
+    The same object as before when no broker has changed.
+    """
     controller_id: int = NO_BROKER
 
     def describe(
@@ -182,7 +186,8 @@ class MetadataCache:
     def apply_in_slices(self, delta: MetadataDelta) -> Sliced[MetadataChange]:
         """Takes an update over.
 
-        Readers see the whole update at the end, and nothing of it before. No other update may be applied meanwhile.
+        Readers see the whole update at the end, and nothing of it before. No other update may be applied
+        meanwhile.
         """
         before = self.snapshot
         brokers = delta.brokers

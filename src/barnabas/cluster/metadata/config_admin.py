@@ -1,7 +1,8 @@
-"""`ConfigAdmin`: changes the configuration of topics and brokers in the store (``ConfigAdminManager``, ``ZkAdminManager``).
+"""`ConfigAdmin`: changes the configuration of topics and brokers in the store (``ConfigAdminManager``,
+``ZkAdminManager``).
 
-What a resource is set to is judged here, with Kafka's words. Brokers, this one among them, hear of the change by the
-notice that `ConfigStore.write` leaves.
+What a resource is set to is judged here, with Kafka's words. Brokers, this one among them, hear of the change
+by the notice that `ConfigStore.write` leaves.
 """
 
 from collections import Counter
@@ -91,7 +92,9 @@ class ConfigAdmin:
 
     @steps
     def alter_broker(self, name: str, change: Change, *, validate_only: bool) -> Steps[None]:
-        """Changes the settings of this broker, or of all with an empty name. Raises KafkaError with Kafka's words."""
+        """Changes the settings of this broker, or of all with an empty name.
+        Raises KafkaError with Kafka's words.
+        """
         if name:
             check_broker_id(name, self._broker_id)
         entity = str(self._broker_id) if name else znodes.DEFAULT_ENTITY

@@ -2,9 +2,9 @@
 
 Theory of operation
 -------------------
-The settings of an entity lie in one znode (``/config/topics/<topic>``). A broker that changes them writes a notice
-under /config/changes as well; every broker watches that one znode instead of one for each entity, and reads
-what the notice names (``ZkConfigManager``). Notices go after a quarter of an hour.
+The settings of an entity lie in one znode (``/config/topics/<topic>``). A broker that changes them writes a
+notice under /config/changes as well; every broker watches that one znode instead of one for each entity, and
+reads what the notice names (``ZkConfigManager``). Notices go after a quarter of an hour.
 
 A topic that is new has settings but no notice. So `ConfigStore.ensure` reads the settings of the topics that
 a LeaderAndIsr request names before their logs are opened, and `topic` answers from what was read.
@@ -100,7 +100,8 @@ class ConfigStore:
     def start(self, on_change: OnConfigChange) -> Steps[None]:
         """Reads the settings of all topics; `on_change` is called with every later change.
 
-        The watch comes first: what is written while the topics are read would else be seen at the next start only.
+        The watch comes first: what is written while the topics are read would else be seen at the next start
+        only.
         """
         self._on_change = on_change
         notices = yield self._store.children(znodes.CONFIG_CHANGES, self._notice_came)
@@ -226,12 +227,15 @@ class ConfigStore:
 
 
 def check_config_size(values: Mapping[str, str]) -> None:
-    """Raises KafkaError INVALID_CONFIG for settings that are more than a znode takes; before they are looked into."""
+    """Raises KafkaError INVALID_CONFIG for settings that are more than a znode takes;
+    before they are looked into.
+    """
     size = sum(map(len, values)) + sum(map(len, values.values()))
     if size > znodes.BYTES_MAX or len(znodes.encode_config(values)) > znodes.BYTES_MAX:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"The configuration is larger than the {znodes.BYTES_MAX} bytes that can be stored of a resource.",
+            f"The configuration is larger than the {znodes.BYTES_MAX} bytes that can be stored of a "
+            "resource.",
         )
 
 

@@ -1,10 +1,10 @@
 """Which features brokers announce in /brokers/ids, and who knows groups of the consumer protocol (KIP-848).
 
 Kafka's registrations have room for the features that a broker supports, each with a range of versions
-(KIP-584), and Kafka 4 calls the protocol of KIP-848 ``group.version`` 1. Apache Kafka 3.9 with ZooKeeper announces
-nothing there, and as a coordinator it passes over the records of such groups: groups in a
-partition that it takes over are lost. So a broker of ours announces ``group.version`` where such a broker can be, and
-a broker that does not announce it counts as one of those.
+(KIP-584), and Kafka 4 calls the protocol of KIP-848 ``group.version`` 1. Apache Kafka 3.9 with ZooKeeper
+announces nothing there, and as a coordinator it passes over the records of such groups: groups in a partition
+that it takes over are lost. So a broker of ours announces ``group.version`` where such a broker can be, and a
+broker that does not announce it counts as one of those.
 """
 
 from typing import Any, Final

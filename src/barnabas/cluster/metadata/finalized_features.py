@@ -1,8 +1,9 @@
-"""`FinalizedFeatures`: how far the features of the cluster are agreed on (``FinalizedFeatureChangeListener``, KIP-584).
+"""`FinalizedFeatures`: how far the features of the cluster are agreed on (``FinalizedFeatureChangeListener``,
+KIP-584).
 
-They are in the znode /feature, which the controller makes, and its version is their epoch, which ApiVersions tells to
-clients. With ZooKeeper no broker of 3.9 supports a feature that could be finalized, so there is none; but the epoch is
-there, and grows when a tool writes the znode.
+They are in the znode /feature, which the controller makes, and its version is their epoch, which ApiVersions
+tells to clients. With ZooKeeper no broker of 3.9 supports a feature that could be finalized, so there is
+none; but the epoch is there, and grows when a tool writes the znode.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """More partitions for a topic that exists (``ZkAdminManager.createPartitions``).
 
-Which brokers get them is checked or decided here, and the topic's znode written. The controller watches that znode and
-does the rest.
+Which brokers get them is checked or decided here, and the topic's znode written. The controller watches that
+znode and does the rest.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,9 +30,11 @@ def create_partitions(
     *,
     validate_only: bool,
 ) -> Steps[int]:
-    """Has a topic grow to `count` partitions; how many it has then. `brokers` are the live ones in order of their ids.
+    """Has a topic grow to `count` partitions; how many it has then. `brokers` are the live ones in order of
+    their ids.
 
-    `assignments` are the replicas of each new partition, None to have them placed. Raises KafkaError with Kafka's words.
+    `assignments` are the replicas of each new partition, None to have them placed. Raises KafkaError with
+    Kafka's words.
     """
     while True:
         existing, version = yield _read(store, topic)
@@ -58,7 +60,8 @@ def topic_payload(topic: TopicAssignment, *, beside: int = 0) -> bytes:
     payload = znodes.encode_topic(topic)
     if len(payload) + beside > znodes.BYTES_MAX:
         raise _invalid(
-            f"The replica assignment is larger than the {znodes.BYTES_MAX} bytes that can be stored of a topic."
+            f"The replica assignment is larger than the {znodes.BYTES_MAX} bytes that can be stored of a "
+            "topic."
         )
     return payload
 
@@ -106,7 +109,8 @@ def _new_assignment(
             raise _invalid(f"Unknown broker(s) in replica assignment: {_listed(unknown)}.")
         if len(assignments) != increment:
             raise _invalid(
-                f"Increasing the number of partitions by {increment} but {len(assignments)} assignments provided."
+                f"Increasing the number of partitions by {increment} but {len(assignments)} assignments "
+                "provided."
             )
     first = existing.get(0)
     if first is None:
@@ -137,7 +141,8 @@ def _validate(placed: Mapping[int, tuple[int, ...]], replication_factor: int) ->
             raise _invalid(f"Cannot have replication factor of 0 for partition id {partition}.")
         if len(replicas) != len(set(replicas)):
             raise _invalid(
-                f"Duplicate brokers not allowed in replica assignment: {_listed(replicas)} for partition id {partition}."
+                f"Duplicate brokers not allowed in replica assignment: {_listed(replicas)} for partition id "
+                f"{partition}."
             )
     odd = {partition: len(each) for partition, each in placed.items() if len(each) != replication_factor}
     if odd:

@@ -148,7 +148,8 @@ class BrokerRegistration:
                 "registration_waits",
                 broker=self.broker.id,
                 at_most_ms=left_ms,
-                reason="the id is registered; if that is an earlier life of this broker, its session ends soon",
+                reason="the id is registered; if that is an earlier life of this broker, its session ends "
+                "soon",
             )
         deadline_ms = self._clock.monotonic_ms() + left_ms
         while left_ms > 0:

@@ -1,8 +1,8 @@
 """`TopicAdmin`: creates and deletes topics by writing znodes (``ZkAdminManager``, ``AdminZkClient``).
 
-What a topic may be is decided here and nowhere else. Nothing here speaks to brokers: the controller watches the
-znodes and does the rest. So a topic is *created* for the caller when its znodes are written; a handler that answers a
-client waits until its partitions have leaders.
+What a topic may be is decided here and nowhere else. Nothing here speaks to brokers: the controller watches
+the znodes and does the rest. So a topic is *created* for the caller when its znodes are written; a handler
+that answers a client waits until its partitions have leaders.
 """
 
 import random
@@ -99,7 +99,9 @@ class TopicAdmin:
         """Replaced when the broker's configuration changes."""
         self._chooser = chooser
         self._being_written: list[str] = []
-        """The names of topics whose znodes are on their way: those of one request are created side by side."""
+        """The names of topics whose znodes are on their way:
+        those of one request are created side by side.
+        """
 
     # ----------------------------------------------------------------------------------------- create
 
@@ -121,7 +123,8 @@ class TopicAdmin:
         topic_id = ZERO_UUID
         if not validate_only:
             topic_id = random_uuid(self._chooser)
-            # Nothing has suspended since the name was looked at: who looks from now on sees it here, or in the store.
+            # Nothing has suspended since the name was looked at: who looks from now on sees it here, or in
+            # the store.
             self._being_written.append(topic.name)
             try:
                 yield self._write(topic.name, topic_id, assignments, configs)
@@ -159,14 +162,18 @@ class TopicAdmin:
         *,
         validate_only: bool = False,
     ) -> Pending[int]:
-        """Has a topic grow to `count` partitions; how many it has then. Fails with KafkaError and Kafka's words."""
+        """Has a topic grow to `count` partitions; how many it has then.
+        Fails with KafkaError and Kafka's words.
+        """
         return create_partitions(
             self._store, self._brokers(), topic, count, assignments, validate_only=validate_only
         )
 
     @steps
     def _validate_name(self, name: str) -> Steps[None]:
-        """``validateTopicCreate``, the part that asks the store: the name is legal, free, and collides with none."""
+        """``validateTopicCreate``, the part that asks the store:
+        the name is legal, free, and collides with none.
+        """
         validate_topic_name(name)
         if (yield self._store.exists(znodes.delete_topic_path(name))) is not None:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is marked for deletion.")
@@ -201,8 +208,8 @@ class TopicAdmin:
 
     @steps
     def _write_together(self, name: str, payload: bytes, config: bytes) -> Steps[None]:
-        """Configuration and topic in one transaction: a broker that sees the topic finds its configuration, and of
-        two creators of one name the loser does not overwrite the winner's.
+        """Configuration and topic in one transaction: a broker that sees the topic finds its configuration,
+        and of two creators of one name the loser does not overwrite the winner's.
         """
         path = znodes.config_path("topics", znodes.sanitize(name))
         while True:
@@ -268,8 +275,8 @@ def _validate_assignment(assignments: Assignment) -> None:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Duplicate replica assignment found: HashMap({listed})"
         )
-    # Kafka with ZooKeeper takes any id, as of a broker that is still to come. No broker can have one below zero, and a
-    # topic's znode that names one is unreadable.
+    # Kafka with ZooKeeper takes any id, as of a broker that is still to come. No broker can have one below
+    # zero, and a topic's znode that names one is unreadable.
     negative = sorted({broker for replicas in assignments.values() for broker in replicas if broker < 0})
     if negative:
         raise KafkaError(

@@ -161,7 +161,9 @@ class MetadataStore(Protocol):
 
     @property
     def session_id(self) -> int:
-        """The id of the current session, which owns the ephemeral znodes made through it; 0 before `start`."""
+        """The id of the current session, which owns the ephemeral znodes made through it;
+        0 before `start`.
+        """
 
     def start(self) -> Pending[None]:
         """Begins the session."""
@@ -178,7 +180,9 @@ class MetadataStore(Protocol):
         """Makes a znode; the path it got. NodeExistsError, NoNodeError (no parent), EphemeralParentError."""
 
     def get(self, path: str, watch: Watch | None = None) -> Pending[tuple[bytes | None, Stat]]:
-        """Data and stat; the watch fires when it is written or deleted. NoNodeError (then without a watch)."""
+        """Data and stat; the watch fires when it is written or deleted.
+        NoNodeError (then without a watch).
+        """
 
     def exists(self, path: str, watch: Watch | None = None) -> Pending[Stat | None]:
         """The stat, or None; the watch fires when it is created, written or deleted."""

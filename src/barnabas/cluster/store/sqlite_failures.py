@@ -18,8 +18,8 @@ _SPACE_NEEDED_BYTES: Final = 256 * 1024
 
 FREE_SPACE: Final = "free some space there, then start again"
 RESTORE: Final = (
-    "restore it from a backup, or see whether `sqlite3 FILE .recover` still reads it; without it the topics are not "
-    "known any more"
+    "restore it from a backup, or see whether `sqlite3 FILE .recover` still reads it; without it the topics "
+    "are not known any more"
 )
 
 
@@ -49,11 +49,14 @@ def _sqlite_failure(path: Path, error: sqlite3.Error) -> str:
         return damaged(path, str(error))
     if code in _LOCKED:
         return (
-            f"the metadata store {path} is locked by another program ({error}): see with `fuser {path}` which one, "
-            "and end it"
+            f"the metadata store {path} is locked by another program ({error}): see with `fuser {path}` "
+            "which one, and end it"
         )
     if code in _REFUSED:
-        return f"the metadata store {path} cannot be opened ({_what_refuses(path, error)}): give this user access to it"
+        return (
+            f"the metadata store {path} cannot be opened ({_what_refuses(path, error)}): give this user "
+            "access to it"
+        )
     return f"the metadata store {path} cannot be used: {error}"
 
 
@@ -99,8 +102,9 @@ def _what_refuses(path: Path, error: sqlite3.Error) -> str:
 
 # --------------------------------------------------------------------------------- the write-ahead log
 
-# WAL      => magic INT32, version INT32, page size INT32, sequence INT32, salts 2 x INT32, checksum 2 x INT32, frame*
-# frame    => page INT32, pages after commit INT32 (0: no commit), salts 2 x INT32, checksum 2 x INT32, page
+# WAL      => magic INT32, version INT32, page size INT32, sequence INT32, salts 2 x INT32, checksum 2 x
+# INT32, frame* frame    => page INT32, pages after commit INT32 (0: no commit), salts 2 x INT32, checksum 2 x
+# INT32, page
 _HEADER: Final = struct.Struct(">8I")
 _FRAME: Final = struct.Struct(">6I")
 _MAGIC: Final = 0x377F0682

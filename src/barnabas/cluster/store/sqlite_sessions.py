@@ -1,4 +1,6 @@
-"""What a `SqliteStore`'s thread works with: a session inside a transaction, and the files that say it lives."""
+"""What a `SqliteStore`'s thread works with:
+a session inside a transaction, and the files that say it lives.
+"""
 
 import fcntl
 import os
@@ -65,7 +67,8 @@ class SessionFiles:
             if not self._is_in_place(lock, session_id):
                 return None
             undo.callback(self.remove, session_id)
-            # A process that was killed here may have left its socket. The lock is ours, so no process uses it.
+            # A process that was killed here may have left its socket. The lock is ours, so no process uses
+            # it.
             self._path(session_id, "sock").unlink(missing_ok=True)
             receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             undo.callback(receiver.close)
@@ -120,7 +123,9 @@ class SessionFiles:
         os.close(self._descriptor)
 
     def _is_in_place(self, lock: int, session_id: int) -> bool:
-        """Whether the locked file still has its name: its last owner may have removed it while we opened it."""
+        """Whether the locked file still has its name:
+        its last owner may have removed it while we opened it.
+        """
         try:
             named = self._path(session_id, "lock").stat()
         except FileNotFoundError:

@@ -1,8 +1,8 @@
 """The tables of a SQLite metadata store: znodes, sessions, and what changed lately.
 
-Plain statements on one connection; threads, sockets and retries are `barnabas.cluster.store.sqlite`'s. The table
-``change`` is how the other processes learn what a commit changed: each remembers the number of the last row
-that it has seen.
+Plain statements on one connection; threads, sockets and retries are `barnabas.cluster.store.sqlite`'s. The
+table ``change`` is how the other processes learn what a commit changed: each remembers the number of the last
+row that it has seen.
 """
 
 import errno
@@ -92,7 +92,8 @@ class Database:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if version != SCHEMA_VERSION:
                 raise UnknownSchemaError(
-                    f"the file {path} is not a metadata store with schema {SCHEMA_VERSION}, which this version reads"
+                    f"the file {path} is not a metadata store with schema {SCHEMA_VERSION}, which this "
+                    "version reads"
                 )
         except BaseException:
             connection.close()
@@ -111,8 +112,8 @@ class Database:
         execute("COMMIT")
         if version not in (0, SCHEMA_VERSION):
             raise UnknownSchemaError(
-                f"the metadata store {path} has schema {version}; this version reads {SCHEMA_VERSION}: start the "
-                "version of barnabas that wrote it"
+                f"the metadata store {path} has schema {version}; this version reads {SCHEMA_VERSION}: "
+                "start the version of barnabas that wrote it"
             )
         if version == 0 and tables:
             raise UnknownSchemaError(
@@ -137,14 +138,14 @@ class Database:
     def begin(self, *, write: bool) -> None:
         """Begins a transaction; raises sqlite3.OperationalError while another process writes.
 
-        Raises FileNotFoundError for a write when the file is not at its path any more. SQLite would go on in the
-        removed file, and what was acknowledged would be gone with the process.
+        Raises FileNotFoundError for a write when the file is not at its path any more. SQLite would go on in
+        the removed file, and what was acknowledged would be gone with the process.
         """
         if write and not self._is_in_place():
             raise FileNotFoundError(
                 errno.ENOENT,
-                "removed or replaced while it was open; what it says of topics is lost when this broker stops, "
-                "so note it down first",
+                "removed or replaced while it was open; what it says of topics is lost when this broker "
+                "stops, so note it down first",
                 str(self._path),
             )
         self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
@@ -167,9 +168,9 @@ class Database:
     def drop_refused(self) -> None:
         """Takes out of the write-ahead log what a failed commit left there; outside transactions.
 
-        Where the disk took a transaction but refused to sync it, SQLite does not show it; yet a start after a kill
-        would read it, and bring back what was refused and seen not to be there. Raises sqlite3.OperationalError while
-        another process is in the way.
+        Where the disk took a transaction but refused to sync it, SQLite does not show it; yet a start after a
+        kill would read it, and bring back what was refused and seen not to be there. Raises
+        sqlite3.OperationalError while another process is in the way.
         """
         (busy, _, _) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
@@ -199,7 +200,9 @@ class Database:
 
     def find(self, path: str) -> Znode | None:
         """The znode of a path."""
-        row = self._connection.execute(f"SELECT {_COLUMNS} FROM znode WHERE path = ?", (path,)).fetchone()  # noqa: S608 - a constant
+        # The columns are a constant.
+        found = self._connection.execute(f"SELECT {_COLUMNS} FROM znode WHERE path = ?", (path,))  # noqa: S608
+        row = found.fetchone()
         return Znode(row[0], row[1], Stat(*row[2:8]), row[8]) if row else None
 
     def put(self, znode: Znode) -> None:
@@ -273,7 +276,7 @@ class Database:
     def forget_changes(self, before_ms: int) -> None:
         """Drops changes that every session has seen."""
         last = "SELECT max(number) FROM change"
-        self._connection.execute(f"DELETE FROM change WHERE at_ms < ? AND number < ({last})", (before_ms,))  # noqa: S608 - a constant
+        self._connection.execute(f"DELETE FROM change WHERE at_ms < ? AND number < ({last})", (before_ms,))  # noqa: S608
 
 
 def _make(path: Path) -> bool:

@@ -149,8 +149,9 @@ class Worker:
             while self._commands:  # an end that was asked for while the start failed
                 self._commands.popleft()()
             self._refuse_all()
-        # Only now is the file closed, its write-ahead log in it: the process may end at once, or try again. While a
-        # connection is open, the next one of this process shares its memory of the log, which may be read-only.
+        # Only now is the file closed, its write-ahead log in it: the process may end at once, or try again.
+        # While a connection is open, the next one of this process shares its memory of the log, which may be
+        # read-only.
         if failure is not None:
             self._deliver([lambda: started.fail(failure)])
         closed = self._closed
@@ -304,8 +305,8 @@ class Worker:
         """Begins a session, after ending those of dead processes.
 
         The process may be killed, or the disk be full, between any two steps. So the commit is the last of
-        them: files without a row belong to no session, and the next session sweeps or reuses them; a row whose
-        lock no process holds is a dead session, which the next one ends.
+        them: files without a row belong to no session, and the next session sweeps or reuses them; a row
+        whose lock no process holds is a dead session, which the next one ends.
         """
         database = self._database
         self._patiently(lambda: database.begin(write=True))

@@ -1,8 +1,8 @@
 """The rules of the znode tree, over any table that can hold znodes.
 
-`apply` carries out the operations of one transaction against a `ZnodeTable`; both stores use it, so they cannot
-differ in what a version, a sequence or an ephemeral znode means. It does not undo: the table's owner rolls
-back when an operation fails. It knows neither sessions' lives nor watches: it returns the changes, and
+`apply` carries out the operations of one transaction against a `ZnodeTable`; both stores use it, so they
+cannot differ in what a version, a sequence or an ephemeral znode means. It does not undo: the table's owner
+rolls back when an operation fails. It knows neither sessions' lives nor watches: it returns the changes, and
 `barnabas.cluster.store.watches` has the watches that wait for them.
 """
 

@@ -23,14 +23,16 @@ T = TypeVar("T")
 # fmt: off
 _WITHOUT: Final = (
     (znodes.CLUSTER_ID, "the cluster id in meta.properties of the log directories counts"),
-    (znodes.CONTROLLER_EPOCH, "the next controller takes an epoch far above those in the states of the partitions"),
+    (znodes.CONTROLLER_EPOCH,
+        "the next controller takes an epoch far above those in the states of the partitions"),
     (znodes.CONTROLLER, "which broker is the controller is not known until the znode changes or goes"),
     (znodes.FEATURE, "no feature is finalized, and the znode is left as it is"),
     (znodes.PRODUCER_ID_BLOCK, "the next block of producer ids begins far above all that were given out"),
     (f"{znodes.BROKER_IDS}/", "this broker gets no partition to lead or to follow until it registers again"),
     (f"{znodes.TOPICS}/", "this topic is held apart until the znode is mended; the others are served"),
     (f"{znodes.CONFIG_CHANGES}/", "this notice is passed over: what it is about is read by the next start"),
-    ("/config/topics/", "the topic has the broker's defaults, and none of its records are deleted or compacted"),
+    ("/config/topics/",
+        "the topic has the broker's defaults, and none of its records are deleted or compacted"),
     ("/config/", "none of its settings count until it is written again"),
     (znodes.REASSIGN_PARTITIONS, "it is removed, and no partition is reassigned"),
     (znodes.PREFERRED_REPLICA_ELECTION, "it is removed, and no leader is elected"),

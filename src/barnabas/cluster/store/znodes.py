@@ -50,8 +50,8 @@ CLUSTER_ID: Final = "/cluster/id"
 FEATURE: Final = "/feature"
 CONFIG_TYPES: Final = ("topics", "clients", "users", "brokers", "ips")
 BYTES_MAX: Final = 1_000_000
-"""ZooKeeper ends the connection on which a larger znode comes (``jute.maxbuffer``), and each that it is sent again on.
-What clients want to have stored is bounded by it.
+"""ZooKeeper ends the connection on which a larger znode comes (``jute.maxbuffer``), and each that it is sent
+again on. What clients want to have stored is bounded by it.
 """
 DEFAULT_ENTITY: Final = "<default>"
 

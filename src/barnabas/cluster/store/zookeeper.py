@@ -2,19 +2,20 @@
 
 Theory of operation
 -------------------
-kazoo's thread speaks with ZooKeeper and hands everything over by `call_soon`: answers, watches and states of the
-connection arrive on the loop in the order in which ZooKeeper sent them. All decisions are made on the loop.
+kazoo's thread speaks with ZooKeeper and hands everything over by `call_soon`: answers, watches and states of
+the connection arrive on the loop in the order in which ZooKeeper sent them. All decisions are made on the
+loop.
 
 *A lost connection* is not the end of the session. The calls that wait for an answer keep their places and are
-sent again on the next connection (``KafkaZkClient.retryRequestsUntilConnected``), those made meanwhile follow. A
-write that had taken effect before its answer was lost then fails by its own condition (the znode exists, the
-version is another); its owner looks whether what it finds is its own. ZooKeeper forgets a session's watches with
-the connection, and kazoo does not leave them again: so before any call is sent, every znode that is watched
-is read again, and what changed meanwhile fires its watches.
+sent again on the next connection (``KafkaZkClient.retryRequestsUntilConnected``), those made meanwhile
+follow. A write that had taken effect before its answer was lost then fails by its own condition (the znode
+exists, the version is another); its owner looks whether what it finds is its own. ZooKeeper forgets a
+session's watches with the connection, and kazoo does not leave them again: so before any call is sent, every
+znode that is watched is read again, and what changed meanwhile fires its watches.
 
-*The end of the session* comes to light at the next connection. kazoo would begin the next session right away, with
-the controller still in office; so the listener that kazoo calls, on its own thread, blocks until every session
-listener has resigned.
+*The end of the session* comes to light at the next connection. kazoo would begin the next session right away,
+with the controller still in office; so the listener that kazoo calls, on its own thread, blocks until every
+session listener has resigned.
 """
 
 import threading
@@ -145,7 +146,8 @@ class ZookeeperStore(SingleWrites):
             self._client.start(self._connection_timeout_ms / 1000)
         except Exception:
             failure = TimeoutError(
-                f"no ZooKeeper server of {self._servers} let this broker in within {self._connection_timeout_ms} ms "
+                f"no ZooKeeper server of {self._servers} let this broker in within "
+                f"{self._connection_timeout_ms} ms "
                 "(zookeeper.connect, zookeeper.connection.timeout.ms)"
             )
             self._hand_over(lambda: self._started.fail(failure))

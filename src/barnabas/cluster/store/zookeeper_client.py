@@ -1,4 +1,5 @@
-"""How kazoo's client is set up to serve `barnabas.cluster.store.zookeeper`, and how calls and answers are translated.
+"""How kazoo's client is set up to serve `barnabas.cluster.store.zookeeper`, and how calls and answers are
+translated.
 
 kazoo speaks ZooKeeper's protocol on a thread of its own. By default it hands results and watches to two more
 threads, which lose the order between them; here both are handed over where they arise, so that a watch still

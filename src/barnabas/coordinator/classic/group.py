@@ -3,9 +3,9 @@
 Theory of operation
 -------------------
 The group moves along `states.TRANSITIONS` and counts a generation each time its members have joined. It holds
-what it is and answers questions about it; what requests do to it is in `join_group`, `sync_group`, `groups` and
-`rebalance`. Parked requests hang on their members, the two timers of a rebalance on the group, so that closing it
-is enough to leave nothing behind.
+what it is and answers questions about it; what requests do to it is in `join_group`, `sync_group`, `groups`
+and `rebalance`. Parked requests hang on their members, the two timers of a rebalance on the group, so that
+closing it is enough to leave nothing behind.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -83,7 +83,9 @@ class ClassicGroup:
         self.delayed_join: Timer | None = None
         """The wait for JoinGroups (``DelayedJoin``, ``InitialDelayedJoin``)."""
         self.waits_for_first_members = False
-        """The wait is an ``InitialDelayedJoin``, which does not end before its time: who is to come is not known."""
+        """The wait is an ``InitialDelayedJoin``, which does not end before its time:
+        who is to come is not known.
+        """
         self.new_member_added = False
         """A member came during such a wait."""
         self.delayed_sync: Timer | None = None
@@ -131,14 +133,16 @@ class ClassicGroup:
         allowed = TRANSITIONS[state]
         if self.state not in allowed:
             raise IllegalTransitionError(
-                f"group {self.group_id} should be in one of {', '.join(each.value for each in allowed)} before "
-                f"moving to {state.value}; it is in {self.state.value}"
+                f"group {self.group_id} should be in one of {', '.join(each.value for each in allowed)} "
+                f"before moving to {state.value}; it is in {self.state.value}"
             )
         self.state = state
         self.state_since_ms = self.clock.time_ms()
 
     def init_next_generation(self) -> None:
-        """``initNextGeneration``: counts the generation and chooses its protocol; it has the members that are there."""
+        """``initNextGeneration``: counts the generation and chooses its protocol;
+        it has the members that are there.
+        """
         self.generation_id += 1
         self.protocol_name = self.members.select_protocol() if self.members else None
         self.compute_subscribed_topics()
@@ -150,8 +154,8 @@ class ClassicGroup:
     def compute_subscribed_topics(self) -> None:
         """``computeSubscribedTopics``: all topics that members of a consumer group subscribe to.
 
-        None before the first generation, and where a member's metadata is not what consumers write. Only offsets need
-        the topics: those that no member reads may expire (KIP-211) and may be deleted (KIP-496).
+        None before the first generation, and where a member's metadata is not what consumers write. Only
+        offsets need the topics: those that no member reads may expire (KIP-211) and may be deleted (KIP-496).
         """
         self.subscribed_topics = None
         if not self.is_consumer_group or (self.members and self.protocol_name is None):
@@ -168,8 +172,8 @@ class ClassicGroup:
     # Who may do what
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> ClassicMember:
-        """The member that makes a request. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another process has
-        taken the place of the static member.
+        """The member that makes a request. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another
+        process has taken the place of the static member.
         """
         if group_instance_id is not None:
             current = self.members.static.get(group_instance_id)
@@ -248,7 +252,9 @@ class ClassicGroup:
         return self.subscribed_topics is None or topic in self.subscribed_topics
 
     def offset_expiry(self) -> OffsetExpiry | None:
-        """KIP-211: after the group became empty; of topics that no member reads; by the age of each commit; or none."""
+        """KIP-211: after the group became empty; of topics that no member reads;
+        by the age of each commit; or none.
+        """
         if not self.protocol_type:
             return OffsetExpiry(None, frozenset())
         if self.is_empty:

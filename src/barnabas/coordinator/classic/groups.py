@@ -65,7 +65,8 @@ class ClassicGroups:
 def classic_group_heartbeat(
     group: ClassicGroup, member_id: str, group_instance_id: str | None, generation_id: int
 ) -> ErrorCode:
-    """``classicGroupHeartbeat`` (``handleHeartbeat``): REBALANCE_IN_PROGRESS where the member has to join again.
+    """``classicGroupHeartbeat`` (``handleHeartbeat``): REBALANCE_IN_PROGRESS where the member has to join
+    again.
 
     Raises KafkaError for a refusal.
     """

@@ -36,7 +36,8 @@ _log = EventLog("coordinator.classic")
 
 
 def classic_group_join(groups: "ClassicGroups", shard: Shard, request: JoinRequest) -> JoinAnswer:
-    """``classicGroupJoin`` (``handleJoinGroup``, ``doJoinGroup``): answered when the next generation has its members.
+    """``classicGroupJoin`` (``handleJoinGroup``, ``doJoinGroup``): answered when the next generation has its
+    members.
 
     Raises KafkaError for a refusal.
     """
@@ -71,8 +72,8 @@ def classic_group_join(groups: "ClassicGroups", shard: Shard, request: JoinReque
 def _accept_joining_member(group: ClassicGroup, member_id: str) -> bool:
     """``acceptJoiningMember``: whether ``group.max.size`` leaves room.
 
-    While members join again, those that have joined count, not those that are known: so a group that is larger than
-    a smaller limit now allows loses the members that come last.
+    While members join again, those that have joined count, not those that are known: so a group that is
+    larger than a smaller limit now allows loses the members that come last.
     """
     size_max = group.settings.max_size
     member = group.members.get(member_id)
@@ -93,8 +94,8 @@ def _join_new_member(group: ClassicGroup, request: JoinRequest, uuid: str) -> Jo
         # no answer either (Kafka runs into exactly that).
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     if instance_id is None and request.requires_known_member_id:
-        # KIP-394: the client gets its id first and joins with it. A client that fails in between and tries again
-        # would otherwise leave a member behind each time.
+        # KIP-394: the client gets its id first and joins with it. A client that fails in between and tries
+        # again would otherwise leave a member behind each time.
         add_pending_member(group, member_id, request.session_timeout_ms)
         return JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id)
     if instance_id is not None and instance_id in group.members.static:
@@ -111,9 +112,9 @@ def _join_existing_member(group: ClassicGroup, request: JoinRequest) -> JoinAnsw
             return JoinResult(ErrorCode.UNKNOWN_SERVER_ERROR, NO_MEMBER)
         return _add_member(group, member_id, request)
     member = group.check_member(member_id, request.group_instance_id)
-    # A member that says nothing new may only have missed the answer to its last JoinGroup: it gets the generation
-    # again. But the leader of a stable group has a reason to join again that its metadata does not show (topics have
-    # changed, say), so it gets a rebalance.
+    # A member that says nothing new may only have missed the answer to its last JoinGroup: it gets the
+    # generation again. But the leader of a stable group has a reason to join again that its metadata does not
+    # show (topics have changed, say), so it gets a rebalance.
     same = member.terms.protocols == request.protocols
     leads = member_id == group.members.leader_id
     if same and (
@@ -149,8 +150,8 @@ def _add_member(group: ClassicGroup, member_id: str, request: JoinRequest) -> Jo
 def _replace_static_member(
     group: ClassicGroup, instance_id: str, member_id: str, request: JoinRequest
 ) -> JoinAnswer:
-    """``updateStaticMemberThenRebalanceOrCompleteJoin`` (``updateStaticMemberAndRebalance``): the process that used the old
-    id is fenced.
+    """``updateStaticMemberThenRebalanceOrCompleteJoin`` (``updateStaticMemberAndRebalance``): the process
+    that used the old id is fenced.
     """
     member = group.members[group.members.static[instance_id]]
     _log.info("classic.static_member_returns", group=group.group_id, instance=instance_id, now=member_id)
@@ -168,7 +169,8 @@ def _replace_static_member(
         prepare_rebalance(group, f"static member {member_id} changes the protocol; {_reason(request)}")
     elif group.state is ClassicGroupState.STABLE:
         # Nothing changes for the others: no rebalance. The new id is written, and the member goes on with the
-        # assignment that it had. Its JoinGroup is parked meanwhile, so if a rebalance begins, it has joined it.
+        # assignment that it had. Its JoinGroup is parked meanwhile, so if a rebalance begins, it has joined
+        # it.
         generation_id = group.generation_id
 
         def stored(done: Pending[ErrorCode]) -> None:

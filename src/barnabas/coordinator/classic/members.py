@@ -1,7 +1,7 @@
 """Members of a classic group: what they ask and get, who is in it, and the protocol that they agree on.
 
-`ClassicMembers` counts as members come and change, and never walks over all of them: a JoinGroup into a group of five
-hundred costs what it costs in a group of one. It knows neither states nor time.
+`ClassicMembers` counts as members come and change, and never walks over all of them: a JoinGroup into a group
+of five hundred costs what it costs in a group of one. It knows neither states nor time.
 """
 
 from collections import Counter
@@ -93,7 +93,9 @@ class SyncResult(NamedTuple):
 
 
 class LeavingMember(NamedTuple):
-    """A member that is to leave, known by its id or, where an administrator asks, by its instance id alone."""
+    """A member that is to leave, known by its id or, where an administrator asks, by its instance id
+    alone.
+    """
 
     member_id: str
     group_instance_id: str | None = None
@@ -105,8 +107,8 @@ Answers: TypeAlias = list[tuple[Pending[Any], JoinResult | SyncResult]]
 
 
 def send(answers: Answers) -> None:
-    """Answers the requests. Only done when the group is at rest: an answer may let the next request of the same
-    connection in, which is then handled before this returns.
+    """Answers the requests. Only done when the group is at rest: an answer may let the next request of the
+    same connection in, which is then handled before this returns.
     """
     for parked, result in answers:
         parked.complete(result)
@@ -207,7 +209,9 @@ class ClassicMembers:
         self.static: dict[str, str] = {}
         """Member id by ``group.instance.id``."""
         self.pending: dict[str, Timer] = {}
-        """Ids given out with MEMBER_ID_REQUIRED (KIP-394) and not used yet, with the end of the wait for each."""
+        """Ids given out with MEMBER_ID_REQUIRED (KIP-394) and not used yet, with the end of the wait for
+        each.
+        """
         self.leader_id: str | None = None
 
     def __len__(self) -> int:
@@ -280,7 +284,9 @@ class ClassicMembers:
         self._count(member, +1)
 
     def replace_static(self, member: ClassicMember, new_member_id: str) -> None:
-        """``replaceStaticMember``: the same instance under a new member id, with all that it had, leadership too."""
+        """``replaceStaticMember``: the same instance under a new member id, with all that it had, leadership
+        too.
+        """
         assert member.group_instance_id is not None, f"{member} is not static"
         old_member_id = member.member_id
         del self._members[old_member_id]
@@ -297,7 +303,9 @@ class ClassicMembers:
             timer.cancel()
 
     def park_join(self, member: ClassicMember, parked: Pending[JoinResult]) -> Pending[JoinResult] | None:
-        """The member has joined and waits. Returns the request whose place this one takes, if there was one."""
+        """The member has joined and waits.
+        Returns the request whose place this one takes, if there was one.
+        """
         replaced = self.unpark_join(member)
         member.parked_join = parked
         self._joined += 1
@@ -310,7 +318,9 @@ class ClassicMembers:
         return parked
 
     def elect_joined_leader(self) -> bool:
-        """``maybeElectNewJoinedLeader``: keeps a leader that joined, else takes a member that did. False: none did."""
+        """``maybeElectNewJoinedLeader``: keeps a leader that joined, else takes a member that did.
+        False: none did.
+        """
         if self.leader_id is None:
             return False
         if self._members[self.leader_id].parked_join is not None:
@@ -343,9 +353,9 @@ class ClassicMembers:
         return f"<ClassicMembers {len(self)} joined={self._joined} pending={len(self.pending)}>"
 
 
-# Ties between protocols. Kafka takes the first of those with the most votes, in the order of a Scala hash map. The
-# order follows from the names alone, so two members that each prefer another protocol get the same one from every
-# broker. It must be the same here, or a change of the coordinator would change the protocol.
+# Ties between protocols. Kafka takes the first of those with the most votes, in the order of a Scala hash
+# map. The order follows from the names alone, so two members that each prefer another protocol get the same
+# one from every broker. It must be the same here, or a change of the coordinator would change the protocol.
 
 _BITS: Final = 5
 _WORD: Final = 0xFFFF_FFFF
@@ -359,8 +369,8 @@ def winner(votes: Iterable[str]) -> str:
 
 
 def _hash_map_order(names: Sequence[str], shift: int = 0) -> list[str]:
-    """The names as ``scala.collection.immutable.HashMap`` iterates: by five bits of their hashes; those that share
-    all five come after those that are alone, ordered by the next five.
+    """The names as ``scala.collection.immutable.HashMap`` iterates: by five bits of their hashes; those that
+    share all five come after those that are alone, ordered by the next five.
     """
 
     def bits(name: str) -> int:

@@ -1,11 +1,13 @@
-"""How a classic group gets from one generation to the next (``GroupCoordinator``, now ``GroupMetadataManager``).
+"""How a classic group gets from one generation to the next (``GroupCoordinator``, now
+``GroupMetadataManager``).
 
 Theory of operation
 -------------------
-Whatever changes a group ends here in one of two ways: it begins a rebalance (`prepare_rebalance`), or it may be what
-a running one waits for (`try_complete_join`). A rebalance waits twice, both times with the time-out of the slowest
-member (purgatory Rebalance): for the JoinGroups, then for the SyncGroups. Members that do not come in time are
-removed, but for static members, whose place is kept until their session ends (purgatory Heartbeat).
+Whatever changes a group ends here in one of two ways: it begins a rebalance (`prepare_rebalance`), or it may
+be what a running one waits for (`try_complete_join`). A rebalance waits twice, both times with the time-out
+of the slowest member (purgatory Rebalance): for the JoinGroups, then for the SyncGroups. Members that do not
+come in time are removed, but for static members, whose place is kept until their session ends (purgatory
+Heartbeat).
 
 An answer may bring the next request of its client at once, before the call that sent it returns. So answers
 are collected while the group changes and go out when it is at rest again.
@@ -24,8 +26,9 @@ from barnabas.core.errors import ErrorCode
 from barnabas.core.eventlog import EventLog
 
 REARM_MS_MIN: Final = 100
-"""A wait for static members alone begins again by itself, and takes at least this long, whatever time-out a member
-asked for: it must not spin until their sessions end."""
+"""A wait for static members alone begins again by itself, and takes at least this long, whatever time-out a
+member asked for: it must not spin until their sessions end.
+"""
 
 _log = EventLog("coordinator.classic")
 
@@ -34,7 +37,9 @@ _log = EventLog("coordinator.classic")
 
 
 def maybe_prepare_rebalance(group: ClassicGroup, reason: str) -> None:
-    """``maybePrepareRebalanceOrCompleteJoin`` (``maybePrepareRebalance``): unless one waits for members already."""
+    """``maybePrepareRebalanceOrCompleteJoin`` (``maybePrepareRebalance``):
+    unless one waits for members already.
+    """
     if group.can_rebalance:
         prepare_rebalance(group, reason)
 
@@ -126,7 +131,8 @@ def complete_join(group: ClassicGroup) -> None:
         generation=group.generation_id,
         members=len(group.members),
     )
-    # All members learn of the generation, the leader with the metadata of all; then they have to send SyncGroup.
+    # All members learn of the generation, the leader with the metadata of all; then they have to send
+    # SyncGroup.
     answers: Answers = []
     for member in group.members:
         parked = group.members.unpark_join(member)
@@ -143,7 +149,9 @@ def complete_join(group: ClassicGroup) -> None:
 
 
 def _wait_for_syncs(group: ClassicGroup) -> None:
-    """``schedulePendingSync`` (``DelayedSync``): a member that never asks for its part of the generation is removed."""
+    """``schedulePendingSync`` (``DelayedSync``):
+    a member that never asks for its part of the generation is removed.
+    """
     generation_id = group.generation_id
 
     def expire_pending_sync() -> None:  # ``expirePendingSync``
@@ -182,8 +190,9 @@ def add_member(group: ClassicGroup, member: ClassicMember, reason: str) -> None:
     if not group.members:
         group.protocol_type = member.protocol_type
     group.members.add(member)
-    # It cannot heartbeat before it knows its id, and a lost connection goes unnoticed while its JoinGroup is parked.
-    # So its session runs from now: clients that gave up and tried again would leave dead members behind.
+    # It cannot heartbeat before it knows its id, and a lost connection goes unnoticed while its JoinGroup is
+    # parked. So its session runs from now: clients that gave up and tried again would leave dead members
+    # behind.
     watch(group, member).extend(NEW_MEMBER_JOIN_TIMEOUT_MS)
     maybe_prepare_rebalance(group, reason)
 
@@ -205,7 +214,9 @@ def _expire_heartbeat(group: ClassicGroup, member: ClassicMember) -> None:
 
 
 def remove_member(group: ClassicGroup, member: ClassicMember, reason: str) -> None:
-    """``removeMemberAndUpdateClassicGroup`` (``removeMemberAndUpdateGroup``): the others share what the member had."""
+    """``removeMemberAndUpdateClassicGroup`` (``removeMemberAndUpdateGroup``):
+    the others share what the member had.
+    """
     answers = _drop(group, [member.member_id])
     maybe_prepare_rebalance(group, reason)
     try_complete_join(group)
@@ -232,7 +243,9 @@ def _drop(group: ClassicGroup, member_ids: Iterable[str]) -> Answers:
 
 
 def add_pending_member(group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
-    """``addPendingMember``: the id was given out, and its client has to come back with it in time (KIP-394)."""
+    """``addPendingMember``: the id was given out, and its client has to come back with it in time
+    (KIP-394).
+    """
     group.members.pending[member_id] = group.clock.call_later(
         timeout_ms, lambda: remove_pending_member(group, member_id)
     )

@@ -91,7 +91,9 @@ def group_of(
     clock: Clock,
     settings: GroupSettings,
 ) -> ClassicGroup:
-    """The group that a record describes: Stable if it has members, else Empty. Its sessions do not run yet."""
+    """The group that a record describes: Stable if it has members, else Empty.
+    Its sessions do not run yet.
+    """
     group = ClassicGroup(key.group, journal, clock, settings)
     group.state = ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY
     group.generation_id = value.generation

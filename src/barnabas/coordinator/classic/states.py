@@ -1,7 +1,7 @@
 """The states of a classic group, and which may follow which (``ClassicGroupState``, ``GroupState``).
 
-The rows are Kafka's ``validPreviousStates``, each cell with what leads from one state to the other; the figure
-in ``docs/groups.md`` and the test that walks every cell both come from here.
+The rows are Kafka's ``validPreviousStates``, each cell with what leads from one state to the other; the
+figure in ``docs/groups.md`` and the test that walks every cell both come from here.
 """
 
 from collections.abc import Mapping

@@ -25,7 +25,8 @@ _log = EventLog("coordinator.classic")
 
 
 def classic_group_sync(shard: Shard, request: SyncRequest) -> SyncAnswer:
-    """``classicGroupSync`` (``handleSyncGroup``, ``doSyncGroup``): answered when the leader has brought the assignment.
+    """``classicGroupSync`` (``handleSyncGroup``, ``doSyncGroup``): answered when the leader has brought the
+    assignment.
 
     Raises KafkaError for a refusal.
     """

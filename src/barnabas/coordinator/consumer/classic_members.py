@@ -1,9 +1,9 @@
 """Members of a consumer group that speak the classic protocol (``classicGroupJoinToConsumerGroup``).
 
-Such a member goes through the same states as the others. JoinGroup is its full heartbeat, and the generation in
-the response is its member epoch. SyncGroup fetches what it has been assigned. Heartbeat is answered
-REBALANCE_IN_PROGRESS when the member must give partitions up, when it may have more, and when the group's epoch is
-ahead of the member's. There is no leader, and no request waits for other members.
+Such a member goes through the same states as the others. JoinGroup is its full heartbeat, and the generation
+in the response is its member epoch. SyncGroup fetches what it has been assigned. Heartbeat is answered
+REBALANCE_IN_PROGRESS when the member must give partitions up, when it may have more, and when the group's
+epoch is ahead of the member's. There is no leader, and no request waits for other members.
 """
 
 from collections.abc import Sequence
@@ -149,8 +149,8 @@ def classic_group_sync_to_consumer_group(
     if request.protocol_type not in {None, PROTOCOL_TYPE} or request.protocol_name not in {None, name}:
         raise KafkaError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-            f"The protocol {request.protocol_type} {request.protocol_name} from member {request.member_id} is "
-            f"not the {PROTOCOL_TYPE} {name} returned in the join response.",
+            f"The protocol {request.protocol_type} {request.protocol_name} from member {request.member_id} "
+            f"is not the {PROTOCOL_TYPE} {name} returned in the join response.",
         )
     timers = timers_of(runtime, shard, group, member.member_id)
     if group.epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
@@ -229,7 +229,9 @@ def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
 def classic_group_leave_to_consumer_group(
     runtime: ConsumerRuntime, shard: Shard, group_id: str, leaving: Sequence[LeavingMember]
 ) -> list[ErrorCode] | Pending[list[ErrorCode]]:
-    """``classicGroupLeaveToConsumerGroup``: members of either protocol leave, or an administrator removes them."""
+    """``classicGroupLeaveToConsumerGroup``:
+    members of either protocol leave, or an administrator removes them.
+    """
     group = consumer_group(shard, group_id)
     members: dict[str, ConsumerMember] = {}
     codes = []

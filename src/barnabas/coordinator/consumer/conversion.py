@@ -53,8 +53,8 @@ def may_upgrade(group: ClassicGroup, settings: GroupSettings) -> bool:
 
 
 def convert_to_consumer_group(runtime: ConsumerRuntime, old: ClassicGroup) -> Plan:
-    """``convertToConsumerGroup``: the plan of an upgrade. Raises GROUP_ID_NOT_FOUND when the classic members sent
-    what no consumer sends.
+    """``convertToConsumerGroup``: the plan of an upgrade. Raises GROUP_ID_NOT_FOUND when the classic members
+    sent what no consumer sends.
     """
     new = ConsumerGroup(old.group_id)
     new.epoch = new.assignment_epoch = old.generation_id
@@ -70,8 +70,8 @@ def convert_to_consumer_group(runtime: ConsumerRuntime, old: ClassicGroup) -> Pl
         new.targets[member.member_id] = member.assigned
         new.update_member(member)
     plan = Plan(new)
-    # A tombstone even if nothing of the classic group was written yet. Replaying it takes the group out of the
-    # shard, so that its members get their answers from `retire`, and not from a group that is closed.
+    # A tombstone even if nothing of the classic group was written yet. Replaying it takes the group out of
+    # the shard, so that its members get their answers from `retire`, and not from a group that is closed.
     plan.records += [CoordinatorRecord(GroupMetadataKey(group=old.group_id)), *_consumer_group_records(new)]
     plan.afterwards.append(lambda: retire(old))
     return plan
@@ -137,8 +137,8 @@ def _consumer_group_records(group: ConsumerGroup) -> list[CoordinatorRecord]:
 
 
 def may_downgrade(group: ConsumerGroup, leaving: Collection[ConsumerMember], settings: GroupSettings) -> bool:
-    """``validateOnlineDowngrade``: whether these are the last members that speak the consumer protocol, and the
-    others can form a classic group.
+    """``validateOnlineDowngrade``: whether these are the last members that speak the consumer protocol, and
+    the others can form a classic group.
     """
     left = len(group.members) - len(leaving)
     return (
@@ -210,7 +210,9 @@ def _downgraded_member(
 
 
 def classic_assignment(assignment: Assignment, subscription: bytes, topics: TopicsImage) -> bytes:
-    """``prepareAssignment``: as consumers write assignments, in the version of the member's own subscription."""
+    """``prepareAssignment``: as consumers write assignments, in the version of the member's own
+    subscription.
+    """
     named = ((topics.name_of(topic_id), partitions) for topic_id, partitions in assignment.items())
     return ConsumerProtocolAssignment(
         assigned_partitions=[
@@ -222,8 +224,8 @@ def classic_assignment(assignment: Assignment, subscription: bytes, topics: Topi
 
 
 def _version_of(subscription: bytes) -> int:
-    # The subscription under a member's second protocol has not been read before. If it cannot be read, that must
-    # not keep the group from changing, or others from leaving it: the oldest version is good enough.
+    # The subscription under a member's second protocol has not been read before. If it cannot be read, that
+    # must not keep the group from changing, or others from leaving it: the oldest version is good enough.
     try:
         asked = read_prefix(subscription, ConsumerProtocolSubscription.__name__)
     except ProtocolError:

@@ -193,8 +193,8 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def find_member(self, member_id: str, instance_id: str | None) -> ConsumerMember:
-        """The member that a request names. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another member
-        has taken its instance id.
+        """The member that a request names. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another
+        member has taken its instance id.
         """
         if instance_id is None:
             return self.member(member_id)
@@ -326,7 +326,8 @@ def _check_epoch(member: ConsumerMember, epoch: int) -> None:
     if member.classic is not None:
         raise KafkaError(
             ErrorCode.ILLEGAL_GENERATION,
-            f"The received generation id {epoch} does not match the expected member epoch {member.member_epoch}.",
+            f"The received generation id {epoch} does not match the expected member epoch "
+            f"{member.member_epoch}.",
         )
     raise KafkaError(
         ErrorCode.STALE_MEMBER_EPOCH,

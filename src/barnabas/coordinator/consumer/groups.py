@@ -102,7 +102,9 @@ class ConsumerGroups:
                 yield slices.next_turn()
 
     def metadata_changed(self, shard: Shard, topics: set[str]) -> None:
-        """``onNewMetadataImage``: groups that read these topics look at them again with their next heartbeat."""
+        """``onNewMetadataImage``: groups that read these topics look at them again with their next
+        heartbeat.
+        """
         groups = [group for group in shard.groups.values() if isinstance(group, ConsumerGroup)]
         for group in groups:
             if group.subscriptions.reads_any(topics):

@@ -2,11 +2,11 @@
 
 Theory of operation
 -------------------
-A heartbeat goes through five steps: *validate* the request and find its group and member; *subscribe*: note what
-the member changed, which may raise the group's epoch; make a new *target* assignment if the epoch has risen;
-*reconcile* the member with its target; *answer*. Each step only adds records to a plan, in Kafka's order: the
-member, the topics, the group's epoch, the target assignment with its epoch, where the member stands. Nothing
-changes before the plan is written, so a step that raises leaves everything as it was.
+A heartbeat goes through five steps: *validate* the request and find its group and member; *subscribe*: note
+what the member changed, which may raise the group's epoch; make a new *target* assignment if the epoch has
+risen; *reconcile* the member with its target; *answer*. Each step only adds records to a plan, in Kafka's
+order: the member, the topics, the group's epoch, the target assignment with its epoch, where the member
+stands. Nothing changes before the plan is written, so a step that raises leaves everything as it was.
 
 The JoinGroup of a classic member takes the same middle steps (`classic_members`).
 """
@@ -216,8 +216,8 @@ def update_member(
     new: ConsumerMember,
     owned: Assignment | None,
 ) -> ConsumerMember:
-    """Steps 1 to 3 of ``consumerGroupHeartbeat`` and ``classicGroupJoinToConsumerGroup``: plans all that follows
-    from a request that makes `new` of `old`, and returns the member as it will be.
+    """Steps 1 to 3 of ``consumerGroupHeartbeat`` and ``classicGroupJoinToConsumerGroup``: plans all that
+    follows from a request that makes `new` of `old`, and returns the member as it will be.
 
     Raises INVALID_REGULAR_EXPRESSION and FENCED_MEMBER_EPOCH.
     """

@@ -1,8 +1,8 @@
 """How members leave: on their own, for a while (static members), or fenced after a deadline.
 
-A member that is silent for too long, or does not give partitions up, join again or sync in time, is fenced: it
-is removed, and the group's epoch rises so that the others share what it had. If only members of the classic
-protocol are left, the group may return to that protocol.
+A member that is silent for too long, or does not give partitions up, join again or sync in time, is fenced:
+it is removed, and the group's epoch rises so that the others share what it had. If only members of the
+classic protocol are left, the group may return to that protocol.
 """
 
 from collections.abc import Callable, Collection
@@ -88,8 +88,8 @@ def _remove_members(runtime: ConsumerRuntime, plan: Plan, members: Collection[Co
 
 
 def maybe_downgrade(runtime: ConsumerRuntime, shard: Shard, group_id: str) -> None:
-    """After a classic member took the place of a static member that spoke the consumer protocol: if that was the
-    last one, the group returns to the classic protocol.
+    """After a classic member took the place of a static member that spoke the consumer protocol: if that was
+    the last one, the group returns to the classic protocol.
     """
     group = shard.groups.get(group_id)
     if isinstance(group, ConsumerGroup) and may_downgrade(group, (), runtime.settings):
@@ -142,8 +142,8 @@ def _fence_member(
 ) -> None:
     """``consumerGroupFenceMemberOperation``, at the end of a deadline.
 
-    Where the log refuses that, the deadline is set again, as Kafka's ``CoordinatorTimer`` does. A heartbeat may
-    then still save the member, and the end of the group cancels the deadline.
+    Where the log refuses that, the deadline is set again, as Kafka's ``CoordinatorTimer`` does. A heartbeat
+    may then still save the member, and the end of the group cancels the deadline.
     """
     member = group.members.get(member_id)
     if member is None or shard.groups.get(group.group_id) is not group:

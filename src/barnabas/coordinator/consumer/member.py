@@ -1,4 +1,5 @@
-"""`ConsumerMember`: a member of a consumer group, what it subscribes to and what it has (``ConsumerGroupMember``).
+"""`ConsumerMember`: a member of a consumer group, what it subscribes to and what it has
+(``ConsumerGroupMember``).
 
 ==============  ===================================================================================
 STABLE          it has its target, or has not yet been compared with a newer one
@@ -29,7 +30,9 @@ NOT_GIVEN: Final = -1
 
 
 class MemberHeartbeat(NamedTuple):
-    """What a member says with ConsumerGroupHeartbeat: who it is, and what changed on its side. None and -1 change nothing."""
+    """What a member says with ConsumerGroupHeartbeat: who it is, and what changed on its side.
+    None and -1 change nothing.
+    """
 
     group_id: str
     member_id: str

@@ -2,15 +2,15 @@
 
 Theory of operation
 -------------------
-A `Plan` collects records in Kafka's order, what is to happen beside them (timers), and what the group will be:
-its epoch, its subscriptions, its topics. Planning changes nothing. `write` appends the records, which may be
-refused, and then nothing has happened; after that it applies them through the functions that loading uses, and
-only then runs the plan's effects. The answer goes out when the replicas have the records.
+A `Plan` collects records in Kafka's order, what is to happen beside them (timers), and what the group will
+be: its epoch, its subscriptions, its topics. Planning changes nothing. `write` appends the records, which may
+be refused, and then nothing has happened; after that it applies them through the functions that loading uses,
+and only then runs the plan's effects. The answer goes out when the replicas have the records.
 
 An answer without records shows state that earlier records made, so it waits for the last of them
 (``CoordinatorRuntime``: a write without records is a read, and reads wait). If that last write failed, its
-replicas may have it or not. Then the group's epoch is written once more, and what confirms this record confirms
-all before it.
+replicas may have it or not. Then the group's epoch is written once more, and what confirms this record
+confirms all before it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -81,7 +81,8 @@ class Plan:
         self.effects: list[Callable[[ConsumerGroup], object]] = []
         """What follows for the group as it is once the records are applied."""
         self.afterwards: list[Callable[[], object]] = []
-        """What follows for others: answers to the parked, a rebalance of a group that became a classic one."""
+        """What follows for others: answers to the parked, a rebalance of a group that became a classic one.
+        """
         self.epoch = group.epoch
         self.subscriptions = group.subscriptions
         self.topics: Mapping[str, TopicDescription] = group.subscription_metadata

@@ -100,7 +100,9 @@ def _holds(owned: Assignment | None, assignment: Assignment) -> bool:
 def _compare(
     group: ConsumerGroup, member: ConsumerMember, target: Assignment, subscribed: frozenset[Uuid]
 ) -> tuple[Assignment, Assignment, Assignment, bool]:
-    """``computeNextAssignment``: what the member keeps, gives up and may get now; whether others hold the rest."""
+    """``computeNextAssignment``: what the member keeps, gives up and may get now;
+    whether others hold the rest.
+    """
     kept: dict[Uuid, frozenset[int]] = {}
     revoked: dict[Uuid, frozenset[int]] = {}
     free: dict[Uuid, frozenset[int]] = {}

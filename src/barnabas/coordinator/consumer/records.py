@@ -83,7 +83,9 @@ def target_assignment(group_id: str, member_id: str, assignment: Assignment) -> 
 
 
 def target_assignment_epoch(group_id: str, epoch: int) -> CoordinatorRecord:
-    """``newConsumerGroupTargetAssignmentEpochRecord`` (type 6): the group's epoch that the targets were made for."""
+    """``newConsumerGroupTargetAssignmentEpochRecord`` (type 6):
+    the group's epoch that the targets were made for.
+    """
     return CoordinatorRecord(
         schema.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
         schema.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch),

@@ -1,12 +1,13 @@
-"""Subscriptions by regular expression, resolved by the coordinator (KIP-848, Kafka 4: ``TopicRegexResolver``).
+"""Subscriptions by regular expression, resolved by the coordinator (KIP-848, Kafka 4:
+``TopicRegexResolver``).
 
 Theory of operation
 -------------------
 A member may subscribe to a regular expression of RE2, whose matching takes linear time. The first use of an
-expression is checked at once. It is resolved after the request has been handled: the topics that it matches are
-written in a record, with a new epoch of the group. All expressions of a group are resolved together, so that a new
-topic costs one rebalance, not one for each expression. They are resolved again when topics are created, at the
-latest every ten minutes, at the earliest every ten seconds.
+expression is checked at once. It is resolved after the request has been handled: the topics that it matches
+are written in a record, with a new epoch of the group. All expressions of a group are resolved together, so
+that a new topic costs one rebalance, not one for each expression. They are resolved again when topics are
+created, at the latest every ten minutes, at the earliest every ten seconds.
 """
 
 from collections.abc import Iterable
@@ -156,7 +157,9 @@ def _match(
 
 
 def _update_resolved(plan: Plan, matching: dict[str, frozenset[str]], version: int, now_ms: int) -> bool:
-    """``updateRegularExpressions``: plans the records; whether an expression matches other topics than before."""
+    """``updateRegularExpressions``: plans the records;
+    whether an expression matches other topics than before.
+    """
     subscriptions = plan.subscriptions = plan.group.subscriptions.after(())
     changed = False
     for expression, topics in matching.items():

@@ -22,7 +22,9 @@ NEVER_ASSIGNED: Final = -1
 
 
 def replay_record(shard: Shard, key: CoordinatorKey, value: CoordinatorValue | None) -> None:
-    """``GroupMetadataManager.replay``. Raises UnknownRecordTypeError for a type that the table below does not have."""
+    """``GroupMetadataManager.replay``.
+    Raises UnknownRecordTypeError for a type that the table below does not have.
+    """
     apply = _REPLAY.get(type(key))
     if apply is None:
         raise UnknownRecordTypeError(GROUP_METADATA_TOPIC, key.record_type)

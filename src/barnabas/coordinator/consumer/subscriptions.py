@@ -1,4 +1,6 @@
-"""`Subscriptions`: the topics that a group reads, by name and by regular expression (``SubscriptionCount``)."""
+"""`Subscriptions`: the topics that a group reads, by name and by regular expression
+(``SubscriptionCount``).
+"""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -7,7 +9,9 @@ from barnabas.coordinator.consumer.member import ConsumerMember
 
 
 class Counts(dict[str, int]):
-    """How many members share each name of a topic, an expression, an assignor or a protocol; zeros are left out."""
+    """How many members share each name of a topic, an expression, an assignor or a protocol;
+    zeros are left out.
+    """
 
     def add(self, names: Iterable[str]) -> None:
         for name in names:
@@ -26,7 +30,9 @@ class Counts(dict[str, int]):
 
 
 class ResolvedExpression(NamedTuple):
-    """The topics that a regular expression matched when it was last looked up (``ResolvedRegularExpression``)."""
+    """The topics that a regular expression matched when it was last looked up
+    (``ResolvedRegularExpression``).
+    """
 
     topics: frozenset[str]
     version: int
@@ -36,7 +42,9 @@ class ResolvedExpression(NamedTuple):
 
 
 class Subscriptions:
-    """The topics and expressions of all members, counted, so that a change of one member costs no walk over all."""
+    """The topics and expressions of all members, counted, so that a change of one member costs no walk over
+    all.
+    """
 
     __slots__ = ("_by_expression", "_by_name", "expressions", "resolved")
 

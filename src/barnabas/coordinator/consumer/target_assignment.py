@@ -19,7 +19,9 @@ METADATA_REFRESH_INTERVAL_MS: Final = (1 << 31) - 1
 
 
 def update_group_epoch(runtime: ConsumerRuntime, plan: Plan, *, bump: bool) -> None:
-    """Looks at the topics that the group reads; plans a new epoch if `bump` says so or the topics have changed."""
+    """Looks at the topics that the group reads;
+    plans a new epoch if `bump` says so or the topics have changed.
+    """
     plan.topics = subscribed_topics(runtime, plan.subscriptions)
     if plan.topics != plan.group.subscription_metadata:
         plan.records.append(records.subscription_metadata(plan.group.group_id, plan.topics))
@@ -42,7 +44,9 @@ def subscribed_topics(
 def update_target_assignment(
     runtime: ConsumerRuntime, plan: Plan, old: ConsumerMember, new: ConsumerMember
 ) -> tuple[int, Assignment]:
-    """``GroupMetadataManager.updateTargetAssignment``: the epoch of the target, and this member's part of it."""
+    """``GroupMetadataManager.updateTargetAssignment``:
+    the epoch of the target, and this member's part of it.
+    """
     group = plan.group
     owner = new.member_id
     if new.instance_id is not None:

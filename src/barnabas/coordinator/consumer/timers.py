@@ -7,7 +7,9 @@ from barnabas.coordinator.runtime.session import Due, Session
 from barnabas.core.clock import Clock, Timer
 
 Fence: TypeAlias = Callable[[str, Callable[[float], object]], object]
-"""Removes the member, for a reason; where the log refuses that, sets the deadline again, so many ms from now."""
+"""Removes the member, for a reason;
+where the log refuses that, sets the deadline again, so many ms from now.
+"""
 
 
 class Alarm:

@@ -1,8 +1,8 @@
 """Committed offsets out of bytes, without an object for each record: what a child process does of a load.
 
-Offsets are nearly everything there is in ``__consumer_offsets``, a million of them in a big partition. So what Kafka
-writes for them today (key type 1, value version 3) is taken apart here by hand, into pieces of offsets of one group
-and topic that follow each other in the log::
+Offsets are nearly everything there is in ``__consumer_offsets``, a million of them in a big partition. So
+what Kafka writes for them today (key type 1, value version 3) is taken apart here by hand, into pieces of
+offsets of one group and topic that follow each other in the log::
 
     piece  = (group, topic, [partition, ...], [commit, ...])
     commit = the fields of a `CommittedOffset`, in their order; None for a tombstone
@@ -28,7 +28,9 @@ _INT16: Final = struct.Struct(">h")
 def decode_commits(
     records: list[KeyValue], journal_offset: int, names_of: dict[bytes, tuple[str, str]]
 ) -> list[Piece]:
-    """The pieces of a batch's records, in order; `names_of` remembers group and topic by the bytes of a key."""
+    """The pieces of a batch's records, in order;
+    `names_of` remembers group and topic by the bytes of a key.
+    """
     pieces: list[Piece] = []
     run_prefix: bytes | None = None
     partitions: list[int] = []

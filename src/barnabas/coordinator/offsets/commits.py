@@ -50,7 +50,8 @@ def commit_records(
 ) -> Sliced[tuple[list[CoordinatorRecord], Codes]]:
     """The records of the commits, and the partitions whose metadata is too long.
 
-    They take long for many partitions and do not depend on the state of the group, so they are made in slices.
+    They take long for many partitions and do not depend on the state of the group, so they are made in
+    slices.
     """
     records: list[CoordinatorRecord] = []
     refused: Codes = {}
@@ -85,8 +86,8 @@ def write_commits(
     except KafkaError as error:
         return _codes(commits, refused, error)
     accepted = commits if not refused else {tp: c for tp, c in commits.items() if tp not in refused}
-    # The group's offsets are kept by identity: if the group is forgotten before the replicas answer, and another one
-    # of its name begins, the late answer changes nothing there.
+    # The group's offsets are kept by identity: if the group is forgotten before the replicas answer, and
+    # another one of its name begins, the late answer changes nothing there.
     offsets = shard.offsets.get(group_id)
     if offsets is None:
         offsets = shard.offsets[group_id] = GroupOffsets()

@@ -9,8 +9,8 @@ A commit is seen only once the replicas have it. Until then it waits::
 
 A transaction ends at some later time, and a plain commit may have been written in between. Which of the two
 counts is decided by their places in the journal: an earlier record never replaces a later one.
-When a topic is deleted its waiting commits go too; what is acknowledged after that belonged to the old topic and is
-dropped.
+When a topic is deleted its waiting commits go too; what is acknowledged after that belonged to the old topic
+and is dropped.
 """
 
 from collections.abc import Collection, Mapping
@@ -33,7 +33,9 @@ class CommittedOffset(NamedTuple):
     expire_timestamp: int = NO_TIMESTAMP
     """Only where the client chose the retention itself (OffsetCommit v2-4)."""
     journal_offset: int = -1
-    """Of the batch with its record; decides which of two commits is the later. -1 until it is acknowledged."""
+    """Of the batch with its record; decides which of two commits is the later.
+    -1 until it is acknowledged.
+    """
 
     def at(self, journal_offset: int) -> "CommittedOffset":
         """The same, with its place in the journal."""

@@ -1,4 +1,6 @@
-"""Offsets as records of ``__consumer_offsets``, there and back (``GroupMetadataManager.offsetCommitValue``)."""
+"""Offsets as records of ``__consumer_offsets``, there and back
+(``GroupMetadataManager.offsetCommitValue``).
+"""
 
 from sys import intern
 from typing import Final

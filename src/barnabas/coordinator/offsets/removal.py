@@ -1,13 +1,13 @@
 """Taking offsets away: tombstones first, and the group after its last offset.
 
-Offsets go by OffsetDelete, with their group (DeleteGroups), with their topic, or because they are too old (KIP-211):
-while a group has members its offsets stay; from when it became empty, they live on for ``offsets.retention.minutes``;
-where no member ever joined, each offset counts from its own commit. The group itself knows which of this holds
-(`Group.offset_expiry`).
+Offsets go by OffsetDelete, with their group (DeleteGroups), with their topic, or because they are too old
+(KIP-211): while a group has members its offsets stay; from when it became empty, they live on for
+``offsets.retention.minutes``; where no member ever joined, each offset counts from its own commit. The group
+itself knows which of this holds (`Group.offset_expiry`).
 
 A group's tombstones are one batch, unless they are so many that no topic would take it: then they are several
-(Kafka's are refused as too large, and its offsets come back with the next leader). They do not wait for the replicas:
-tombstones that are lost are written again by the next check, or by the next leader's
+(Kafka's are refused as too large, and its offsets come back with the next leader). They do not wait for the
+replicas: tombstones that are lost are written again by the next check, or by the next leader's
 (``GroupMetadataManager.cleanupGroupMetadata``).
 """
 
@@ -151,7 +151,8 @@ def take_away(shard: Shard, group: Group, partitions: Collection[TopicPartition]
     """
     offsets = _offsets_of(shard, group)
     removed = sum(tp in offsets.committed for tp in partitions)
-    # A commit on its way is in the journal already: without a tombstone behind it the next leader would find it.
+    # A commit on its way is in the journal already: without a tombstone behind it the next leader would find
+    # it.
     records = [tombstone(group.group_id, tp) for tp in partitions if offsets.is_written(tp)]
     is_over = group.is_empty and offsets.is_nothing_without(partitions)
     if is_over:

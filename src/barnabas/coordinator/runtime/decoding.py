@@ -2,15 +2,17 @@
 
 Theory of operation
 -------------------
-Only functions over plain values, so that they run in any process. A stretch of whole batches becomes *steps*, in the
-order of the log. A step is a producer's id (-1 outside of transactions) and either whether its marker commits,
-or *pieces*::
+Only functions over plain values, so that they run in any process. A stretch of whole batches becomes *steps*,
+in the order of the log. A step is a producer's id (-1 outside of transactions) and either whether its marker
+commits, or *pieces*::
 
     (producer_id, committed)
     (producer_id, [piece, ...])
 
-    piece = (journal_offset, key bytes, value bytes or None)    a record, decoded by its schema where it is replayed
-          | anything of another length                          what the state machine's `BulkDecoder` made of records
+    piece = (journal_offset, key bytes, value bytes or None)    a record, decoded by its schema where it is
+                                                                replayed
+          | anything of another length                          what the state machine's `BulkDecoder` made
+                                                                of records
 
 A step holds a few hundred records: between two steps the loop serves others.
 """
@@ -39,8 +41,9 @@ RECORD_PIECE_LENGTH: Final = 3
 Step: TypeAlias = tuple[int, bool | list[Piece]]
 
 BulkDecoder: TypeAlias = Callable[[list[KeyValue], int, dict[Any, Any]], list[Piece]]
-"""Records of one batch, the offset of its first and a memo that lives as long as the stretch; the pieces, of values
-that `marshal` knows. A function of a module, so that a child process can find it. Records without a key say nothing.
+"""Records of one batch, the offset of its first and a memo that lives as long as the stretch; the pieces, of
+values that `marshal` knows. A function of a module, so that a child process can find it. Records without a
+key say nothing.
 """
 
 

@@ -1,8 +1,8 @@
 """What coordinators write, and how it gets into a partition (``PartitionWriter``, ``appendForGroup``).
 
-One call of `PartitionJournal.append` makes one batch. It carries the time of the call (CREATE_TIME, whatever the
-topic says of timestamps), is compressed as configured, and waits for replicas in the same purgatory as a producer's.
-A commit of one offset on a broker without followers costs no timer and no `Pending` of its own.
+One call of `PartitionJournal.append` makes one batch. It carries the time of the call (CREATE_TIME, whatever
+the topic says of timestamps), is compressed as configured, and waits for replicas in the same purgatory as a
+producer's. A commit of one offset on a broker without followers costs no timer and no `Pending` of its own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,8 +27,8 @@ COORDINATOR_WORDS: Final[Mapping[ErrorCode, ErrorCode]] = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
 }
-"""The code for the client when the log refuses records. The error is that of the coordinator's partition, which the
-client knows nothing of. Each kind of record adds codes of its own.
+"""The code for the client when the log refuses records. The error is that of the coordinator's partition,
+which the client knows nothing of. Each kind of record adds codes of its own.
 """
 
 _COORDINATOR: Final = AppendOrigin.COORDINATOR
@@ -62,8 +62,9 @@ class Journal(Protocol):
     ) -> Pending[int]:
         """Appends the records as one batch; the offset of the first, once the replicas have them.
 
-        Of groups, `acks` stands for ``offsets.commit.required.acks`` unless given (0: do not wait for replicas), and
-        the wait is bounded by ``offsets.commit.timeout.ms``. `producer` (id, epoch) makes the batch transactional.
+        Of groups, `acks` stands for ``offsets.commit.required.acks`` unless given (0: do not wait for
+        replicas), and the wait is bounded by ``offsets.commit.timeout.ms``. `producer` (id, epoch) makes the
+        batch transactional.
 
         Raises KafkaError with the log's own code when the records were *not* appended. The Pending *fails*
         with one when they were, but it is not known whether enough replicas have them.

@@ -1,14 +1,15 @@
-"""`Loader`: reads the partitions that this broker became coordinator of, one after the other (``CoordinatorLoader``).
+"""`Loader`: reads the partitions that this broker became coordinator of, one after the other
+(``CoordinatorLoader``).
 
 Theory of operation
 -------------------
-Kafka has one thread for a topic (``group-metadata-manager-``), and so has this one queue. A small partition, and
-nearly all are empty or small, is read and replayed on the loop in slices. A big one is taken apart in a child
-process, some megabytes at a time: while the loop replays one stretch in slices, the child decodes the next. What
-comes back are plain values, and the loop creates nothing but what stays.
+Kafka has one thread for a topic (``group-metadata-manager-``), and so has this one queue. A small partition,
+and nearly all are empty or small, is read and replayed on the loop in slices. A big one is taken apart in a
+child process, some megabytes at a time: while the loop replays one stretch in slices, the child decodes the
+next. What comes back are plain values, and the loop creates nothing but what stays.
 
-A load that was cancelled (the broker resigned) ends at its next turn. Its shard was known to the load alone, so
-nothing of it is left.
+A load that was cancelled (the broker resigned) ends at its next turn. Its shard was known to the load alone,
+so nothing of it is left.
 """
 
 from collections import deque
@@ -40,8 +41,9 @@ _events: Final = EventLog("coordinator.loading")
 IN_PLACE_BYTES_MAX: Final = 256 * 1024
 """A partition up to this size is decoded on the loop: less than starting a child costs."""
 SETTLE_RECORDS: Final = 20_000
-"""How often, during a big load, what was loaded is taken out of the garbage collector's sight (`gc.freeze`): a walk
-over a million offsets would be a pause of a tenth of a second."""
+"""How often, during a big load, what was loaded is taken out of the garbage collector's sight (`gc.freeze`):
+a walk over a million offsets would be a pause of a tenth of a second.
+"""
 SLICE_MS: Final = 2.0
 """How long a load holds the loop at a stretch; the child is slower than the replay, so there is time."""
 
@@ -58,7 +60,9 @@ class Load(Generic[S]):
         self.settled = 0
         """Records at the last `settle`."""
         self.done: Pending[None] = Pending()
-        """Completes when the shard is whole; fails when its log cannot be read; neither once it is cancelled."""
+        """Completes when the shard is whole; fails when its log cannot be read;
+        neither once it is cancelled.
+        """
 
     def __repr__(self) -> str:
         return f"<Load {self.replay!r}{' cancelled' if self.cancelled else ''}>"
@@ -162,7 +166,8 @@ class Loader:
             # The child is at the next stretch while this one is replayed.
             coming = self._decode(load, log, offset)
             yield self._replay(load, map(unpack, decoded.blobs), slices)
-        # What was appended while the last stretch was replayed: the marker of a transaction, by another coordinator.
+        # What was appended while the last stretch was replayed: the marker of a transaction, by another
+        # coordinator.
         yield self._load_here(load, log, offset)
 
     def _decode(self, load: Load[Any], log: Log, offset: int) -> Pending[Decoded] | None:

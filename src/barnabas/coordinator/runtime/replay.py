@@ -1,4 +1,6 @@
-"""`Replay`: what was decoded of a partition, handed to the state machine (``CoordinatorLoaderImpl.doLoad``)."""
+"""`Replay`: what was decoded of a partition, handed to the state machine
+(``CoordinatorLoaderImpl.doLoad``).
+"""
 
 from typing import Any, Final, Generic
 
@@ -48,7 +50,8 @@ class Replay(Generic[S]):
                     "load.unknown_records", partition=self.shard.partition, type=error.record_type
                 )
         except Exception as error:
-            # It cannot be decoded, or says what cannot be (two members of one id). One record must not cost all others.
+            # It cannot be decoded, or says what cannot be (two members of one id). One record must not cost
+            # all others.
             _events.error(
                 "load.record_unreadable",
                 partition=self.shard.partition,

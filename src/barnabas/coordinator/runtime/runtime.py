@@ -4,8 +4,8 @@ Theory of operation
 -------------------
 A broker becomes coordinator of a partition by LeaderAndIsr and ceases to be by LeaderAndIsr or StopReplica.
 Such requests can arrive late, so the leader epoch of the last one that was obeyed is kept for each partition,
-and an older one changes nothing (``maybeUpdateCoordinatorEpoch``). Between the election and the end of the load a
-shard is known to its load alone; from then on until the resignation it is served::
+and an older one changes nothing (``maybeUpdateCoordinatorEpoch``). Between the election and the end of the
+load a shard is known to its load alone; from then on until the resignation it is served::
 
     elected -> loading -> led -> resigned
 """
@@ -47,7 +47,9 @@ class CoordinatorRuntime(Generic[S]):
         """The leader epoch of the last election or resignation of each partition that was obeyed."""
 
     def shards(self) -> Iterator[S]:
-        """All shards that are led, each only if it still is when its turn comes: the caller may wait in between."""
+        """All shards that are led, each only if it still is when its turn comes:
+        the caller may wait in between.
+        """
         for shard in list(self.led.values()):
             if self.led.get(shard.partition) is shard:
                 yield shard
@@ -55,7 +57,8 @@ class CoordinatorRuntime(Generic[S]):
     def read_to_end(self, partition: int) -> S | None:
         """The shard of a partition that was read to its end: it is led, or will be in a moment.
 
-        What others append to the partition from now on must be applied to the shard: no load reads it any more.
+        What others append to the partition from now on must be applied to the shard: no load reads it any
+        more.
         """
         load = self.loading.get(partition)
         if load is not None:
@@ -81,7 +84,8 @@ class CoordinatorRuntime(Generic[S]):
             yield load.done
             yield self._machine.loaded(shard)
         except Exception:
-            # Kafka 3.9 serves what it could read, and members begin where they never were; since 4.0 it refuses.
+            # Kafka 3.9 serves what it could read, and members begin where they never were; since 4.0 it
+            # refuses.
             readable = False
             _events.error(
                 "load.failed",

@@ -1,13 +1,13 @@
 """A member's session: silence for too long ends it (``DelayedHeartbeat``).
 
-One timer a member, as Kafka has one delayed operation a member. A heartbeat only moves the deadline. The timer
-compares when it fires, and is set again for what is left. So a heartbeat costs one assignment, and a member one timer
-in each session time-out.
+One timer a member, as Kafka has one delayed operation a member. A heartbeat only moves the deadline. The
+timer compares when it fires, and is set again for what is left. So a heartbeat costs one assignment, and a
+member one timer in each session time-out.
 
-An event loop runs its timers a few milliseconds late, and after the requests that came meanwhile. A client that
-deletes a group at the moment when a session is over must not find the member: `Due.end_overdue` ends what is over
-before a request looks at a group. `Due` knows the earliest possible deadline, so that the members of a large
-group are looked through about once in a session time-out and not for each request.
+An event loop runs its timers a few milliseconds late, and after the requests that came meanwhile. A client
+that deletes a group at the moment when a session is over must not find the member: `Due.end_overdue` ends
+what is over before a request looks at a group. `Due` knows the earliest possible deadline, so that the
+members of a large group are looked through about once in a session time-out and not for each request.
 """
 
 import math
@@ -17,8 +17,9 @@ from typing import Final
 from barnabas.core.clock import Clock, Timer
 
 LATE_MS_MAX: Final = 100
-"""How late the loop may be for a request to end a session. If it was held for longer, the member's heartbeat may lie
-unread in another connection: then the timer decides, which runs after the requests that have come."""
+"""How late the loop may be for a request to end a session. If it was held for longer, the member's heartbeat
+may lie unread in another connection: then the timer decides, which runs after the requests that have come.
+"""
 
 
 class Due:

@@ -1,4 +1,6 @@
-"""The port between the runtime and what a topic's records mean (``CoordinatorShard``, ``CoordinatorPlayback``)."""
+"""The port between the runtime and what a topic's records mean (``CoordinatorShard``,
+``CoordinatorPlayback``).
+"""
 
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -67,4 +69,6 @@ class StateMachine(Protocol[S]):
         """All records were applied: prepares the shard to be served, in slices (``onLoaded``)."""
 
     def unloaded(self, shard: S) -> None:
-        """The shard is given up: answers what waits in it, stops its timers, forgets its state (``onUnloaded``)."""
+        """The shard is given up: answers what waits in it, stops its timers, forgets its state
+        (``onUnloaded``).
+        """

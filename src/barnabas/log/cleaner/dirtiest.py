@@ -33,7 +33,9 @@ class LogToClean(NamedTuple):
 
 
 def to_clean(log: Log, now_ms: int) -> LogToClean | None:
-    """What a cleaning of the log would do; None when it would do nothing. Raises OSError or CORRUPT_MESSAGE."""
+    """What a cleaning of the log would do; None when it would do nothing.
+    Raises OSError or CORRUPT_MESSAGE.
+    """
     first_dirty = first_dirty_offset(log)
     bound = min(log.last_stable_offset, log.active.base_offset)
     clean, dirty, end_offset = [], [], first_dirty

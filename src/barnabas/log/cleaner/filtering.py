@@ -1,11 +1,12 @@
 """What is left of one batch (``Cleaner.cleanInto``, ``MemoryRecords.filterTo``).
 
-A batch of which nothing goes is copied. One that loses records keeps its offsets, its sequence numbers and its codec,
-so that producers and followers see the same log. One that loses all of them goes, unless it is the last of its producer:
-then an empty batch says up to where that producer came.
+A batch of which nothing goes is copied. One that loses records keeps its offsets, its sequence numbers and
+its codec, so that producers and followers see the same log. One that loses all of them goes, unless it is the
+last of its producer: then an empty batch says up to where that producer came.
 
-Tombstones, and markers whose transaction is gone, stay for ``delete.retention.ms`` after the first cleaning that comes
-across them: it writes the time when they may go into the batch, in the place of the base timestamp (KIP-534).
+Tombstones, and markers whose transaction is gone, stay for ``delete.retention.ms`` after the first cleaning
+that comes across them: it writes the time when they may go into the batch, in the place of the base timestamp
+(KIP-534).
 """
 
 from collections.abc import Mapping, Sequence

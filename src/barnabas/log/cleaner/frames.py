@@ -18,8 +18,11 @@ class Frames(NamedTuple):
 
 
 def frames_of(data: bytes, count: int) -> Frames:
-    """The frames of a (decompressed) section. Raises INVALID_RECORD where it does not hold exactly so many records."""
-    # The loop of `records.record`, without what is not looked at: varints of one and two bytes are read in place.
+    """The frames of a (decompressed) section.
+    Raises INVALID_RECORD where it does not hold exactly so many records.
+    """
+    # The loop of `records.record`, without what is not looked at: varints of one and two bytes are read in
+    # place.
     starts: list[int] = [0]
     offset_deltas: list[int] = []
     keys: list[bytes | None] = []
@@ -37,7 +40,8 @@ def frames_of(data: bytes, count: int) -> Frames:
             else:
                 size, position = decode_varint(data, start)
             start = position + size
-            # Attributes take one byte; the time is looked at only in records that are copied into a changed batch.
+            # Attributes take one byte; the time is looked at only in records that are copied into a changed
+            # batch.
             if data[position + 1] < 0x80:
                 position += 2
             elif data[position + 2] < 0x80:
@@ -64,7 +68,8 @@ def frames_of(data: bytes, count: int) -> Frames:
                 position += size
             else:
                 keys.append(None)
-            # The length of a null value is -1, whose varint is 1. No other number's varint begins with this byte.
+            # The length of a null value is -1, whose varint is 1. No other number's varint begins with this
+            # byte.
             if data[position] == 1:
                 tombstones.append(number)
             if position >= start:

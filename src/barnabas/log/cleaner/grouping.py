@@ -9,7 +9,8 @@ from barnabas.log.segment import LogSegment
 def group_segments(
     segments: Sequence[LogSegment], *, size_max: int, index_bytes_max: int, end_offset: int
 ) -> list[list[LogSegment]]:
-    """Neighbours whose bytes, indexes and offsets fit into one segment together; `end_offset` is where the last one ends.
+    """Neighbours whose bytes, indexes and offsets fit into one segment together; `end_offset` is where the
+    last one ends.
 
     What is written is never more than what is read, so that each group fits into one segment for certain.
     """

@@ -44,7 +44,8 @@ class Cleanings:
         if cleaning is not None and lowest_cut < cleaning.end_offset:
             for log in [log for log in self.outputs if log.directory == directory]:
                 self.abort(log)
-        # ``maybeTruncateCheckpoint``: others will have the offsets of what goes, and nobody has cleaned those.
+        # ``maybeTruncateCheckpoint``: others will have the offsets of what goes, and nobody has cleaned
+        # those.
         if is_dirtier:
             self._checkpoints.write(CLEANED, only=directory.rpartition("/")[0])
 

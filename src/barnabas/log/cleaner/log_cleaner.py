@@ -83,7 +83,9 @@ class LogCleaner:
         settings: CleanerSettings,
         throttle: Callable[[float], Throttle] | None = None,
     ) -> None:
-        """`new_offload` makes a cleaner's child process; `throttle` what holds it to so many bytes a second."""
+        """`new_offload` makes a cleaner's child process;
+        `throttle` what holds it to so many bytes a second.
+        """
         self.settings = settings
         self._logs = logs
         self._clock = clock
@@ -99,7 +101,9 @@ class LogCleaner:
         self._uncleanable: set[Log] = set()
         self._looked_ms = clock.monotonic_ms()
         self.max_dirty_ratio = 0.0
-        """``max-dirty-percent`` / 100: the greatest dirty share of a log, at the last look for one to clean."""
+        """``max-dirty-percent`` / 100:
+        the greatest dirty share of a log, at the last look for one to clean.
+        """
 
     # -- life ----------------------------------------------------------------------------------------
 

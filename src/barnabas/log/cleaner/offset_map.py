@@ -4,12 +4,13 @@
 
     slot = fingerprint:16 bytes, offset + 1:int64          an offset of 0 marks a slot that is free
 
-Keys of up to 15 bytes are their own fingerprint, padded and with their length behind; longer ones have their MD5. Two
-long keys with one MD5 would be taken for one key, as in Kafka. A slot is found by Python's hash of the fingerprint, which
-differs from process to process, so that no client can choose keys that meet in one slot; taken slots are stepped over.
+Keys of up to 15 bytes are their own fingerprint, padded and with their length behind; longer ones have their
+MD5. Two long keys with one MD5 would be taken for one key, as in Kafka. A slot is found by Python's hash of
+the fingerprint, which differs from process to process, so that no client can choose keys that meet in one
+slot; taken slots are stepped over.
 
-Keys come by the batch, as the walk over them is most of what a cleaning does. Half of that is waiting for memory: two buffers,
-one for fingerprints and one for offsets, take half as long again.
+Keys come by the batch, as the walk over them is most of what a cleaning does. Half of that is waiting for
+memory: two buffers, one for fingerprints and one for offsets, take half as long again.
 """
 
 import struct

@@ -32,7 +32,9 @@ from barnabas.log.segment import LogSegment
 
 
 def stage(log: Log, base_offset: int, *, disk: Filesystem, syncer: Syncer) -> Pending[None]:
-    """Renames the ``.cleaned`` files to ``.swap``; done when that is durable. Raises or fails with OSError."""
+    """Renames the ``.cleaned`` files to ``.swap``; done when that is durable.
+    Raises or fails with OSError.
+    """
     log.expect_gaps()
     # The log comes last: while it is a .cleaned, none of this counts.
     for suffix in reversed(SEGMENT_SUFFIXES):

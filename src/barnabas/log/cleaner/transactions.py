@@ -1,7 +1,8 @@
 """Which batches belong to aborted transactions, and which markers nothing depends on any more.
 
-The batches of a log are shown to it in the order of their offsets (``CleanedTransactionMetadata``). A marker may go once
-no record of its transaction is left, and that is known when the marker is read: the batches before it were all seen.
+The batches of a log are shown to it in the order of their offsets (``CleanedTransactionMetadata``). A marker
+may go once no record of its transaction is left, and that is known when the marker is read: the batches
+before it were all seen.
 """
 
 from collections.abc import Iterable

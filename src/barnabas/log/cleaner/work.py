@@ -4,7 +4,8 @@ The child keeps the offset map from one call to the next. One that does not have
 was killed, says so with `MapLostError`, and the log is cleaned again from the start: the map cannot be made
 once more, as the segments that it was made of may have been replaced since.
 
-Each function looks for its output file before every block, and stops with `CleaningAbortedError` once the file is gone.
+Each function looks for its output file before every block, and stops with `CleaningAbortedError` once the
+file is gone.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,8 +61,9 @@ class SourceSegment(NamedTuple):
 
 
 Throttle: TypeAlias = Callable[[int, Callable[[], None]], None]
-"""Called with bytes that were read or written: waits as long as that many may take (``Throttler``), and calls the
-function every now and then, which raises when there is no reason to wait any longer."""
+"""Called with bytes that were read or written: waits as long as that many may take (``Throttler``), and calls
+the function every now and then, which raises when there is no reason to wait any longer.
+"""
 
 
 class Cleaning(NamedTuple):
@@ -92,7 +94,9 @@ _map_of_process: list[tuple[int, OffsetMap]] = []
 
 
 def build_map(disk: Filesystem, cleaning: Cleaning) -> int:
-    """``buildOffsetMap``: the offset up to which the log can be cleaned; the end of the dirty part unless the map gets full."""
+    """``buildOffsetMap``: the offset up to which the log can be cleaned;
+    the end of the dirty part unless the map gets full.
+    """
     forget_map()
     # No more room than all dirty offsets need, so that small logs take little memory.
     offsets = cleaning.end_offset - cleaning.first_dirty_offset
@@ -153,7 +157,9 @@ def clean_segments(
     last_records: Mapping[int, LastRecord],
     transactions: CleanedTransactions,
 ) -> CleanedGroup:
-    """``cleanSegments``: writes what is left of the group, with its indexes, to files ``.cleaned``, and syncs them."""
+    """``cleanSegments``: writes what is left of the group, with its indexes, to files ``.cleaned``, and syncs
+    them.
+    """
     stem = f"{cleaning.directory}/{offset_name(group[0].base_offset, '')}"
     transactions.retained.clear()
     batch_filter = BatchFilter(
@@ -186,7 +192,9 @@ def _finish(
     *,
     modified_ms: int,
 ) -> None:
-    """Writes the indexes and makes everything durable. What was written is read again before it replaces anything."""
+    """Writes the indexes and makes everything durable.
+    What was written is read again before it replaces anything.
+    """
     base_offset = int(stem.rpartition("/")[2])
     scan = scan_segment(output.file, base_offset, cleaning.index_interval_bytes)
     if scan.valid_bytes != output.position:
@@ -265,7 +273,9 @@ def _open(disk: Filesystem, path: str) -> File:
 def _batches(
     disk: Filesystem, cleaning: Cleaning, source: SourceSegment, lease: _Lease
 ) -> Iterator[tuple[memoryview, BatchHeader]]:
-    """The batches of a segment, each with the header of its own bytes; raises CORRUPT_MESSAGE for a damaged one."""
+    """The batches of a segment, each with the header of its own bytes;
+    raises CORRUPT_MESSAGE for a damaged one.
+    """
     path = f"{cleaning.directory}/{offset_name(source.base_offset, LOG_SUFFIX)}"
     lease.check()
     file = _open(disk, path)

@@ -1,4 +1,6 @@
-"""AlterPartition (56): a leader asks the controller to change a partition's ISR (KIP-497, KIP-704, KIP-903)."""
+"""AlterPartition (56): a leader asks the controller to change a partition's ISR (KIP-497, KIP-704,
+KIP-903).
+"""
 
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.schema import Struct, field

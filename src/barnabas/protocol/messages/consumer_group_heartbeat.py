@@ -1,4 +1,6 @@
-"""ConsumerGroupHeartbeat (68): a member of a consumer group of the new protocol reports, and gets its partitions (KIP-848)."""
+"""ConsumerGroupHeartbeat (68):
+a member of a consumer group of the new protocol reports, and gets its partitions (KIP-848).
+"""
 
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.schema import Struct, field

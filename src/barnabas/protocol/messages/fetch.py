@@ -1,4 +1,6 @@
-"""Fetch (1): record batches on their way to consumers and followers (sessions: KIP-227, epochs: KIP-320, KIP-595)."""
+"""Fetch (1): record batches on their way to consumers and followers (sessions: KIP-227, epochs:
+KIP-320, KIP-595).
+"""
 
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.schema import Struct, field

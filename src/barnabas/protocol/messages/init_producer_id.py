@@ -1,4 +1,6 @@
-"""InitProducerId (22): the identity under which a producer is idempotent or transactional (KIP-98, KIP-360)."""
+"""InitProducerId (22): the identity under which a producer is idempotent or transactional (KIP-98,
+KIP-360).
+"""
 
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.schema import field

@@ -1,4 +1,6 @@
-"""InitializeShareGroupState (83): the share coordinator makes room for a group's share-partitions (KIP-932)."""
+"""InitializeShareGroupState (83):
+the share coordinator makes room for a group's share-partitions (KIP-932).
+"""
 
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.schema import Struct, field

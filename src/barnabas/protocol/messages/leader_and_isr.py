@@ -23,7 +23,9 @@ class LeaderAndIsrLiveLeader(Struct):
 
 
 class LeaderAndIsrRequest(Request, api=4, versions="0-7", flexible="4+"):
-    """Makes the broker leader or follower of partitions; `type` 2 says that these are all it has (KIP-866)."""
+    """Makes the broker leader or follower of partitions;
+    `type` 2 says that these are all it has (KIP-866).
+    """
 
     controller_id: int32 = field("0+")
     is_kraft_controller: bool = field("7+")

@@ -1,4 +1,6 @@
-"""ReadShareGroupState (84): a share-partition's leader takes its state up where the last one left it (KIP-932)."""
+"""ReadShareGroupState (84): a share-partition's leader takes its state up where the last one left it
+(KIP-932).
+"""
 
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.schema import Struct, field

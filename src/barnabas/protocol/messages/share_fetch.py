@@ -1,4 +1,6 @@
-"""ShareFetch (78): records that a member of a share group acquires, and verdicts on earlier ones (KIP-932)."""
+"""ShareFetch (78): records that a member of a share group acquires, and verdicts on earlier ones
+(KIP-932).
+"""
 
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.schema import Struct, field

@@ -27,7 +27,8 @@ class ReplicaFetcherManager:
         truncated: Callable[[], object],
         quota: ReplicationQuotaManager,
     ) -> None:
-        """As many fetchers copy from a leader as there are `end_points`; each makes that of its fetcher for a leader.
+        """As many fetchers copy from a leader as there are `end_points`; each makes that of its fetcher for a
+        leader.
 
         `truncated` is called after logs were cut: what is known of them on disk reaches too far.
         """
@@ -53,7 +54,9 @@ class ReplicaFetcherManager:
         return max((fetcher.max_lag for fetcher in self._fetchers.values()), default=0)
 
     def fetch(self, targets: Iterable[InitialFetchState]) -> None:
-        """``addFetcherForPartitions``: begins to copy these from their leaders; not while the broker stops."""
+        """``addFetcherForPartitions``: begins to copy these from their leaders;
+        not while the broker stops.
+        """
         if self._stopping:
             return
         for target in targets:
@@ -71,7 +74,9 @@ class ReplicaFetcherManager:
             self.failed_partitions.discard(tp)
 
     def resize(self, end_points: Sequence[Callable[[int], LeaderEndPoint]]) -> None:
-        """``resizeThreadPool``: as many fetchers copy from each leader as there are `end_points` now; partitions go to theirs."""
+        """``resizeThreadPool``: as many fetchers copy from each leader as there are `end_points` now;
+        partitions go to theirs.
+        """
         copied = [
             InitialFetchState(partition, leader_id, leader_epoch)
             for (leader_id, _), fetcher in self._fetchers.items()
@@ -118,12 +123,15 @@ class ReplicaFetcherManager:
     def begin_shutdown(self) -> None:
         """``isShuttingDown``: partitions that get a new leader now are not copied from it.
 
-        A replica that caught up once more would be waited for by its leader, and is never let into the ISR again.
+        A replica that caught up once more would be waited for by its leader, and is never let into the ISR
+        again.
         """
         self._stopping = True
 
     def close(self) -> None:
-        """``closeAllFetchers``: nothing is copied any more. The controller may not know yet that this broker stops."""
+        """``closeAllFetchers``: nothing is copied any more.
+        The controller may not know yet that this broker stops.
+        """
         self.begin_shutdown()
         self._close_fetchers()
 

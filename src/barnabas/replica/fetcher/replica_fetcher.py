@@ -1,4 +1,6 @@
-"""`ReplicaFetcher`: copies partitions from one leader, one request after the other (``ReplicaFetcherThread``)."""
+"""`ReplicaFetcher`: copies partitions from one leader, one request after the other
+(``ReplicaFetcherThread``).
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -52,13 +54,17 @@ class LeaderEndPoint(Protocol):
         """The first fetch of a session."""
 
     def plan_changes(self, changes: Mapping[TopicPartition, FetchTarget | None]) -> FetchPlan:
-        """The next fetch of the session, by what changed since the last one; None for what is not fetched now."""
+        """The next fetch of the session, by what changed since the last one;
+        None for what is not fetched now.
+        """
 
     def requested(self, tp: TopicPartition) -> FetchTarget | None:
         """What the last fetch asked of a partition."""
 
     def fetch(self, plan: FetchPlan) -> Pending[Answers]:
-        """What the leader answers, by partition. Fails with DisconnectedError, and KafkaError for the whole."""
+        """What the leader answers, by partition.
+        Fails with DisconnectedError, and KafkaError for the whole.
+        """
 
     def fetch_latest_offset(self, tp: TopicPartition, leader_epoch: int) -> Pending[int]:
         """Where the leader's log ends. Fails with what the leader answers, and with DisconnectedError."""
@@ -91,7 +97,9 @@ class PartitionFetchState:
         self.delayed_until_ms: float | None = None
         """Until when it is left out of requests, after an error or for its throttle."""
         self.lag: int | None = None
-        """How many records below the leader's high watermark are not here; None before the leader's first answer."""
+        """How many records below the leader's high watermark are not here;
+        None before the leader's first answer.
+        """
 
     @property
     def in_sync(self) -> bool:
@@ -144,7 +152,9 @@ class FetchedBytes:
 
 
 class ReplicaFetcher:
-    """All partitions that one broker copies from one leader, or its share of them where `num.replica.fetchers` is more than 1."""
+    """All partitions that one broker copies from one leader, or its share of them where
+    `num.replica.fetchers` is more than 1.
+    """
 
     def __init__(
         self,
@@ -159,8 +169,9 @@ class ReplicaFetcher:
         quota: ReplicationQuotaManager,
         fetched: FetchedBytes,
     ) -> None:
-        """`failed` takes the partitions that cannot be copied before the next LeaderAndIsr; `truncated` is called after
-        logs were cut, `on_empty` when there is nothing left to copy: then this fetcher has ended. What arrives is added to `fetched`.
+        """`failed` takes the partitions that cannot be copied before the next LeaderAndIsr; `truncated` is
+        called after logs were cut, `on_empty` when there is nothing left to copy: then this fetcher has
+        ended. What arrives is added to `fetched`.
         """
         self.name = name
         self.leader = leader
@@ -193,7 +204,9 @@ class ReplicaFetcher:
     # --- what is copied -----------------------------------------------------------------------------------
 
     def add(self, partition: Partition, leader_epoch: int) -> None:
-        """``addPartitions``: begins to copy, from the end of the log on. Cuts a log without epochs to its high watermark."""
+        """``addPartitions``: begins to copy, from the end of the log on.
+        Cuts a log without epochs to its high watermark.
+        """
         tp, log = partition.tp, partition.log
         assert log is not None, f"{partition!r} has no log to copy to"
         self._failed.discard(tp)
@@ -244,7 +257,8 @@ class ReplicaFetcher:
 
     def _ended(self, done: Pending[None]) -> None:
         if done.error is not None:
-            # A bug in one turn. The state of each partition is in its log, so the next turn finds all it needs.
+            # A bug in one turn. The state of each partition is in its log, so the next turn finds all it
+            # needs.
             _log.error("fetcher.failed", fetcher=self.name, exc_info=done.error)
             self._changed = dict.fromkeys(self._partitions)
             self._timer = self._clock.call_later(self._backoff_ms, self._start)
@@ -258,8 +272,8 @@ class ReplicaFetcher:
                 self._on_empty(self)
                 return
             if self._adding:
-                # LeaderAndIsr is worked off in slices. A request between two of them would hold up the partitions of
-                # the next one for as long as the leader waits with its answer.
+                # LeaderAndIsr is worked off in slices. A request between two of them would hold up the
+                # partitions of the next one for as long as the leader waits with its answer.
                 self._adding = False
                 yield self._next_turn()
                 continue
@@ -413,7 +427,9 @@ class ReplicaFetcher:
                 self._fail(tp, flush.error)
 
     def _truncate(self, log: Log, leader: EpochEnd) -> None:
-        """``truncateOnFetchResponse``: the leader has not all of this log; the next fetch shows whether more has to go."""
+        """``truncateOnFetchResponse``: the leader has not all of this log;
+        the next fetch shows whether more has to go.
+        """
         offset = truncation_offset(log, leader)
         if offset < log.high_watermark:
             _log.warning(
@@ -428,7 +444,8 @@ class ReplicaFetcher:
     def _handle_out_of_range(self, state: PartitionFetchState) -> Steps[None]:
         """``fetchOffsetAndTruncate``: the leader's log ends before this one does, or starts after its end.
 
-        The first follows an unclean election, the second a time in which the leader's retention went on alone.
+        The first follows an unclean election, the second a time in which the leader's retention went on
+        alone.
         """
         tp, epoch = state.partition.tp, state.leader_epoch
         leader_end: int = yield self.leader.fetch_latest_offset(tp, epoch)
@@ -453,7 +470,9 @@ class ReplicaFetcher:
     # --- errors of one partition --------------------------------------------------------------------------
 
     def _handle(self, state: PartitionFetchState, problem: Exception, *, reported: bool) -> None:
-        """What is wrong with one partition does not hold up the others; `reported` says whether by the leader."""
+        """What is wrong with one partition does not hold up the others;
+        `reported` says whether by the leader.
+        """
         tp = state.partition.tp
         if self._partitions.get(tp) is not state:
             return
@@ -485,7 +504,9 @@ class ReplicaFetcher:
         self._changed[tp] = None
 
     def _throttle(self) -> None:
-        """``shouldFollowerThrottle``: while the quota is exceeded, throttled partitions that are behind wait."""
+        """``shouldFollowerThrottle``:
+        while the quota is exceeded, throttled partitions that are behind wait.
+        """
         if not (self._quota.active and self._quota.is_exceeded()):
             return
         for tp, state in self._partitions.items():

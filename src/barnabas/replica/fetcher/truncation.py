@@ -1,4 +1,6 @@
-"""Where a follower cuts its log when its leader's is another one (``AbstractFetcherThread.getOffsetTruncationState``)."""
+"""Where a follower cuts its log when its leader's is another one
+(``AbstractFetcherThread.getOffsetTruncationState``).
+"""
 
 from barnabas.core.ids import NO_EPOCH
 from barnabas.log.leader_epochs import UNDEFINED_OFFSET, EpochEnd
@@ -8,8 +10,8 @@ from barnabas.log.log import Log
 def truncation_offset(log: Log, leader: EpochEnd) -> int:
     """The offset to cut to, for a leader in whose log the last epoch that both may have is `leader`.
 
-    Where this log lacks that epoch, it is cut to the end of the one before. The next fetch names that one, and its
-    answer says whether more has to go (KIP-279).
+    Where this log lacks that epoch, it is cut to the end of the one before. The next fetch names that one,
+    and its answer says whether more has to go (KIP-279).
     """
     end_offset = log.log_end_offset
     if leader.end_offset == UNDEFINED_OFFSET:

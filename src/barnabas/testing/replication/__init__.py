@@ -14,6 +14,7 @@
 `scenario`    one seed, from an empty cluster through faults to a verdict
 ============  ==========================================================================================
 
-There is no event loop and no socket: everything that waits is a callback on the virtual clock, so a seed takes a fraction of a
-second, and the planted bug that loses a record when a leader dies is found by a few of them.
+There is no event loop and no socket: everything that waits is a callback on the virtual clock, so a seed
+takes a fraction of a second, and the planted bug that loses a record when a leader dies is found by a few of
+them.
 """

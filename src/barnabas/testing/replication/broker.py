@@ -188,7 +188,8 @@ class SimulatedBroker:
 
     def _started(self, done: Pending[None]) -> None:
         if isinstance(done.error, SessionExpiredError):
-            # A start that loses its session ends in an error, and who watches over the broker starts it again.
+            # A start that loses its session ends in an error, and who watches over the broker starts it
+            # again.
             self._die()
             self._world.call_later(RETRY_MS, self.start)
         elif done.error is not None:
@@ -215,7 +216,9 @@ class SimulatedBroker:
         self._session_of(self.store.session_id)()
 
     def expire_session(self, notice_ms: float) -> None:
-        """The store takes the broker for dead; it learns of it only later, and acts meanwhile as if nothing was."""
+        """The store takes the broker for dead;
+        it learns of it only later, and acts meanwhile as if nothing was.
+        """
         session_id, life = self.store.session_id, self.life
         if life and self._ensemble.alive(session_id):
             self._trace(f"{self.name} loses its session")
@@ -224,7 +227,9 @@ class SimulatedBroker:
             self.clock.call_later(notice_ms, self.store.expired)
 
     def freeze(self, session_ms: float, notice_ms: float) -> None:
-        """SIGSTOP. After `session_ms` the store takes it for dead; it learns of that `notice_ms` after it goes on."""
+        """SIGSTOP. After `session_ms` the store takes it for dead;
+        it learns of that `notice_ms` after it goes on.
+        """
         clock, store = self.clock, self.store
         if not self.alive or clock.late is not None:
             return
@@ -285,7 +290,9 @@ class SimulatedBroker:
     # --- what it holds ----------------------------------------------------------------------------------
 
     def log(self, tp: TopicPartition) -> "Log | None":
-        """The log of a partition, also of a broker that was killed; None where there is none, or it is not open."""
+        """The log of a partition, also of a broker that was killed;
+        None where there is none, or it is not open.
+        """
         return self.logs.get(tp)
 
     # --- what the controller says -----------------------------------------------------------------------

@@ -35,7 +35,9 @@ class ControlledBroker(Party, Protocol):
 
 
 class Channels:
-    """A controller's requests to the brokers: for each in order, and again until the broker answers or is gone."""
+    """A controller's requests to the brokers:
+    for each in order, and again until the broker answers or is gone.
+    """
 
     def __init__(self, owner: ControlledBroker) -> None:
         self._owner = owner

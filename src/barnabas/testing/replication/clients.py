@@ -179,7 +179,9 @@ class IdempotentProducer(SimulatedClient):
 
 
 class SimulatedConsumer(SimulatedClient):
-    """Reads every partition to its high watermark, from the beginning on: from leaders, or from any replica (KIP-392)."""
+    """Reads every partition to its high watermark, from the beginning on:
+    from leaders, or from any replica (KIP-392).
+    """
 
     def __init__(
         self,

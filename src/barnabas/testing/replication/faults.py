@@ -1,20 +1,19 @@
 """`Faults`: what befalls the brokers of the model, and how it ends.
 
 ============  ==========================================================================================
-kill          SIGKILL; its session lives on for a while; the broker comes again, or bounces before anyone noticed
-restart       a controlled shutdown
-session       the store takes a live broker for dead
-freeze        SIGSTOP, often for longer than its session: a leader or controller of the past goes on where it stood
-cut           some ways between a broker and others are closed
-idle          the fetchers of a broker get no answers
-stall         the store answers one broker, or all, only after seconds: its calls, its answers or both wait
-clock         the wall clock of a broker jumps by up to minutes, and is set right later
-all           (in scenarios with an idempotent producer) all brokers die at once while one of them stands still
-disk          a broker dies and comes back with an empty disk, as soon as no ISR has it any more, and none that is proposed
+kill          SIGKILL; its session lives on for a while; the broker comes again, or bounces before anyone
+noticed restart       a controlled shutdown session       the store takes a live broker for dead freeze
+SIGSTOP, often for longer than its session: a leader or controller of the past goes on where it stood cut
+some ways between a broker and others are closed idle          the fetchers of a broker get no answers stall
+the store answers one broker, or all, only after seconds: its calls, its answers or both wait clock
+the wall clock of a broker jumps by up to minutes, and is set right later all           (in scenarios with an
+idempotent producer) all brokers die at once while one of them stands still disk          a broker dies and
+comes back with an empty disk, as soon as no ISR has it any more, and none that is proposed
 ============  ==========================================================================================
 
-Disks keep what was written (the other simulation has losses of power), and a disk is lost only while no ISR counts on
-it. So every record that was acknowledged with acks=all must be there in the end, however leaders changed.
+Disks keep what was written (the other simulation has losses of power), and a disk is lost only while no ISR
+counts on it. So every record that was acknowledged with acks=all must be there in the end, however leaders
+changed.
 """
 
 from collections.abc import Callable, Sequence
@@ -196,8 +195,8 @@ class Faults:
                 state = znodes.decode_partition_state(znode.data, znode.stat)
                 if broker_id in state.leader_and_isr.isr:
                     return True
-        # What a leader has proposed may still be written. With ZooKeeper no controller sees that the replica is of an
-        # earlier life (KIP-903 is for KRaft alone), in Kafka 3.9 neither.
+        # What a leader has proposed may still be written. With ZooKeeper no controller sees that the replica
+        # is of an earlier life (KIP-903 is for KRaft alone), in Kafka 3.9 neither.
         return any(
             broker_id in partition.isr_state.maximal
             for broker in self._brokers.values()

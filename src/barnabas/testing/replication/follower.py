@@ -1,7 +1,7 @@
 """`LeaderCalls`: the way of the real replica fetchers to leaders, over the wire of the model.
 
-Requests and answers pass through their codecs. What the handlers of Fetch and ListOffsets do for a follower is done here
-without them: they belong to a broker with listeners.
+Requests and answers pass through their codecs. What the handlers of Fetch and ListOffsets do for a follower
+is done here without them: they belong to a broker with listeners.
 """
 
 from collections.abc import Mapping

@@ -1,17 +1,20 @@
 """`Judge`: what may never be: at each write, acknowledgement and read, and when all has come to rest.
 
 ============  ==========================================================================================
-early         a record was acknowledged with acks=all, or shown to a consumer, that fewer than ``min.insync.replicas``
-              logs have, or had when an assignment took them off the partition; or that one of those who may lead next
-              does not have: the ISR as it is in the store; or a replica joined that without what was acknowledged before
+early         a record was acknowledged with acks=all, or shown to a consumer, that fewer than
+              ``min.insync.replicas`` logs have, or had when an assignment took them off the partition; or
+              that one of those who may lead next does not have: the ISR as it is in the store; or a replica
+              joined that without what was acknowledged before
 lost          an acknowledged record is not at its offset in the end
 unread        a consumer was given a record that is not at that offset in the end
 twice         a record of the idempotent producer is there again, or out of order
 unsent        the idempotent producer cannot get a batch accepted although nothing is wrong any more
 different     two replicas do not hold the same bytes in the end
-epoch         an epoch went back, or two brokers led a partition in one epoch, or two states have one partition epoch
-stuck         in the end a partition has no leader, an ISR that lacks a replica, a high watermark below its end, or is
-              still on the move; a broker knows it otherwise than the store; a topic that was deleted has left something
+epoch         an epoch went back, or two brokers led a partition in one epoch, or two states have one
+partition epoch stuck         in the end a partition has no leader, an ISR that lacks a replica, a high
+watermark below its end, or is
+              still on the move; a broker knows it otherwise than the store; a topic that was deleted has left
+              something
 ============  ==========================================================================================
 """
 
@@ -119,7 +122,9 @@ class Judge:
         self.answers: defaultdict[TopicPartition, Answers] = defaultdict(Answers)
         self.anomalies: list[str] = []
         self.disks_were_lost = False
-        """Whether some brokers lost what they had: of what was committed there may be fewer copies for a while."""
+        """Whether some brokers lost what they had:
+        of what was committed there may be fewer copies for a while.
+        """
         ensemble.judge = self
         self._table = ensemble.table
         self._brokers = brokers
@@ -142,10 +147,12 @@ class Judge:
     def assignment_written(
         self, topic: str, old: Mapping[int, ReplicaAssignment], new: Mapping[int, ReplicaAssignment]
     ) -> None:
-        """A controller is about to write the replicas of a topic's partitions, and then to delete those that are left out.
+        """A controller is about to write the replicas of a topic's partitions, and then to delete those that
+        are left out.
 
         A reassignment that is cancelled takes replicas off that are in the ISR, even if it falls below
-        ``min.insync.replicas`` by that, in Kafka too. What was committed with them was committed with enough copies.
+        ``min.insync.replicas`` by that, in Kafka too. What was committed with them was committed with enough
+        copies.
         """
         for number, before in old.items():
             tp = TopicPartition(topic, number)
@@ -206,8 +213,9 @@ class Judge:
         offset, value = records[-1]
         holders = {broker.id for broker in self._brokers.values() if _may_have(broker, tp, offset, value)}
         stored = self._stored(tp)
-        # When a reassignment ends its leader hears of the narrower assignment first, and then that the ISR has shrunk
-        # (B3 and B4). In between it does not wait for what is to be removed; the controller elects none of those.
+        # When a reassignment ends its leader hears of the narrower assignment first, and then that the ISR
+        # has shrunk (B3 and B4). In between it does not wait for what is to be removed; the controller elects
+        # none of those.
         removing = self._assignments(tp.topic)[tp.partition].removing
         isr = [each for each in stored.isr if each not in removing] if stored else []
         had_it = {each for each in self._brokers if (offset, value) in self._taken_off.get((tp, each), ())}

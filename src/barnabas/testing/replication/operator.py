@@ -1,7 +1,8 @@
-"""`Operator`: the person with the tools: moves partitions, calls elections, makes topics and partitions, deletes topics.
+"""`Operator`: the person with the tools: moves partitions, calls elections, makes topics and partitions,
+deletes topics.
 
-What was asked may be lost, refused or half done when a controller dies; nothing is repeated. In the end all that
-the store knows of must be finished.
+What was asked may be lost, refused or half done when a controller dies; nothing is repeated. In the end all
+that the store knows of must be finished.
 """
 
 from collections.abc import Callable

@@ -51,9 +51,9 @@ class ReplicationReport:
         verdict = f"{len(self.anomalies)} ANOMALIES" if self.anomalies else "ok"
         deeds = ",".join(f"{deed}*{times}" for deed, times in sorted(self.deeds.items()))
         return (
-            f"seed {self.seed}: {verdict} trace {self.digest} virtual {self.virtual_s:.0f} s brokers {self.brokers} "
-            f"min.isr {self.min_isr} acked {self.acked} read {self.read} faults {self.faults} of "
-            f"{','.join(self.kinds)} operator {deeds or 'idle'}"
+            f"seed {self.seed}: {verdict} trace {self.digest} virtual {self.virtual_s:.0f} s brokers "
+            f"{self.brokers} min.isr {self.min_isr} acked {self.acked} read {self.read} faults "
+            f"{self.faults} of {','.join(self.kinds)} operator {deeds or 'idle'}"
         )
 
 

@@ -1,4 +1,6 @@
-"""`SlowStore`: a broker's session on the metadata store, over a network: calls and answers take time, in order."""
+"""`SlowStore`: a broker's session on the metadata store, over a network:
+calls and answers take time, in order.
+"""
 
 from collections.abc import Callable, Sequence
 from random import Random

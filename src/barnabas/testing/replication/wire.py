@@ -57,8 +57,8 @@ class PartyNetwork:
         work: Callable[[], Pending[T]],
         answered: Callable[[Pending[T]], object],
     ) -> None:
-        """Runs `work` where the callee is, and `answered` where the caller is, each only in the life that it was
-        meant for. A call of which nothing was heard within `TIMEOUT_MS` fails with `LostCallError`.
+        """Runs `work` where the callee is, and `answered` where the caller is, each only in the life that it
+        was meant for. A call of which nothing was heard within `TIMEOUT_MS` fails with `LostCallError`.
         """
         caller_life, callee_life = caller.life, callee.life
         is_answered = False

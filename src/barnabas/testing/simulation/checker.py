@@ -9,8 +9,8 @@ hole          offsets of the final log do not follow each other
 phantom       a record is there that was not sent
 lost          an acknowledged record is not where it was said to be. After a loss of power a topic that
               does not sync keeps a clean prefix: then a lost record with a later one kept is the anomaly
-duplicated    a record of an idempotent producer is there twice. A producer with several batches under way when
-              the broker ended is not promised that: like Kafka's, a snapshot has each producer's last
+duplicated    a record of an idempotent producer is there twice. A producer with several batches under way
+              when the broker ended is not promised that: like Kafka's, a snapshot has each producer's last
               batch only, so the retry of the one before it looks like a gap, and goes under a new epoch
 reordered     records of one producer stand in another order than they were sent; offsets in its answers fall.
               Only where nothing may be lost: with its records a broker forgets their producers
@@ -89,7 +89,8 @@ def _lost(history: History) -> Iterator[str]:
 def _losses_before(history: History, send: Send, *, is_kept: bool) -> int:
     """How many losses of power were before the answer to a send left the broker.
 
-    One may be on its way when the power goes. So of a record that is gone the answer counts as given when it was sent.
+    One may be on its way when the power goes. So of a record that is gone the answer counts as given when it
+    was sent.
     """
     told_s = send.acked_s if is_kept or send.offset < 0 else send.sent_s
     assert told_s is not None

@@ -1,8 +1,9 @@
 """`ProcessFilesystem`: a machine's disk as one process sees it, which may die between two operations.
 
-A broker may be killed at any moment, and the moments that matter are those between two changes of the disk: an index
-written and its log not, a file renamed and its directory not synced. `die_after` picks one of them. A write that is
-under way at that moment reaches the disk in part. Locks go with the process; a dead process reaches nothing.
+A broker may be killed at any moment, and the moments that matter are those between two changes of the disk:
+an index written and its log not, a file renamed and its directory not synced. `die_after` picks one of them.
+A write that is under way at that moment reaches the disk in part. Locks go with the process; a dead process
+reaches nothing.
 """
 
 import errno
@@ -23,7 +24,9 @@ _PAGE_BYTES: Final = 4096
 
 
 class ProcessDied(BaseException):
-    """Unwinds the stack of a process that was killed in the middle of an operation; no error of the program."""
+    """Unwinds the stack of a process that was killed in the middle of an operation;
+    no error of the program.
+    """
 
 
 class ProcessFile:

@@ -99,7 +99,9 @@ class FaultPlan:
         await self._pause(1.0)
 
     async def _kill_then_cut_power(self) -> None:
-        """What recovery takes in counts as synced from then on, whether the killed broker had synced it or not."""
+        """What recovery takes in counts as synced from then on, whether the killed broker had synced it or
+        not.
+        """
         self._machine.kill_at_roll(self._rng.randrange(15))
         if not await self.until(lambda: not self._machine.running, 4.0):
             self._machine.kill()

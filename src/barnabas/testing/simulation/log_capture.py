@@ -1,7 +1,7 @@
 """What the programs of a world log: kept with its virtual time, and judged.
 
-An event that carries an exception is a bug that the program survived. In a simulation it is an anomaly, unless it was
-logged by a process that is dead already, which may fail in every way.
+An event that carries an exception is a bug that the program survived. In a simulation it is an anomaly,
+unless it was logged by a process that is dead already, which may fail in every way.
 """
 
 import logging

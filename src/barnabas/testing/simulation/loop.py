@@ -2,13 +2,13 @@
 
 Theory of operation
 -------------------
-A turn runs what is ready, in the order in which it became so: callbacks, then sockets, then timers. When nothing
-is ready the clock is set to the next timer; when there is none either, the world is stuck, which is an error.
-A turn takes 10 us of virtual time, so that waiting in turns comes to an end too.
+A turn runs what is ready, in the order in which it became so: callbacks, then sockets, then timers. When
+nothing is ready the clock is set to the next timer; when there is none either, the world is stuck, which is
+an error. A turn takes 10 us of virtual time, so that waiting in turns comes to an end too.
 
 A process is a context: everything that is started while its main task runs (tasks, timers, watched sockets)
-inherits the context variable that names it. So a process can be killed from outside: its callbacks never run again,
-and its coroutines are closed where they stand. Nothing that their clean-up does reaches the world,
+inherits the context variable that names it. So a process can be killed from outside: its callbacks never run
+again, and its coroutines are closed where they stand. Nothing that their clean-up does reaches the world,
 because the dead have no disk, no sockets and no callbacks.
 """
 

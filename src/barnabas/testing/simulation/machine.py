@@ -1,8 +1,8 @@
 """`Machine`: one computer of the world, with a disk that outlives the broker on it.
 
-The broker is a `BrokerNode` and nothing less. What it stands on is made here: a clock on the loop, the disk as its
-process sees it, a sync that takes its time, work in place instead of in a child process, a session on the ensemble
-that ends with the process.
+The broker is a `BrokerNode` and nothing less. What it stands on is made here: a clock on the loop, the disk
+as its process sees it, a sync that takes its time, work in place instead of in a child process, a session on
+the ensemble that ends with the process.
 """
 
 import asyncio

@@ -2,14 +2,14 @@
 
 Theory of operation
 -------------------
-A connection is two pipes. What is put into a pipe arrives later, in order, in pieces of any size; pipes know nothing
-of each other, so what travels on two connections overtakes. There are four kinds of faults:
+A connection is two pipes. What is put into a pipe arrives later, in order, in pieces of any size; pipes know
+nothing of each other, so what travels on two connections overtakes. There are four kinds of faults:
 
 - a *cut* resets connections at once, on both ends, and what was under way is lost;
 - a *partition* between two hosts holds everything back until it heals, as retransmission would;
 - a *half-open* connection swallows what is sent without an error;
-- a host *without power* takes its ends of connections with it. Who sends to it hears nothing until it is back, and
-  then that there is no such connection. A process that dies closes its connections.
+- a host *without power* takes its ends of connections with it. Who sends to it hears nothing until it is
+  back, and then that there is no such connection. A process that dies closes its connections.
 
 A pipe holds at most `WINDOW_BYTES`, on the way and not yet read: more is refused until the reader reads.
 """

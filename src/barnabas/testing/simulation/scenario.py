@@ -1,8 +1,8 @@
 """`Scenario`: one seed, from an empty world to a verdict.
 
-The seed decides on everything: topics and whether they sync, kinds and speed of producers and consumers, sizes of
-segments and batches, which faults there are and when. The last of them ends before the final reading, so that
-what is missing then is lost and not late.
+The seed decides on everything: topics and whether they sync, kinds and speed of producers and consumers,
+sizes of segments and batches, which faults there are and when. The last of them ends before the final
+reading, so that what is missing then is lost and not late.
 """
 
 import asyncio
@@ -105,7 +105,8 @@ class Report:
     def __str__(self) -> str:
         verdict = f"{len(self.anomalies)} ANOMALIES" if self.anomalies else "ok"
         return (
-            f"seed {self.seed}: {verdict} trace {self.digest} events {self.events} virtual {self.virtual_s:.1f} s "
+            f"seed {self.seed}: {verdict} trace {self.digest} events {self.events} virtual "
+            f"{self.virtual_s:.1f} s "
             f"{self.history!r} faults {self.faults} of {','.join(self.plan.faults)}"
         )
 

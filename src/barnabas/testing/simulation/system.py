@@ -1,8 +1,8 @@
 """What stands in for the operating system while a world runs: clocks, sockets, the process's random numbers.
 
-The edge of Barnabas is written against the operating system, as it should be: clients read `time.monotonic` and
-open `socket.socket`. To run it unchanged, these few names mean the world's while a world runs in this process,
-and no thread but the world's may look at them meanwhile.
+The edge of Barnabas is written against the operating system, as it should be: clients read `time.monotonic`
+and open `socket.socket`. To run it unchanged, these few names mean the world's while a world runs in this
+process, and no thread but the world's may look at them meanwhile.
 """
 
 import random

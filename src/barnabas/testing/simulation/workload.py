@@ -142,7 +142,8 @@ class ConsumerClient:
             except BarnabasError as error:
                 self._history.complaints.append(f"the end is not known: {error}")
                 return
-            # A loss of power may take a whole first segment that was never synced: then the log starts behind it.
+            # A loss of power may take a whole first segment that was never synced: then the log starts behind
+            # it.
             reached = dict(starts)
             while any(reached[tp] < end for tp, end in ends.items()):
                 for read in await self._poll(consumer):

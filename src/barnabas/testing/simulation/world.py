@@ -56,7 +56,9 @@ class World:
         return self.clients[-1]
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """Runs the world until this is done. The coroutine belongs to no machine, and has a host of its own."""
+        """Runs the world until this is done.
+        The coroutine belongs to no machine, and has a host of its own.
+        """
         process = self.new_process("main")
         try:
             with self.log.attached(), stand_in(self.loop, self.network, self.rng.getrandbits(64)):

@@ -79,7 +79,8 @@ class _Builder:
         return moved
 
     def _move(self, topic_id: Uuid, giver: str, taker: str) -> None:
-        # What the taker had before comes first, what the giver had before last: so the least moves for members.
+        # What the taker had before comes first, what the giver had before last: so the least moves for
+        # members.
         partition = min(
             self._owners[topic_id][giver],
             key=lambda one: (

@@ -1,4 +1,5 @@
-"""The ``range`` assignor: of each topic, each member gets partitions that follow each other (``RangeAssignor``).
+"""The ``range`` assignor: of each topic, each member gets partitions that follow each other
+(``RangeAssignor``).
 
 Members stand in one order for all topics, static ones first by their instance id, so the first partitions of
 two topics with as many partitions and the same subscribers go to the same member, and a join of the two can

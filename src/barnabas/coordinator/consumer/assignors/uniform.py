@@ -3,9 +3,10 @@
 Theory of operation
 -------------------
 Where all members read the same topics (``UniformHomogeneousAssignmentBuilder``), each gets the same number of
-partitions, some one more: those first who have one more already. Each member keeps what it has, up to its quota;
-what is above goes back. Then the free partitions fill up the members that have too few. Both are linear, and a
-partition moves only when it must. Groups whose members read different topics are in `heterogeneous`.
+partitions, some one more: those first who have one more already. Each member keeps what it has, up to its
+quota; what is above goes back. Then the free partitions fill up the members that have too few. Both are
+linear, and a partition moves only when it must. Groups whose members read different topics are in
+`heterogeneous`.
 """
 
 import itertools
