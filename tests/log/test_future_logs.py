@@ -5,6 +5,7 @@ from log_world import TP, World
 from mortal_disk import DiedError, MortalDisk
 
 from barnabas.core.errors import KafkaError
+from barnabas.log.future_logs import finish_moves
 from barnabas.log.log import Log
 from barnabas.records.batch import batch_headers, build_batch, decode_batch
 from barnabas.records.record import Record
@@ -205,3 +206,15 @@ def test_a_future_log_is_found_by_the_next_start_and_goes_with_its_topic():
         for n in world.disk.listdir(d)
         if n.startswith("orders") and not n.endswith("-delete")
     ]
+
+
+def test_a_directory_is_not_taken_away_for_one_that_is_not_there():
+    """By hand, say: two directories have the partition, and one of them says that it moved to a third."""
+    world, manager = new_world()
+    manager.shutdown()
+    world.disk.mkdir("/third")
+    world.disk.mkdir(f"/other/{TP}")
+    world.disk.write_atomic(f"/data/{TP}/moved-to", f"/third/{TP}".encode())
+
+    finish_moves(world.disk, ["/data", "/other", "/third"], world.clock)
+    assert directories_of(world) == DIRECTORIES
