@@ -285,8 +285,9 @@ class GroupCoordinator:
         producer: tuple[int, int] = NO_PRODUCER,
         check: Callable[[], None] = lambda: None,
     ) -> Sliced[Answer[Codes]]:
-        """Commits a group's offsets, those of a `producer` when its transaction does (``commitOffsets``). `check` is
-        called in the turn of the append, and raises KafkaError where the transaction has ended meanwhile.
+        """Commits a group's offsets, those of a `producer` when its transaction does (``commitOffsets``).
+        `check` is called in the turn of the append, and raises KafkaError where the transaction has ended
+        meanwhile.
 
         The code of each partition, when the replicas have the commits. Raises KafkaError where the group or
         its member may not commit at all; the groups of both protocols have rules that depend on the request's

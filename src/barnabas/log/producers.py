@@ -253,9 +253,9 @@ class ProducerStateManager:
         if asked is not None and batch.base_sequence > asked.lowest_sequence:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"Out of order sequence number for producer {batch.producer_id} at offset {offset} in partition"
-                f" {self.tp}: {batch.base_sequence} (incoming seq. number), {asked.lowest_sequence} (earliest seen"
-                " sequence)",
+                f"Out of order sequence number for producer {batch.producer_id} at offset {offset} in "
+                f"partition {self.tp}: {batch.base_sequence} (incoming seq. number), "
+                f"{asked.lowest_sequence} (earliest seen sequence)",
             )
 
     def _check_sequence(self, state: ProducerStateEntry, batch: BatchHeader, offset: int) -> None:
@@ -348,8 +348,8 @@ class ProducerStateManager:
         return asked.guard
 
     def check_verified(self, producer_id: int, epoch: int, guard: VerificationGuard | None) -> None:
-        """Raises INVALID_TXN_STATE unless the transaction has written here, or was asked about with this guard and
-        neither a batch nor a marker of the producer has come since.
+        """Raises INVALID_TXN_STATE unless the transaction has written here, or was asked about with this
+        guard and neither a batch nor a marker of the producer has come since.
         """
         asked = self._verifications.get(producer_id)
         is_verified = guard is not None and asked is not None and asked.guard is guard

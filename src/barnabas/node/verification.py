@@ -1,8 +1,8 @@
 """`AddPartitionsToTxnManager`: the way of verifications to the coordinators of transactions (KIP-890).
 
 One request is under way to a broker at a time; what comes up meanwhile goes together in the next one. A
-transactional id is asked about once in a request: who comes later displaces who waits. With the same epoch the
-producer has tried again, and the older one is told to try again too; with a higher one it is fenced.
+transactional id is asked about once in a request: who comes later displaces who waits. With the same epoch
+the producer has tried again, and the older one is told to try again too; with a higher one it is fenced.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -112,7 +112,9 @@ class AddPartitionsToTxnManager:
         await self._remote.close()
 
     def _coordinator_of(self, transactional_id: str) -> int | None:
-        """The broker that coordinates an id, where it lives and can be reached (``getTransactionCoordinator``)."""
+        """The broker that coordinates an id, where it lives and can be reached
+        (``getTransactionCoordinator``).
+        """
         tp = TopicPartition(TRANSACTION_STATE_TOPIC, self._partition_for(transactional_id))
         state = self._metadata.partition(tp)
         return None if state is None or self._node(state.leader) is None else state.leader

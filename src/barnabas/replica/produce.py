@@ -289,8 +289,8 @@ class Appender:
     def unverified(
         self, tp: TopicPartition, records: bytearray | memoryview, header: BatchHeader
     ) -> UnverifiedAppend | None:
-        """A transactional batch that must not be appended before its coordinator was asked (`append_verified`).
-        None for any other; it may still be refused.
+        """A transactional batch that must not be appended before its coordinator was asked
+        (`append_verified`). None for any other; it may still be refused.
         """
         guard = self._start_verification(tp, header.producer_id, header.producer_epoch, header.base_sequence)
         return None if guard is None else UnverifiedAppend(AppendResult(tp), records, header, guard)
@@ -304,8 +304,8 @@ class Appender:
         *,
         abortable: bool,
     ) -> Steps[None]:
-        """Asks about all of them at once, and appends those that their transaction has; their results say what
-        became of them. `abortable` as for `Verifier.verify`.
+        """Asks about all of them at once, and appends those that their transaction has; their results say
+        what became of them. `abortable` as for `Verifier.verify`.
         """
         assert self.verifier is not None, "it is why the batches wait"
         partitions = [each.result.tp for each in batches]
@@ -323,8 +323,8 @@ class Appender:
     def verify_commit(
         self, tp: TopicPartition, transaction: TransactionOf, *, abortable: bool
     ) -> Steps[Callable[[], None]]:
-        """Asks whether a transaction has the partition that offsets are to be committed to. What comes back is to
-        be called right before the append: it raises INVALID_TXN_STATE where a marker came in between.
+        """Asks whether a transaction has the partition that offsets are to be committed to. What comes back
+        is to be called right before the append: it raises INVALID_TXN_STATE where a marker came in between.
 
         Raises KafkaError with a code for committers.
         """

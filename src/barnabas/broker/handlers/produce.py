@@ -8,8 +8,8 @@ Versions:  v3 one batch of magic 2 a partition · v7 zstd · v8 error messages (
            with UNSUPPORTED_FOR_MESSAGE_FORMAT: this broker knows batches of magic 2 only (KIP-896).
 Repeats:   a partition that a request names several times is appended to once, with the records named last.
 Limit:     of the refused records of a batch the first 100 are named.
-Order:     the first batch of a transaction in a partition waits until the transaction's coordinator has said that
-           it counts the partition to it (KIP-890); of several in a request it is asked at once.
+Order:     the first batch of a transaction in a partition waits until the transaction's coordinator has said
+           that it counts the partition to it (KIP-890); of several in a request it is asked at once.
 """
 
 from collections.abc import Callable, Mapping

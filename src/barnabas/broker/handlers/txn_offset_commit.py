@@ -4,8 +4,8 @@ Behaviour: stores how far a group has come, as a part of the producer's transact
 when the transaction's marker is in the group's partition, and only if it commits.
 Versions:  v2 leader epochs · below v2 a load is COORDINATOR_NOT_AVAILABLE (KAFKA-7296) · v3 flexible;
            names the member, so that one of an earlier generation is refused (KIP-447) · v4 as v3.
-Order:     the first commit of a transaction in the group's partition waits until the transaction's coordinator
-           has said that it counts the partition to it (KIP-890).
+Order:     the first commit of a transaction in the group's partition waits until the transaction's
+           coordinator has said that it counts the partition to it (KIP-890).
 Not implemented: v5 with its implicit addition of the group to the transaction (the second part of KIP-890,
 Kafka 4).
 """
