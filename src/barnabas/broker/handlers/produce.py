@@ -92,7 +92,12 @@ def _failed(request: ProduceRequest, error: KafkaError, _version: int) -> Sliced
             answers.append(TopicProduceResponse(name=portion.name, partition_responses=[]))
         for partition in portion.partition_data:
             answers[-1].partition_responses.append(
-                PartitionProduceResponse(index=partition.index, error_code=error.code, base_offset=-1)
+                PartitionProduceResponse(
+                    index=partition.index,
+                    error_code=error.code,
+                    base_offset=-1,
+                    error_message=error.own_message,
+                )
             )
             yield
         yield
