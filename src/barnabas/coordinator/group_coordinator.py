@@ -283,8 +283,11 @@ class GroupCoordinator:
         generation: int,
         version: int,
         producer: tuple[int, int] = NO_PRODUCER,
+        check: Callable[[], None] = lambda: None,
     ) -> Sliced[Answer[Codes]]:
         """Commits a group's offsets, those of a `producer` when its transaction does (``commitOffsets``).
+        `check` is called in the turn of the append, and raises KafkaError where the transaction has ended
+        meanwhile.
 
         The code of each partition, when the replicas have the commits. Raises KafkaError where the group or
         its member may not commit at all; the groups of both protocols have rules that depend on the request's
@@ -311,6 +314,7 @@ class GroupCoordinator:
             transactional=transactional,
             version=version,
         )
+        check()
         return write_commits(shard, group_id, commits, records, refused, producer)
 
     def fetch_offsets(

@@ -118,7 +118,7 @@ class TransactionStateMachine:
         """The new coordinator sends the markers; what still comes back for this shard changes nothing."""
         shard.resigned = True
         self._markers.remove_markers_of(shard)
-        _events.info("unload.finished", partition=shard.partition, ids=len(shard.transactions))
+        _events.info("transactions.unload.finished", partition=shard.partition, ids=len(shard.transactions))
         shard.transactions.clear()
 
     def __repr__(self) -> str:
