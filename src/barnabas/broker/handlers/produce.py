@@ -178,6 +178,9 @@ class _Produce(Work[ProduceResponse | None]):
                     return settled
         if self._stage == _ACKNOWLEDGE:
             self._stage = _ANSWER
+            if request.acks == 0:
+                # At once where it can be known: nothing that comes behind it is answered.
+                self._close_on_error()
             appender = context.broker.replica_manager.appender
             outcome = appender.acknowledge(self._appended, request.acks, request.timeout_ms)
             if isinstance(outcome, Pending):
