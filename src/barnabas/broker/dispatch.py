@@ -210,12 +210,11 @@ class Dispatcher:
             # What was asked first is done first.
             self._services.replica_manager.appender.write_turn()
         outcome = execute(api, context, request, self._finish)
-        if context.late is not None:
-            assert isinstance(outcome, list), "what is late is no Pending"
+        if isinstance(outcome, Pending):
+            context.handled_ms = self._clock.monotonic_ms()
+        elif context.late is not None and outcome is not None:
             self._late.append((api, context, request, context.late, outcome))
             context.late = None
-        elif isinstance(outcome, Pending):
-            context.handled_ms = self._clock.monotonic_ms()
         return outcome
 
     def begin_turn(self) -> None:
@@ -239,9 +238,10 @@ class Dispatcher:
                 except CloseConnection as failed:  # of acks=0; the others are answered
                     closing = failed
                     continue
+                if context.throttle_ms > 0 and response is not None:
+                    response.throttle_time_ms = context.throttle_ms
                 answer = self._finish(api, context, response)
-                assert not isinstance(answer, Pending), "what is late is as small as what is answered at once"
-                if answer is not None:
+                if isinstance(answer, list):  # it is encoded at once, as `_ends_turn` asks
                     chunks += answer
         finally:
             self._ends_turn = False
@@ -299,15 +299,10 @@ class Dispatcher:
         if api.throttled and not self._ends_turn:
             throttle_ms = self._quotas.throttle_ms(context.peer, context.header, context.size)
             if throttle_ms > 0:
-                # A client that ignores what the response asks is muted: its requests are not read (KIP-219).
-                context.throttle_ms = throttle_ms
-                context.peer.mute_until(self._clock.monotonic_ms() + throttle_ms)
+                self._throttle(context, response, throttle_ms)
         if isinstance(response, Work):
             context.late = response
             return []
-        if context.throttle_ms > 0 and response is not None:
-            # The response asks the client to wait.
-            response.throttle_time_ms = context.throttle_ms  # type: ignore[attr-defined]
         if self._request_log is not None:
             self._log_request(self._request_log, api, context)
         version = context.version
@@ -331,6 +326,16 @@ class Dispatcher:
                 return encode_response(correlation_id, response, version)
             return in_slices(encode_response_in_steps(correlation_id, response, version), self._clock)
         return chunks
+
+    def _throttle(
+        self, context: RequestContext, response: Response | Work[Any] | None, throttle_ms: int
+    ) -> None:
+        # The response asks the client to wait; one that comes late does so in `end_turn`. A client that
+        # ignores it is muted: its requests are not read (KIP-219).
+        if response is not None and not isinstance(response, Work):
+            response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]
+        context.throttle_ms = throttle_ms
+        context.peer.mute_until(self._clock.monotonic_ms() + throttle_ms)
 
     def _log_request(self, log: EventLog, api: Api, context: RequestContext) -> None:
         """``RequestChannel.updateRequestMetrics``: what was asked by whom;

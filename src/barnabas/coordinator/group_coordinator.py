@@ -273,6 +273,14 @@ class GroupCoordinator:
 
     # --- offsets ----------------------------------------------------------------------------------------
 
+    def begin_transactional_commit(self, group_id: str) -> None:
+        """A transaction is going to commit offsets: the group is there from now on. Raises KafkaError
+        where this broker does not coordinate it (``handleTxnCommitOffsets``).
+        """
+        shard = self._shard(group_id)
+        if group_id not in shard.groups:
+            self._classic.create_simple(shard, group_id)
+
     def commit_offsets(
         self,
         group_id: str,

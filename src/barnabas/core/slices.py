@@ -52,6 +52,8 @@ SLICE_MS: Final = 5.0
 AT_ONCE: Final = 32
 """How many entries of `Sliced` work are worked off before the clock is looked at; none takes 1 ms."""
 
+AFTER_WAIT: Final = 5
+"""Portions of `Work` in the first step after a wait: nothing of its slice is used up then."""
 
 ALL: Final = 1 << 30
 """As many entries as there are."""
@@ -155,9 +157,12 @@ def _rest(work: Sliced[T], awaited: Pending[Any] | None, clock: Clock, holder: H
 class Work(Generic[T]):
     """Work on many entries, most often on one, that pauses between two steps."""
 
-    done: bool = False
-    value: Any = None
-    """What has come of it, once it is done."""
+    __slots__ = ("done", "value")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.value: Any = None
+        """What has come of it, once it is done."""
 
     def step(self, entries: int) -> Pending[Any] | None:
         """Works off about so many entries; a Pending if it has to wait for that before the next step.
@@ -182,7 +187,25 @@ def further_steps(
     """
     if type(awaited) is TurnEnd:
         return work
-    return _further_steps(work, awaited, clock, portion, holder)
+    if awaited is None or awaited.done:
+        return _further_steps(work, awaited, clock, portion, holder)
+    value: Pending[T] = Pending()
+
+    # Nearly always one step after the wait is all: it needs no slices either.
+    def go_on(_ended: object) -> None:
+        try:
+            awaited = work.step(AFTER_WAIT * portion)
+        except Exception as error:
+            # Without this frame, as in `Pending`: it knows the value, and the value the error.
+            value.fail(error.with_traceback(error.__traceback__ and error.__traceback__.tb_next))
+            return
+        if work.done:
+            value.complete(cast("T", work.value))
+        else:
+            _further_steps(work, awaited, clock, portion, holder).when_done(value.end_as)
+
+    awaited.when_done(go_on)
+    return value
 
 
 @steps

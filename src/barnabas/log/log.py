@@ -89,9 +89,12 @@ class Log(LogState):
         written. Raises KafkaError with Kafka's code, and HeavyBatchError for a batch that `validate_heavy`
         must see first; then nothing was appended.
         """
-        unwritten, waits = self.unwritten, False
+        unwritten = self.unwritten
         if unwritten is not None:
-            waits, unwritten.takes_next = unwritten.takes_next, False
+            if unwritten.takes_next:
+                unwritten.takes_next = False
+            else:
+                unwritten = None
         if self.offline:
             self._refuse_offline()
         config = self.config
@@ -113,13 +116,12 @@ class Log(LogState):
                 f" maximum configured segment size of {config.segment_bytes}.",
             )
         try:
-            if waits:
-                assert unwritten is not None, "what waits has a turn to wait for"
-                waits = self._may_defer(unwritten, header, size, leader_epoch, now_ms)
+            if unwritten is not None and not self._may_defer(unwritten, header, size, leader_epoch, now_ms):
+                unwritten = None
         except OSError as error:  # of a look at the first batch, for the age of the segment
             raise self.refused(error) from error
         # The batches before this one come first, in the log as in the file.
-        if not waits:
+        if unwritten is None:
             self.check_online()
         first_offset = self.log_end_offset
         marker = None
@@ -146,8 +148,7 @@ class Log(LogState):
             size,
         )
         try:
-            if waits:
-                assert unwritten is not None, "what waits has a turn to wait for"
+            if unwritten is not None:
                 self._defer(unwritten, buffer, header, info)
             else:
                 # The epoch comes before its first record: a start cuts epochs that begin behind the end.

@@ -60,17 +60,33 @@ class Fetch(Work[list[PartitionRead]]):
     takes seconds, and so does to ask a million at each append.
     """
 
-    resting: DelayedFetch | None = None
-    """Where nothing has moved until the time was over: the next request of the session may resume it."""
-    _operation: DelayedFetch | None = None
-    _was_read: bool = False
-    """Whether it has read all before: then followers are noted."""
-    _at: int = 0
-    _size: int = 0
-    """Partitions and bytes of this pass."""
-    _until_ms: float = 0.0
+    __slots__ = (
+        "_at",
+        "_fetches",
+        "_operation",
+        "_params",
+        "_partitions",
+        "_reads",
+        "_size",
+        "_until_ms",
+        "_urgent",
+        "_was_read",
+        "resting",
+    )
 
     def __init__(self, fetches: Fetches, params: FetchParams, partitions: Sequence[CachedPartition]) -> None:
+        # As `Work.__init__`, without the call: there is such an object for each request.
+        self.done = False
+        self.value = None
+        self.resting: DelayedFetch | None = None
+        """Where nothing has moved until the time was over: the next request of the session may resume it."""
+        self._operation: DelayedFetch | None = None
+        self._was_read = False
+        """Whether it has read all before: then followers are noted."""
+        self._at = 0
+        self._size = 0
+        """Partitions and bytes of this pass."""
+        self._until_ms = 0.0
         self._fetches = fetches
         self._params = params
         self._partitions = partitions
@@ -96,23 +112,26 @@ class Fetch(Work[list[PartitionRead]]):
         reads = fetches.reader.read(
             params, portion, record_follower=not self._was_read, read_before=self._size
         )
-        size, urgent = self._size, self._urgent
-        for each in reads:
-            size += each.size
-            urgent = urgent or each.urgent
         if at:
             self._reads += reads
         else:
             self._reads = reads
-        self._size, self._urgent, self._at = size, urgent, at + entries
-        if at + entries < count:
-            return None
-        if operation is None and reads and not urgent and size < params.min_bytes:
-            awaited = self._wait()
-            if awaited is not None:
-                self._was_read = True
-                self._at = self._size = 0
-                return awaited
+        until = at + entries
+        # What it has waited for ends it, however much was read: only a further portion has to know.
+        if operation is None or until < count:
+            size, urgent = self._size, self._urgent
+            for each in reads:
+                size += each.size
+                urgent = urgent or each.urgent
+            if until < count:
+                self._size, self._urgent, self._at = size, urgent, until
+                return None
+            if operation is None and reads and not urgent and size < params.min_bytes:
+                awaited = self._wait()
+                if awaited is not None:
+                    self._was_read = True
+                    self._at = self._size = 0
+                    return awaited
         self.value = self._reads
         self.done = True
         return None

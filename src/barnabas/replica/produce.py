@@ -455,15 +455,19 @@ class Appender:
         all in sync), or when the time is over; of those that wait for the end of a turn, a Pending of that
         alone.
         """
-        unsynced = [result.synced for result in results if result.synced is not None]
-        waiting = [] if required_acks != ACKS_ALL else [each for each in results if not _acknowledged(each)]
+        unsynced: list[Pending[None]] = []
+        waiting: Results = []
+        is_written = True
+        for each in results:
+            if each.synced is not None:
+                unsynced.append(each.synced)
+            if each.unwritten is not None:
+                is_written = False
+            if required_acks == ACKS_ALL and not _acknowledged(each):
+                waiting.append(each)
         if not waiting and not unsynced:
             turn = self._turn
-            if turn is not None:
-                for each in results:
-                    if each.unwritten is not None:
-                        return turn.written
-            return results
+            return results if is_written or turn is None else turn.written
         outcome: Results | Pending[Results] = results
         if waiting:
             operation = DelayedProduce(self._hosted, results, waiting)

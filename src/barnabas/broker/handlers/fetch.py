@@ -89,14 +89,36 @@ class _Fetch(Work[FetchResponse]):
     a portion of it at a time.
     """
 
-    _stage: int = _REQUEST
-    _requested: Sliced[list[CachedPartition]] | None = None
-    _at: int = 0
-    """Partitions that this stage is done with."""
-    _resumed: Pending[bool] | None = None
-    _until_ms: float = 0.0
+    __slots__ = (
+        "_at",
+        "_context",
+        "_entries",
+        "_fetch",
+        "_leaders",
+        "_may_read",
+        "_names",
+        "_params",
+        "_partitions",
+        "_readable",
+        "_refused",
+        "_request",
+        "_requested",
+        "_resumed",
+        "_session",
+        "_stage",
+        "_until_ms",
+    )
 
     def __init__(self, context: RequestContext, request: FetchRequest) -> None:
+        # As `Work.__init__`, without the call: there is such an object for each request.
+        self.done = False
+        self.value = None
+        self._stage = _REQUEST
+        self._requested: Sliced[list[CachedPartition]] | None = None
+        self._at = 0
+        """Partitions that this stage is done with."""
+        self._resumed: Pending[bool] | None = None
+        self._until_ms = 0.0
         services = context.broker
         version = context.version
         self._context = context
@@ -121,25 +143,24 @@ class _Fetch(Work[FetchResponse]):
                 return None
             if self._resumed is not None:
                 return self._resumed
-        if self._resumed is not None:
+        elif self._resumed is not None:
             if not self._resumed.result():
                 self._go_on()
             elif self._session is not None:
                 self.value = self._session.respond([])
                 self.done = True
                 return None
-        if self._stage == _SELECT:
+        fetching, replicas = self._fetch, self._context.broker.replica_manager
+        if fetching is None:
             if not self._select(entries):
                 return None
-            self._fetch = Fetch(self._context.broker.replica_manager.fetches, self._params, self._readable)
+            self._fetch = fetching = Fetch(replicas.fetches, self._params, self._readable)
             self._stage = _READ
-        fetching = self._fetch
-        assert fetching is not None, "what can be read is selected"
         if self._stage == _READ:
             awaited = fetching.step(entries)
             if not fetching.done:
                 return awaited
-            self._context.broker.replica_manager.reader.record_sent(self._params, fetching.value)
+            replicas.reader.record_sent(self._params, fetching.value)
             if fetching.resting is not None:
                 self._leave_resting(fetching.resting)
             self._at = 0

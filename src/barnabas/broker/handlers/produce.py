@@ -77,7 +77,6 @@ _WRITE: Final = Operation.WRITE
 _TOPIC: Final = Resource.TOPIC
 _ZSTD: Final = int(Codec.ZSTD)
 _TOPIC_REFUSED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-_NONE: Final = ErrorCode.NONE
 _CLIENT: Final = AppendOrigin.CLIENT
 _NOT_LEADER: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -121,20 +120,31 @@ class _Produce(Work[ProduceResponse | None]):
     a portion of them at a time.
     """
 
-    _stage: int = _APPEND
-    _named_once: Sliced[list[TopicProduceData]] | None = None
-    _unsettled: list[Pending[None]] | None = None
-    """What looks into batches that take long, and what asks the coordinators of transactions."""
-    _unverified: list[UnverifiedAppend] | None = None
-    """The first batches of transactions in their partitions."""
-    _producer: tuple[int, int] | None = None
-    """The one whose transactional batches these are."""
-    _leaders: dict[int, NodeEndpoint] | None = None
+    __slots__ = (
+        "_answers",
+        "_appended",
+        "_context",
+        "_leaders",
+        "_named_once",
+        "_portions",
+        "_producer",
+        "_request",
+        "_results",
+        "_stage",
+        "_unanswered",
+        "_unsettled",
+        "_unverified",
+    )
 
     def __init__(self, context: RequestContext, request: ProduceRequest) -> None:
+        # As `Work.__init__`, without the call: there is such an object for each request.
+        self.done = False
+        self.value = None
         self._context = context
         self._request = request
-        self._portions = iter(request.topic_data)
+        self._stage = _APPEND
+        topics = request.topic_data
+        self._portions = iter(topics)
         """What is not appended yet: topics, of a larger request pieces of topics."""
         self._results: list[tuple[str, Results]] = []
         """What became of each portion."""
@@ -142,30 +152,36 @@ class _Produce(Work[ProduceResponse | None]):
         """What the log has, or will have: what was refused waits for nothing."""
         self._unanswered = iter(self._results)
         self._answers: list[TopicProduceResponse] = []
-        entries = len(request.topic_data)
-        for topic in request.topic_data:
+        self._unsettled: list[Pending[None]] | None = None
+        """What looks into batches that take long, and what asks the coordinators of transactions."""
+        self._unverified: list[UnverifiedAppend] | None = None
+        """The first batches of transactions in their partitions."""
+        self._producer: tuple[int, int] | None = None
+        """The one whose transactional batches these are."""
+        self._leaders: dict[int, NodeEndpoint] | None = None
+        self._named_once: Sliced[list[TopicProduceData]] | None = None
+        entries = len(topics)
+        for topic in topics:
             entries += len(topic.partition_data)
         # A look at a few names is cheaper than to name them again; no client that is right names one twice.
-        if entries > ONE_PARTITION and (entries > AT_ONCE_MAX or _names_twice(request.topic_data)):
+        if entries > ONE_PARTITION and (entries > AT_ONCE_MAX or _names_twice(topics)):
             check = self._check_producer if request.transactional_id is not None else _no_check
-            self._named_once = _named_once(request.topic_data, check)
+            self._named_once = _named_once(topics, check)
             self._stage = _NAME
         elif entries > ONE_PARTITION and request.transactional_id is not None:
-            for topic in request.topic_data:
+            for topic in topics:
                 for entry in topic.partition_data:
                     self._check_producer(entry)
 
     def step(self, entries: int) -> Pending[Any] | None:
         """The next portions of what is under way. In a request of few partitions one step is all of it."""
-        context, request = self._context, self._request
-        if self._stage == _NAME:
-            if not self._name_once(entries):
+        context, request, stage = self._context, self._request, self._stage
+        if stage <= _APPEND:
+            if stage == _NAME and not self._name_once(entries):
                 return None
-            self._stage = _APPEND
-        if self._stage == _APPEND:
             if not self._append(entries):
+                self._stage = _APPEND
                 return None
-            self._stage = _ACKNOWLEDGE
             if self._unverified is not None:
                 self._unsettled = self._unsettled or []
                 self._unsettled.append(self._append_verified(self._unverified))
@@ -175,9 +191,13 @@ class _Produce(Work[ProduceResponse | None]):
                     # What the producer sends next belongs behind it.
                     context.peer.hold()
                     settled.when_done(self._release)
+                    self._stage = _ACKNOWLEDGE
                     return settled
-        if self._stage == _ACKNOWLEDGE:
+        if stage < _ANSWER:
             self._stage = _ANSWER
+            if request.acks == 0:
+                # At once where it can be known: nothing that comes behind it is answered.
+                self._close_on_error()
             appender = context.broker.replica_manager.appender
             outcome = appender.acknowledge(self._appended, request.acks, request.timeout_ms)
             if isinstance(outcome, Pending):
@@ -185,10 +205,8 @@ class _Produce(Work[ProduceResponse | None]):
         if request.acks == 0:
             self._close_on_error()
             self.done = True
-        elif self._answer(entries):
-            leaders = [] if self._leaders is None else list(self._leaders.values())
-            self.value = ProduceResponse(responses=self._answers, node_endpoints=leaders)
-            self.done = True
+        else:
+            self._answer(entries)
         return None
 
     def _release(self, _settled: object) -> None:
@@ -210,7 +228,7 @@ class _Produce(Work[ProduceResponse | None]):
         """Appends to about so many partitions; whether there are no more."""
         context, request = self._context, self._request
         appender: Appender = context.broker.replica_manager.appender
-        acks = request.acks
+        acks, appended = request.acks, self._appended
         for portion in self._portions:
             topic = portion.name
             refusal = _topic_refusal(context, topic, acks)
@@ -230,7 +248,7 @@ class _Produce(Work[ProduceResponse | None]):
                         self._unverified = self._unverified or []
                         self._unverified.append(unverified)
                         results.append(unverified.result)
-                        self._appended.append(unverified.result)
+                        appended.append(unverified.result)
                         continue
                 result = appender.append(tp, records, acks, _CLIENT, checked)
                 results.append(result)
@@ -239,7 +257,7 @@ class _Produce(Work[ProduceResponse | None]):
                     self._unsettled.append(result.settled)
                 elif result.partition is None:
                     continue
-                self._appended.append(result)
+                appended.append(result)
             self._results.append((topic, results))
             left -= len(results) + 1
             if left < 0:
@@ -267,22 +285,37 @@ class _Produce(Work[ProduceResponse | None]):
                 )
             self._producer = producer or self._producer
 
-    def _answer(self, left: int) -> bool:
-        """Answers for about so many partitions, in the order of the request; whether there are no more."""
+    def _answer(self, left: int) -> None:
+        """Answers for about so many partitions, in the order of the request; done when there are no more."""
         answers = self._answers
         for topic, results in self._unanswered:
             if not answers or answers[-1].name != topic:
                 answers.append(TopicProduceResponse(name=topic, partition_responses=[]))
             of_topic = answers[-1].partition_responses
             for result in results:
-                answer = _answer(result)
-                if result.error is _NOT_LEADER and self._context.version >= LEADERS_SINCE:
+                info, error = result.info, result.error
+                answer = PartitionProduceResponse(
+                    index=result.tp.partition,
+                    error_code=error,
+                    base_offset=info.first_offset,
+                    log_append_time_ms=info.log_append_time,
+                    log_start_offset=info.log_start_offset,
+                    error_message=result.message,
+                )
+                if result.record_errors:
+                    answer.record_errors = [
+                        BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
+                        for index, reason in result.record_errors
+                    ]
+                if error is _NOT_LEADER and self._context.version >= LEADERS_SINCE:
                     self._name_leader(result.tp, answer)
                 of_topic.append(answer)
             left -= len(results) + 1
             if left < 0:
-                return False
-        return True
+                return
+        leaders = [] if self._leaders is None else list(self._leaders.values())
+        self.value = ProduceResponse(responses=answers, node_endpoints=leaders)
+        self.done = True
 
     def _name_leader(self, tp: TopicPartition, answer: PartitionProduceResponse) -> None:
         leader = current_leader(self._context, tp)
@@ -372,45 +405,20 @@ def _checked(
     Raises what is wrong with the whole request.
     """
     version = context.version
-    header: BatchHeader | None = None
-    error = _NONE
+    checked: BatchHeader | ErrorCode
     if version < MAGIC_2_SINCE:
-        error = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+        checked = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
     else:
         try:
-            header = only_header(records)
+            checked = header = only_header(records)
         except KafkaError as invalid:
-            error = invalid.code
-    if header is not None:
-        attributes = header.attributes
-        if version < ZSTD_SINCE and attributes & CODEC_MASK == _ZSTD:
-            error = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        elif attributes & TRANSACTIONAL_BIT:
-            require_transactional_id(context, request.transactional_id)
+            checked = invalid.code
+        else:
+            if version < ZSTD_SINCE and header.attributes & CODEC_MASK == _ZSTD:
+                checked = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+            elif header.attributes & TRANSACTIONAL_BIT:
+                require_transactional_id(context, request.transactional_id)
     # Who may not write to a topic does not learn which partitions it has. Everybody else learns that first.
     if not is_known and topic_refusal is not _TOPIC_REFUSED:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if topic_refusal is not None:
-        return topic_refusal
-    return error if header is None or error else header
-
-
-# --- the answer -------------------------------------------------------------------------------------------
-
-
-def _answer(result: AppendResult) -> PartitionProduceResponse:
-    info = result.info
-    answer = PartitionProduceResponse(
-        index=result.tp.partition,
-        error_code=result.error,
-        base_offset=info.first_offset,
-        log_append_time_ms=info.log_append_time,
-        log_start_offset=info.log_start_offset,
-        error_message=result.message,
-    )
-    if result.record_errors:
-        answer.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
-            for index, reason in result.record_errors
-        ]
-    return answer
+    return checked if topic_refusal is None else topic_refusal

@@ -60,6 +60,7 @@ def txn_offset_commit(
     known = yield from known_partitions(context, asked, codes)
     if known:
         commits = yield from _commits(known, context.broker.clock.time_ms())
+        context.broker.group_coordinator.begin_transactional_commit(request.group_id)
         check = yield _verified(context, request)
         answer = yield from context.broker.group_coordinator.commit_offsets(
             request.group_id,
