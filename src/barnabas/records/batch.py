@@ -190,11 +190,11 @@ def only_header(buffer: Buffer) -> BatchHeader:
 
 
 def transactional_producer(buffer: Buffer) -> tuple[int, int] | None:
-    """Id and epoch of the producer, if the first batch is transactional: a look that parses no header."""
+    """Id and epoch that the first batch names, if it is transactional: a look that parses no header."""
     if len(buffer) < HEADER_SIZE:
         return None
     attributes, producer_id, epoch = _PRODUCER.unpack_from(buffer)
-    return (producer_id, epoch) if attributes & TRANSACTIONAL_BIT and producer_id >= 0 else None
+    return (producer_id, epoch) if attributes & TRANSACTIONAL_BIT else None
 
 
 def batch_headers(buffer: Buffer, position: int = 0) -> Iterator[BatchHeader]:
