@@ -191,7 +191,7 @@ def only_header(buffer: Buffer) -> BatchHeader:
 
 def transactional_producer(buffer: Buffer) -> tuple[int, int] | None:
     """Id and epoch that the first batch names, if it is transactional: a look that parses no header."""
-    if len(buffer) < HEADER_SIZE:
+    if len(buffer) < HEADER_SIZE or buffer[16] != 2:  # the magic: what is no batch is refused elsewhere
         return None
     attributes, producer_id, epoch = _PRODUCER.unpack_from(buffer)
     return (producer_id, epoch) if attributes & TRANSACTIONAL_BIT else None
