@@ -131,19 +131,6 @@ def _refusal(api: Api, context: RequestContext, request: Request, error: BaseExc
     return api.failed(request, error, context.version)
 
 
-def _late_response(api: Api, context: RequestContext, request: Request, work: Work[Any]) -> Any:
-    """What the rest of the work comes to, as in `execute`; it waits for nothing, and has a few entries."""
-    try:
-        work.step(ALL)
-    except CloseConnection:
-        raise
-    except Exception as error:
-        refusal = _refusal(api, context, request, error)
-        return in_one_piece(refusal) if isinstance(refusal, Generator) else refusal
-    assert work.done, "it waits for nothing else"
-    return work.value
-
-
 def _unreadable(api: Api, context: RequestContext, error: ProtocolError) -> CloseConnection:
     """Kafka's words for a request that is not one, with the key behind our own limit."""
     key = " (barnabas.request.elements.max)" if isinstance(error, TooManyElementsError) else ""
@@ -233,8 +220,16 @@ class Dispatcher:
         self._ends_turn = True
         try:
             for api, context, request, work, chunks in late:
+                # The rest of the work, and errors as in `execute`; it waits for nothing else.
                 try:
-                    response = _late_response(api, context, request, work)
+                    try:
+                        work.step(ALL)
+                        response = work.value
+                    except CloseConnection:
+                        raise
+                    except Exception as error:
+                        refusal = _refusal(api, context, request, error)
+                        response = in_one_piece(refusal) if isinstance(refusal, Generator) else refusal
                 except CloseConnection as failed:  # of acks=0; the others are answered
                     closing = failed
                     continue

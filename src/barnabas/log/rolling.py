@@ -27,7 +27,8 @@ def must_roll(
         # ``segment.ms``: an empty segment has no age.
         or (
             segment.size > 0
-            and _waited_ms(segment, max_timestamp, now_ms) > _roll_after_ms(tp, config, segment)
+            and _waited_ms(segment, max_timestamp, now_ms)
+            > (_roll_after_ms(tp, config, segment) if config.segment_jitter_ms else config.roll_ms)
         )
         # ``segment.index.bytes``: an index has its full size from the start, and never grows.
         or segment.index.room <= index_entries
@@ -46,8 +47,6 @@ def _waited_ms(segment: LogSegment, max_timestamp: int, now_ms: int) -> int:
 
 
 def _roll_after_ms(tp: TopicPartition, config: LogConfig, segment: LogSegment) -> int:
-    if not config.segment_jitter_ms:
-        return config.roll_ms
     # Kafka draws the jitter at random; a hash spreads as well and can be replayed.
     spread = java_abs(java_hash(f"{tp}@{segment.base_offset}"))
     return config.roll_ms - spread % min(config.segment_jitter_ms, config.roll_ms)

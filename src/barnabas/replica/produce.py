@@ -271,8 +271,11 @@ class Appender:
                 partition = self._hosted.serve(result.tp)
             if guard is not None and header is not None:
                 self._check_guard(partition, header, guard)
-            if self._turn is not None and origin is _CLIENT and partition.leader_log is not None:
-                partition.leader_log.join(self._turn)
+            turn = self._turn
+            if turn is not None and origin is _CLIENT:
+                log = partition.leader_log
+                if log is not None:
+                    log.join(turn)
             info, advanced = partition.append(records, required_acks, origin, header)
         except KafkaError as error:
             self._refused(result, partition, error, records)
@@ -436,7 +439,8 @@ class Appender:
     def _count(self, tp: TopicPartition, info: AppendInfo, times: int) -> None:
         """Counts an append, or takes it back (-1). A batch that was there already was counted then."""
         if not info.duplicate:
-            stats = self._stats.topics.get(tp.topic) or self._stats.of(tp.topic)
+            topic = tp.topic
+            stats = self._stats.topics.get(topic) or self._stats.of(topic)
             stats.messages_in += times * (info.last_offset - info.first_offset + 1)
             stats.bytes_in += times * info.size
 

@@ -9,8 +9,9 @@ Not implemented: v0-3, whose record formats are gone (KIP-896).
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
@@ -38,9 +39,6 @@ from barnabas.replica.fetch import AT_ONCE_MAX, PORTION, Fetch
 from barnabas.replica.fetch_context import TOPIC_IDS_SINCE, FetchContext, new_context, requested
 from barnabas.replica.fetch_reader import LEADER, FetchParams, PartitionRead
 from barnabas.replica.log_read import Isolation
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 REPLICA_STATE_SINCE: Final = 15
 FOLLOWERS_SINCE: Final = 11
@@ -109,6 +107,10 @@ class _Fetch(Work[FetchResponse]):
         "_until_ms",
     )
 
+    _session: FetchContext
+    _partitions: Sequence[CachedPartition]
+    """Both are there once the request has begun."""
+
     def __init__(self, context: RequestContext, request: FetchRequest) -> None:
         # As `Work.__init__`, without the call: there is such an object for each request.
         self.done = False
@@ -125,8 +127,6 @@ class _Fetch(Work[FetchResponse]):
         self._request = request
         self._params = _params(context, request, services.config["fetch.max.bytes"])
         self._names = services.metadata_cache.snapshot.topic_names if version >= TOPIC_IDS_SINCE else {}
-        self._session: FetchContext | None = None
-        self._partitions: Sequence[CachedPartition] = ()
         self._may_read = context.may(Operation.READ)
         self._readable: list[CachedPartition] = []
         self._refused: Results = []
@@ -146,7 +146,7 @@ class _Fetch(Work[FetchResponse]):
         elif self._resumed is not None:
             if not self._resumed.result():
                 self._go_on()
-            elif self._session is not None:
+            else:
                 self.value = self._session.respond([])
                 self.done = True
                 return None
@@ -201,7 +201,6 @@ class _Fetch(Work[FetchResponse]):
 
     def _go_on(self) -> None:
         """Something has moved, or all are to be read once in a while: as if the request had come now."""
-        assert self._session is not None, "a session has rested"
         left_ms = max(0, math.ceil(self._until_ms - self._context.broker.clock.monotonic_ms()))
         self._params = replace(self._params, max_wait_ms=left_ms)
         self._partitions = self._session.partitions()
@@ -216,29 +215,29 @@ class _Fetch(Work[FetchResponse]):
         context, params, partitions, at = self._context, self._params, self._partitions, self._at
         count = len(partitions)
         portion = partitions if count <= left else partitions[at : at + left]
-        self._at = at + left
-        if params.from_follower and not context.authorize_cluster(Operation.CLUSTER_ACTION):
+        self._at = until = at + left
+        from_follower = params.from_follower
+        if from_follower and not context.authorize_cluster(Operation.CLUSTER_ACTION):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             self._refused += [(each, _refused(each.request.partition, code)) for each in portion]
-            return at + left >= count
+            return until >= count
         known = context.broker.metadata_cache.snapshot.partitions
         readable, refused, may_read = self._readable, self._refused, self._may_read
         for each in portion:
             index = each.request.partition
             if each.topic is None:
                 refused.append((each, _refused(index, ErrorCode.UNKNOWN_TOPIC_ID)))
-            elif not params.from_follower and not may_read[each.topic]:
+            elif not from_follower and not may_read[each.topic]:
                 refused.append((each, _refused(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
             elif index not in known.get(each.topic, ()):
                 refused.append((each, _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
             else:
                 readable.append(each)
-        return at + left >= count
+        return until >= count
 
     # --- the answer -----------------------------------------------------------------------------------------
 
     def _leave_resting(self, resting: DelayedFetch) -> None:
-        assert self._session is not None, "it was read for a session"
         if self._refused:
             resting.force_complete()  # what is refused is refused with each answer
         else:
@@ -246,16 +245,15 @@ class _Fetch(Work[FetchResponse]):
 
     def _answer(self, reads: list[PartitionRead], left: int) -> None:
         """Answers for so many partitions: those that were read, then those that were refused."""
-        assert self._session is not None, "it was read for a session"
         context, leaders, refused, at = self._context, self._leaders, self._refused, self._at
-        self._at = until = at + left
-        count = len(reads)
+        until, count = at + left, len(reads)
         portion = reads if count <= left and not at else reads[at:until]
         results: Results = [(read.partition, _answer(context, read, leaders)) for read in portion]
         if refused:
             results += refused[max(at - count, 0) : max(until - count, 0)]
             count += len(refused)
         if until < count:
+            self._at = until
             self._session.add(results)
             return
         response = self._session.respond(results)
