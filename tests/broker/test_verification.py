@@ -369,3 +369,29 @@ def test_offsets_of_a_transaction_are_taken_unless_it_ends_before_the_answer(wor
     held.answer()
     world.clock.advance(0)
     assert committed_code(taken) is E.NONE
+
+
+@pytest.mark.parametrize("count", [2, 150])
+def test_garbage_in_one_partition_refuses_the_whole_request(make_world, make_batch, count):
+    world = make_world(verifies=True)
+    world.create("t", count)
+    request = request_of(make_batch, *((number, (7, 0), 0) for number in range(count)), name=ID)
+    request.topic_data[0].partition_data[-1].records = b"x" * 70
+    answer = world.start(request, 11)
+    while answer() is None:
+        world.clock.advance(0)
+    (topic,) = answer().responses
+    assert {(E.of(each.error_code), each.error_message) for each in topic.partition_responses} == {
+        (E.CORRUPT_MESSAGE, "Invalid magic found in record: 120")
+    }
+    assert {log_end(world, number) for number in range(count)} == {0}
+
+
+def test_of_a_partition_that_is_named_twice_the_producer_named_last_counts(world, make_batch, producer):
+    add(world, producer, 0)
+    answer = world.send(request_of(make_batch, (0, (producer[0] + 9, 0), 0), (0, producer, 0)), 11)
+    assert codes_of(answer) == [E.NONE]
+
+
+def test_a_transactional_batch_of_no_producer_is_nobodys(world, make_batch):
+    assert produce(world, make_batch, (-1, -1), -1).error_code == 0

@@ -295,6 +295,8 @@ class Appender:
         """A transactional batch that must not be appended before its coordinator was asked
         (`append_verified`). None for any other; it may still be refused.
         """
+        if header.producer_id < 0:
+            return None  # nobody's: no coordinator knows of it
         guard = self._start_verification(tp, header.producer_id, header.producer_epoch, header.base_sequence)
         return None if guard is None else UnverifiedAppend(AppendResult(tp), records, header, guard)
 

@@ -10,6 +10,7 @@ Repeats:   a partition that a request names several times is appended to once, w
 Limit:     of the refused records of a batch the first 100 are named.
 Order:     the first batch of a transaction in a partition waits until the transaction's coordinator has said
            that it counts the partition to it (KIP-890); of several in a request it is asked at once.
+Not implemented: v12, which adds partitions to a transaction by itself (the second part of KIP-890, Kafka 4).
 """
 
 from collections.abc import Callable, Mapping
@@ -274,8 +275,9 @@ class _Produce(Work[ProduceResponse | None]):
         )
 
     def _check_transaction(self, entry: PartitionProduceData) -> None:
-        """A transaction is one producer's, who may use its id. Raises what is refused of the whole request,
-        before anything of it is appended; `_checked` does so for a request of one partition.
+        """A transaction is one producer's, who may use its id, and there is no batch of an unknown format
+        (``RequestUtils.flags``). Raises what is refused of the whole request, before anything of it is
+        appended; `_checked` does so for a request of one partition.
         """
         if not isinstance(entry.records, memoryview) or self._context.version < MAGIC_2_SINCE:
             return
@@ -364,6 +366,7 @@ def _named_once(
     topics: list[TopicProduceData], check: Callable[[PartitionProduceData], None]
 ) -> Sliced[list[TopicProduceData]]:
     """Portions with each topic and each partition once: what is named later replaces what was named before.
+    `check` looks at each entry that stays.
 
     Kafka's broker collects the records of a request in a map of partitions
     (``KafkaApis.handleProduceRequest``). A client that names a partition twice by mistake must not find its
@@ -374,14 +377,16 @@ def _named_once(
         of_topic = named.setdefault(topic.name, {})
         for entry in topic.partition_data:
             of_topic[entry.index] = entry
-            check(entry)
             yield
         yield
     portions = []
     for name, of_topic in named.items():
         entries = list(of_topic.values())
         for start in range(0, len(entries) or 1, PORTION):
-            portions.append(TopicProduceData(name=name, partition_data=entries[start : start + PORTION]))
+            portion = entries[start : start + PORTION]
+            for entry in portion:
+                check(entry)
+            portions.append(TopicProduceData(name=name, partition_data=portion))
             yield
     return portions
 
