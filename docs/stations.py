@@ -1,5 +1,4 @@
-"""The stations of the five articles' requests, from the socket to the disk and back, for
-docs/architecture.md.
+"""The stations of requests, from the socket to the disk and back, for docs/architecture.md.
 
 A row is what happens, and the functions of `barnabas` where it happens, as ``folder/module:Name``. `make
 docs` writes the tables; a test says which function is not there, so that a row cannot be about code that has
@@ -168,6 +167,97 @@ WALKS: Final = {
             "the walk above; with UpdateMetadata the answer is due",
             "broker/topic_changes:TopicChanges.metadata_changed",
         ),
+    ),
+    "Produce": (
+        ("WRITE on each topic; duplicates, sizes and CRCs", "broker/handlers/produce:produce"),
+        (
+            "does the first batch of a transaction belong to it? Its coordinator is asked",
+            "replica/produce:Appender.unverified node/verification:AddPartitionsToTxnManager.verify",
+        ),
+        ("the leader, with enough replicas in sync", "replica/produce:Appender.append"),
+        (
+            "the producer's sequence, the offset, the leader epoch",
+            "replica/partition:Partition.append log/producers:ProducerStateManager.check",
+        ),
+        (
+            "**disk**: at once, or with what else this turn appends",
+            "log/log:Log.append log/write_turn:WriteTurn",
+        ),
+        ("with acks=all the answer waits for the high watermark", "replica/produce:Appender.acknowledge"),
+        ("a follower's fetch moves it", "replica/partition:Partition.advance_high_watermark"),
+        ("the replicas have it: the answer is due", "replica/produce:DelayedProduce.try_complete"),
+    ),
+    "An ISR shrinks": (
+        ("every half replica.lag.time.max.ms the leaders look", "replica/manager:ReplicaManager.shrink_isrs"),
+        (
+            "who has not caught up for so long? The smaller ISR is proposed",
+            "replica/partition:Partition.maybe_shrink_isr replica/replica:Replica.is_caught_up",
+        ),
+        (
+            "until the controller answers, the larger ISR counts (KIP-497)",
+            "replica/isr:IsrState.propose replica/isr:IsrState.maximal",
+        ),
+        (
+            "AlterPartition: one request at a time, with what else is proposed",
+            (
+                "replica/alter_partition:AlterPartitionManager.submit"
+                " node/isr_channel:IsrChannel.alter_partition"
+            ),
+        ),
+        ("the controller's broker takes it", "broker/handlers/alter_partition:alter_partition"),
+        (
+            "the epochs are current: **store**: the partition's state",
+            "cluster/controller/isr_events:alter_partitions cluster/controller/fenced_store:FencedStore",
+        ),
+        (
+            "the verdict comes back; the high watermark may rise without the one that left",
+            (
+                "replica/alter_partition:AlterPartitionManager"
+                " replica/partition:Partition.advance_high_watermark"
+            ),
+        ),
+    ),
+    "EndTxn": (
+        ("WRITE on the transactional id", "broker/handlers/end_txn:end_txn"),
+        (
+            "the shard of the id, if it is led here and loaded",
+            "coordinator/transaction/transaction_coordinator:TransactionCoordinator.end_transaction",
+        ),
+        (
+            "which state follows, or which code",
+            "coordinator/transaction/end_transaction:end_transaction",
+        ),
+        (
+            "**disk**: the decision; it counts, and the answer is due, when the replicas have it",
+            "coordinator/transaction/shard:append_transition",
+        ),
+        (
+            "the markers wait for the leaders of the partitions",
+            "coordinator/transaction/markers:TransactionMarkerChannelManager.add_markers_to_send",
+        ),
+        (
+            "WriteTxnMarkers: one request a broker at a time",
+            "node/marker_channel:TxnMarkerChannel.write_markers",
+        ),
+        ("**disk**: each leader appends its marker", "broker/handlers/write_txn_markers:write_txn_markers"),
+        (
+            "all are written: **disk**: CompleteCommit or CompleteAbort",
+            "coordinator/transaction/metadata:TransactionMetadata.complete",
+        ),
+    ),
+    "A Spark batch read": (
+        ("the options are read and checked", "spark/source:TopicSource.reader spark/options:SourceOptions"),
+        (
+            "the driver: which partitions, from where, to where",
+            "spark/planner:Planner.batch_ranges spark/kafka:KafkaCatalog.offsets",
+        ),
+        ("the ranges become tasks", "spark/source:BatchTopicReader.partitions spark/ranges:plan_tasks"),
+        (
+            "a task: fetches its ranges, until all are read",
+            "spark/source:BatchTopicReader.read spark/reading:read_ranges",
+        ),
+        ("Fetch requests of the worker's one consumer", "client/fetcher:Fetcher.send_fetches"),
+        ("record batches become columns, without aborted ones", "records/columnar:decode"),
     ),
 }
 

@@ -29,6 +29,7 @@ from barnabas.network.peer import ListenerId, Peer
 from barnabas.node.channels import LocalBroker
 from barnabas.node.coordinators import group_coordinator, transaction_coordinator
 from barnabas.node.marker_channel import TxnMarkerChannel
+from barnabas.node.verification import AddPartitionsToTxnManager
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
@@ -256,6 +257,7 @@ class World:
         disk=None,
         syncer=None,
         disk_thread=None,
+        verifies=False,
         **config,
     ):
         self.clock = clock or Clock()
@@ -279,6 +281,16 @@ class World:
         self.cache = MetadataCache(ME)
         self.fetchers = Fetchers()
         self.isr = IsrDecisions()
+        local = LocalBroker(LISTENER)
+        self.verifier = AddPartitionsToTxnManager(
+            ME,
+            LISTENER.name,
+            self.cache,
+            self._transaction_partition,
+            local=local,
+            remote=None,
+            enabled=verifies,
+        )
         self.replicas = ReplicaManager(
             ME,
             config=self.config,
@@ -287,6 +299,7 @@ class World:
             metadata=self.cache,
             alter_partition=self.isr,
             fetchers=self.fetchers,
+            verifier=self.verifier,
         )
         ids = itertools.count(1)
         self.sessions = FetchSessionCache(10, new_id=lambda: next(ids), now_ms=self.clock.time_ms)
@@ -305,7 +318,6 @@ class World:
         )
         self.coordinator.startup(self.config["offsets.topic.num.partitions"])
         self.producer_ids = ProducerIdManager(ME, lambda: 7, self.blocks)
-        local = LocalBroker(LISTENER)
         self.transaction_coordinator = transaction_coordinator(
             self.config,
             self.clock,
@@ -341,6 +353,9 @@ class World:
         self.control = Control()
         self.peer = Peer(LISTENER, ("127.0.0.1", 50000), self.control)
         self.update_metadata({})
+
+    def _transaction_partition(self, transactional_id):
+        return self.transaction_coordinator.partition_for(transactional_id)
 
     # --- clients
 

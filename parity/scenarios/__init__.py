@@ -72,6 +72,7 @@ SCENARIOS: Final[dict[str, Callable[[World], None]]] = {
     "transactions": transactions.transactions,
     "fenced transactions": transactions.fenced_transactions,
     "transactional offsets": transactions.transactional_offsets,
+    "verified transactions": transactions.verified_transactions,
     "transaction markers": transactions.transaction_markers,
     "describe producers": producer_ids.describe_producers,
     "allocate producer ids": producer_ids.allocate_producer_ids,

@@ -1,7 +1,7 @@
 """Transactional ids: each request in each state, each refusal, at each version where the codes change."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from barnabas.core.errors import ErrorCode
@@ -20,6 +20,7 @@ from barnabas.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -30,7 +31,11 @@ from barnabas.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from barnabas.records.batch import build_batch
+from barnabas.records.record import Record
+from parity.scenarios.batches import START_MS
 from parity.scenarios.coordinators import coordinator_is_ready, transactions_are_ready
+from parity.scenarios.produce import read_back
 from parity.world import World
 
 PATIENCE_S: Final = 20
@@ -290,6 +295,58 @@ def transactional_offsets(world: World) -> None:
     world.ask("abort", _end(name, producer, commit=False), 4)
     _until(world, name, "CompleteAbort")
     fetched("aborted")
+
+
+def verified_transactions(world: World) -> None:
+    """First batches and commits of transactions that the coordinator knows of, or not (KIP-890)."""
+    coordinator_is_ready(world)
+    transactions_are_ready(world)
+    world.create("verified", 3)
+    name = "verified"
+    producer = _begin(world, name)
+    stranger = (producer[0] + 100_000, producer[1])
+    world.ask("not added", _written(name, (0, producer, 0)), 3, 9, 10, 11)
+    world.prepare(_add(name, producer, {"verified": [0, 2]}), 3)
+    world.ask("another producer", _written(name, (0, stranger, 0)), 10, 11)
+    world.ask("epoch to come", _written(name, (0, (producer[0], producer[1] + 1), 0)), 10, 11)
+    three = _written(name, *((partition, producer, 0) for partition in range(3)))
+    world.ask("one of three is not added", three, 10, 11)
+    world.ask("the next one", _written(name, (0, producer, 1)), 11)
+    world.ask("two producers", _written(name, (0, producer, 2), (2, stranger, 0)), 9, 11)
+    world.ask("commit", _end(name, producer), 3)
+    _until(world, name, "CompleteCommit")
+    world.ask("late", _written(name, (0, producer, 2)), 10, 11)
+    partition = TxnOffsetCommitRequestPartition(
+        partition_index=0, committed_offset=1, committed_metadata="note"
+    )
+    offsets = TxnOffsetCommitRequest(
+        transactional_id=name,
+        group_id="verified-group",
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        topics=[TxnOffsetCommitRequestTopic(name="verified", partitions=[partition])],
+    )
+    world.ask("offsets of no transaction", offsets, 0, 3, 4)
+    read_back(world, "verified")
+
+
+def _written(name: str, *entries: tuple[int, Producer, int]) -> Callable[[int], ProduceRequest]:
+    """A Produce of one transactional record for each (partition, producer, sequence)."""
+    data = [
+        PartitionProduceData(
+            index=partition,
+            records=build_batch(
+                [Record(0, START_MS, None, b"x", [])],
+                producer_id=producer[0],
+                producer_epoch=producer[1],
+                base_sequence=sequence,
+                transactional=True,
+            ),
+        )
+        for partition, producer, sequence in entries
+    ]
+    topic = TopicProduceData(name="verified", partition_data=data)
+    return lambda _: ProduceRequest(transactional_id=name, acks=-1, timeout_ms=10_000, topic_data=[topic])
 
 
 def transaction_markers(world: World) -> None:

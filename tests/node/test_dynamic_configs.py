@@ -121,7 +121,6 @@ def test_what_would_mislead_is_refused_and_what_is_odd_is_kept_out_of_sight(join
     own = ConfigResource.broker(1)
     with BlockingAdmin(server.bootstrap) as admin:
         for settings, words in (
-            ({"transaction.partition.verification.enable": "false"}, "no transactions"),
             ({"listener.name.new.ssl.keystore.location": "/keys"}, "without authentication only"),
             ({"log.retention.ms": "0"}, "must be unlimited"),
             ({"log.segment.bytes": "13"}, "Value must be at least 14"),

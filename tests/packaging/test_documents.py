@@ -55,6 +55,16 @@ def test_the_page_of_the_logs_is_the_table_of_kafkas_words():
     assert generate.logs_page() == generate.LOGS_PAGE.read_text(), "run `make docs`"
 
 
+def test_the_head_of_a_handler_has_each_of_its_parts_on_a_line_of_its_own():
+    heading = re.compile(r"(?:Behaviour|Versions|Limit|Repeats|Order|Not implemented): ")
+    for file in sorted((ROOT / "src/barnabas/broker/handlers").glob("[!_]*.py")):
+        head = file.read_text().split('"""')[1]
+        lines = head.splitlines()
+        assert any(line.startswith("Behaviour: ") for line in lines), file.name
+        parts = [line for line in lines if heading.match(line)]
+        assert len(parts) == len(heading.findall(head)), f"{file.name}: a heading is in the middle of a line"
+
+
 def test_each_station_of_the_walks_is_where_the_page_says():
     generate = load_generator()
 

@@ -83,6 +83,7 @@ class Fetcher:
             if state.is_fetchable(now) and tp not in self.arrived and tp not in self.failures
         ]
         for node_id, partitions in self._by_node(wanted, now).items():
+            # Nobody is known to lead these.
             if node_id < 0:
                 self._cluster.need({tp.topic for tp in partitions})
                 self._cluster.refresh_soon()
@@ -105,6 +106,7 @@ class Fetcher:
         else the leader.
         """
         metadata, preferred = self._cluster.metadata, state.preferred_read_replica
+        # KIP-392: the follower that the leader named.
         if preferred is not None:
             known = metadata.partition(state.tp)
             offline = known is None or preferred in known.offline_replicas
@@ -184,6 +186,7 @@ class Fetcher:
         if call.error is None:
             self._answered(session, targets, call.result())
             return
+        # What the broker knows of the session is unknown: the next request begins a new one (KIP-227).
         session.failed()
         self._later(targets)
         if isinstance(call.error, DisconnectedError | OSError):
@@ -210,6 +213,7 @@ class Fetcher:
         session.answered(code, response.session_id)
         if code is not ErrorCode.NONE:
             _log.debug("fetch.refused", error=code.name)
+            # A session that the broker has forgotten: all is asked for again at once.
             if code not in {ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH}:
                 self._later(targets)
             return
@@ -230,6 +234,7 @@ class Fetcher:
         elif code is ErrorCode.OFFSET_OUT_OF_RANGE and state.preferred_read_replica is not None:
             # The follower may lack what the leader has: that one says whether the offset is wrong.
             state.preferred_read_replica = None
+        # The leader itself says so: auto.offset.reset decides, when the caller polls.
         elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self.out_of_range[state.tp] = target.offset
         elif code in _MOVED:
@@ -237,6 +242,7 @@ class Fetcher:
             self._later([state.tp])
         elif code.retriable or code is ErrorCode.UNKNOWN_SERVER_ERROR:
             self._later([state.tp])
+        # Such as TOPIC_AUTHORIZATION_FAILED: `poll` raises it.
         else:
             self.failures[state.tp] = KafkaError(code, f"{code.message} (fetching {state.tp})")
 
@@ -269,6 +275,7 @@ class Fetcher:
         """What arrived first and is still wanted where the partition stands."""
         for tp in list(self.arrived):
             state = self._partitions.get(tp)
+            # The caller sought elsewhere since it was fetched, or the partition was taken away.
             if state is None or state.position != self.arrived[tp].position:
                 del self.arrived[tp]
             elif not state.is_held_back:

@@ -139,6 +139,7 @@ class Sender:
         by_leader: dict[int, list[PartitionQueue]] = {}
         for queue in ready:
             leader = self._cluster.metadata.leader(queue.tp)
+            # -1: nobody leads it; it waits for new metadata.
             if leader < 0 or self._may_send(queue, leader):
                 by_leader.setdefault(leader, []).append(queue)
         if by_leader.pop(-1, None):
@@ -264,18 +265,22 @@ class Sender:
             self._stored(queue, batch, answer.base_offset, answer.log_append_time_ms)
         elif code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._stored(queue, batch, -1, -1)  # the broker has it, but forgot where
+        # The broker does not know what came before this batch.
         elif code in _LOST_SEQUENCE and batch.base_sequence >= 0:
             error = DeliveryError(queue.tp, code, answer.error_message)
+            # An older batch failed: this one follows when that one is stored.
             if not queue.is_first_unacknowledged(batch):
                 self._again(queue, batch, error)
             elif self._transactions is not None:
                 # What came before may be lost, or this producer be fenced: the transaction cannot be whole.
                 self._give_up(queue, batch, error)
+            # KIP-360: all before it are acknowledged, so a new epoch may begin to count at 0.
             else:
                 queue.restart()
                 self._again(queue, batch, error)
         else:
             error = DeliveryError(queue.tp, code, answer.error_message)
+            # Most of these mean that another broker leads the partition by now.
             if code.retriable:
                 self._cluster.refresh_soon()
                 self._again(queue, batch, error)
@@ -292,6 +297,7 @@ class Sender:
         if now - batch.created_at >= self._delivery_s:
             self._give_up(queue, batch, self._expired(batch, error))
             return
+        # Another producer has the id: whatever is sent again is refused.
         if self._transactions is not None and self._transactions.is_fatal:
             self._give_up(queue, batch, error)
             return

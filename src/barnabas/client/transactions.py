@@ -212,8 +212,10 @@ class TransactionManager:
         """
         if self.state is S.FATAL_ERROR:
             return False
+        # The coordinator knows of the partition: new batches while the transaction can be committed.
         if tp in self._partitions:
             return sent_before or self.state in _OPEN
+        # The first batch of the partition: it waits for AddPartitionsToTxn, which then pumps again.
         if self.state in _OPEN and tp not in self._pending:
             self._new.add(tp)
             if self._adding is None or self._adding.done():
@@ -323,6 +325,7 @@ class TransactionManager:
             answer = await self._link.send(request, AddOffsetsToTxnResponse, versions=_ADD_OFFSETS)
             return self._judged(answer.error_code, codes.ADD_OFFSETS, "AddOffsetsToTxn")
 
+        # Not announced: the transaction has failed meanwhile, and the group must not see the offsets.
         if not await self._while_open(self._link, announce):
             return
         self._started = True
@@ -371,12 +374,14 @@ class TransactionManager:
             True,
         )
         await self._settled()
+        # An answer has said that the producer is fenced: the transaction is no longer its own to end.
         if self.state is not S.ABORTING:
             return
         # The coordinator does not have this producer id any more: there is nothing that it could end.
         lost = self._error is not None and self._error.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if not lost:
             await self._end(committed=False)
+        # A sequence number may be used up without its batch: the next transaction has a new epoch.
         if self._bump:
             await self._initialize(self.identity)
         self._ended(S.READY)
@@ -397,6 +402,7 @@ class TransactionManager:
 
     async def _end(self, *, committed: bool) -> None:
         """EndTxn, where the coordinator knows of the transaction (``EndTxnHandler``)."""
+        # Nothing was added, so the coordinator has no transaction: it would answer INVALID_TXN_STATE.
         if not self._started:
             return
         request = EndTxnRequest(
@@ -430,6 +436,7 @@ class TransactionManager:
         """
         attempts = Attempts(self._cluster.backoff)
         while (outcome := await self._once(link, attempt)) is not TransactionOutcome.DONE:
+            # It was answered, so nothing was done: a transaction that failed needs it no more.
             if outcome is not TransactionOutcome.UNKNOWN and self.state not in _OPEN:
                 return False
             await attempts.another()
@@ -442,6 +449,7 @@ class TransactionManager:
             await link.find()
             outcome = await attempt()
         except (BarnabasError, OSError) as error:
+            # No answer: the coordinator may have done it all the same, so it is asked until it says so.
             if not is_retriable(error):
                 if not isinstance(error, AbortableTransactionError | FatalTransactionError):
                     self._fail(_fatal(error))
@@ -466,6 +474,7 @@ class TransactionManager:
         where = f"{code.message} ({request}, transactional id {self.transactional_id})"
         if outcome is TransactionOutcome.FENCED:
             error: KafkaError = ProducerFencedError(ErrorCode.PRODUCER_FENCED, where)
+        # While it ends there is nothing left to abort: what would be abortable is fatal then.
         elif outcome is TransactionOutcome.DIE or self.state not in _OPEN:
             error = FatalTransactionError(code, where)
         else:
@@ -481,9 +490,7 @@ class TransactionManager:
         request: str,
         default: TransactionOutcome = TransactionOutcome.DIE,
     ) -> TransactionOutcome:
-        """What the codes of several partitions lead to:
-        the first that ends something, else the slowest way.
-        """
+        """What the codes of several partitions lead to: the first that ends something, else the slowest."""
         outcomes = {self._judged(number, table, request, default) for number in sorted(numbers, key=_gravity)}
         return next(
             (each for each in (TransactionOutcome.MOVED, TransactionOutcome.AGAIN) if each in outcomes),

@@ -273,6 +273,14 @@ class GroupCoordinator:
 
     # --- offsets ----------------------------------------------------------------------------------------
 
+    def begin_transactional_commit(self, group_id: str) -> None:
+        """A transaction is going to commit offsets: the group is there from now on. Raises KafkaError
+        where this broker does not coordinate it (``handleTxnCommitOffsets``).
+        """
+        shard = self._shard(group_id)
+        if group_id not in shard.groups:
+            self._classic.create_simple(shard, group_id)
+
     def commit_offsets(
         self,
         group_id: str,
@@ -283,8 +291,11 @@ class GroupCoordinator:
         generation: int,
         version: int,
         producer: tuple[int, int] = NO_PRODUCER,
+        check: Callable[[], None] = lambda: None,
     ) -> Sliced[Answer[Codes]]:
         """Commits a group's offsets, those of a `producer` when its transaction does (``commitOffsets``).
+        `check` is called in the turn of the append, and raises KafkaError where the transaction has ended
+        meanwhile.
 
         The code of each partition, when the replicas have the commits. Raises KafkaError where the group or
         its member may not commit at all; the groups of both protocols have rules that depend on the request's
@@ -311,6 +322,7 @@ class GroupCoordinator:
             transactional=transactional,
             version=version,
         )
+        check()
         return write_commits(shard, group_id, commits, records, refused, producer)
 
     def fetch_offsets(

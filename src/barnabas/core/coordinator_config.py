@@ -5,7 +5,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from barnabas.core.config import INT_MAX, ConfigKey, ConfigType, at_least, each_of, one_of
+from barnabas.core.config import INT_MAX, ConfigKey, ConfigType, Scope, at_least, each_of, one_of
 from barnabas.core.errors import ConfigError
 
 STRING, INT, SHORT, LONG, LIST = (
@@ -94,6 +94,9 @@ TRANSACTION_KEYS: Final = (
         "How long a transactional id is remembered that nothing happens to.", at_least(1)),
     ConfigKey("transaction.remove.expired.transaction.cleanup.interval.ms", INT, 3_600_000,
         "How often it is looked for such ids.", at_least(1)),
+    ConfigKey("transaction.partition.verification.enable", ConfigType.BOOLEAN, True,
+        "Whether a partition's leader asks a transaction's coordinator before its first batch (KIP-890).",
+        scope=Scope.CLUSTER_WIDE),
 )
 # fmt: on
 

@@ -183,10 +183,6 @@ KEYS_NOT_OBEYED: Final = (
         ConfigKey("metadata.max.retention.bytes", LONG, 104_857_600, ""),
         ConfigKey("metadata.max.retention.ms", LONG, 604_800_000, ""),
     ),
-    *_not_obeyed(
-        "A partition does not ask yet whether the coordinator has added it to the transaction.",
-        ConfigKey("transaction.partition.verification.enable", BOOLEAN, True, "", scope=Scope.CLUSTER_WIDE),
-    ),
     *_refused(
         "Tiered storage is not available in this broker.",
         ConfigKey("remote.log.storage.system.enable", BOOLEAN, False, ""),

@@ -22,6 +22,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.log.producer_batches import BATCH
 from barnabas.log.producer_snapshot import SnapshotEntry
+from barnabas.log.verification import VerificationGuard, VerificationState
 from barnabas.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, SEQUENCE_MAX, BatchHeader
 from barnabas.records.control import EndTransactionMarker
 
@@ -187,7 +188,7 @@ class ProducerStateEntry:
 class ProducerStateManager:
     """The producers of one partition, and its transactions."""
 
-    __slots__ = ("_completed", "map_end_offset", "ongoing", "producers", "tp")
+    __slots__ = ("_completed", "_verifications", "map_end_offset", "ongoing", "producers", "tp")
 
     def __init__(self, tp: TopicPartition) -> None:
         self.tp = tp
@@ -195,6 +196,8 @@ class ProducerStateManager:
         self.ongoing: dict[int, int] = {}
         """First offset of each open transaction by producer id, in order of offsets."""
         self._completed: list[CompletedTxn] = []
+        self._verifications: dict[int, VerificationState] = {}
+        """The producers whose coordinators are asked about their first batch."""
         self.map_end_offset = 0
         """The state is that of the log up to here."""
 
@@ -207,6 +210,8 @@ class ProducerStateManager:
 
     def check(self, batch: BatchHeader, origin: AppendOrigin, offset: int) -> None:
         """Raises what Kafka answers to a data batch whose epoch or sequence number does not fit."""
+        if self._verifications and origin is AppendOrigin.CLIENT:
+            self._check_order_of_verified(batch, offset)
         state = self.producers.get(batch.producer_id)
         if state is None:
             return
@@ -242,6 +247,17 @@ class ProducerStateManager:
                 f" smaller than the last seen epoch {state.epoch}",
             )
 
+    def _check_order_of_verified(self, batch: BatchHeader, offset: int) -> None:
+        """An earlier batch of the producer waits for its verification: no other may get in front of it."""
+        asked = self._verifications.get(batch.producer_id)
+        if asked is not None and batch.base_sequence > asked.lowest_sequence:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Out of order sequence number for producer {batch.producer_id} at offset {offset} in "
+                f"partition {self.tp}: {batch.base_sequence} (incoming seq. number), "
+                f"{asked.lowest_sequence} (earliest seen sequence)",
+            )
+
     def _check_sequence(self, state: ProducerStateEntry, batch: BatchHeader, offset: int) -> None:
         sequence = batch.base_sequence
         if batch.producer_epoch != state.epoch:
@@ -273,14 +289,17 @@ class ProducerStateManager:
             BatchMetadata(batch.last_sequence, last_offset, batch.last_offset_delta, batch.max_timestamp)
         )
         state.last_timestamp = batch.max_timestamp
-        if batch.is_transactional and state.current_txn_first_offset is None:
-            state.current_txn_first_offset = base_offset
-            self.ongoing[batch.producer_id] = base_offset
+        if batch.is_transactional:
+            self._verifications.pop(batch.producer_id, None)
+            if state.current_txn_first_offset is None:
+                state.current_txn_first_offset = base_offset
+                self.ongoing[batch.producer_id] = base_offset
 
     def apply_marker(
         self, batch: BatchHeader, marker: EndTransactionMarker, *, offset: int, timestamp: int
     ) -> CompletedTxn | None:
         """Takes in a marker; returns the transaction that it ended, unless there was none."""
+        self._verifications.pop(batch.producer_id, None)
         state = self._state(batch.producer_id)
         state.bump(batch.producer_epoch)
         state.coordinator_epoch = marker.coordinator_epoch
@@ -313,6 +332,34 @@ class ProducerStateManager:
 
     # -- transactions --------------------------------------------------------------------------------
 
+    def start_verification(
+        self, producer_id: int, epoch: int, sequence: int, now_ms: int
+    ) -> VerificationGuard | None:
+        """Begins to ask about a producer's transaction; None where it has written here already
+        (``maybeStartTransactionVerification``).
+        """
+        if self._is_ongoing(producer_id, epoch):
+            return None
+        asked = self._verifications.get(producer_id)
+        if asked is None:
+            asked = self._verifications[producer_id] = VerificationState(sequence, epoch, now_ms)
+        else:
+            asked.asked_again(sequence, epoch)
+        return asked.guard
+
+    def check_verified(self, producer_id: int, epoch: int, guard: VerificationGuard | None) -> None:
+        """Raises INVALID_TXN_STATE unless the transaction has written here, or was asked about with this
+        guard and neither a batch nor a marker of the producer has come since.
+        """
+        asked = self._verifications.get(producer_id)
+        is_verified = guard is not None and asked is not None and asked.guard is guard
+        if not is_verified and not self._is_ongoing(producer_id, epoch):
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
+
+    def _is_ongoing(self, producer_id: int, epoch: int) -> bool:
+        state = self.producers.get(producer_id)
+        return state is not None and state.current_txn_first_offset is not None and state.epoch == epoch
+
     def last_stable_offset(self, completed: CompletedTxn) -> int:
         """Where readers of committed data may go right after this transaction ended."""
         open_elsewhere = next(iter(self.ongoing.values()), None)
@@ -343,6 +390,12 @@ class ProducerStateManager:
         ]
         for producer_id in expired:
             del self.producers[producer_id]
+        if self._verifications:
+            self._verifications = {
+                producer_id: asked
+                for producer_id, asked in self._verifications.items()
+                if now_ms - asked.asked_ms < expiration_ms
+            }
         return len(expired)
 
     def on_log_start(self, log_start_offset: int) -> None:
@@ -358,6 +411,7 @@ class ProducerStateManager:
         self.producers.clear()
         self.ongoing.clear()
         self._completed.clear()
+        self._verifications.clear()
         self.map_end_offset = end_offset
 
     def snapshot(self) -> list[SnapshotEntry]:

@@ -56,6 +56,20 @@ def marker_client(broker_id: int, config: Config, clock: Clock, rng: Random) -> 
     return _client(clock, rng, settings)
 
 
+def verification_client(broker_id: int, config: Config, clock: Clock, rng: Random) -> NetworkClient:
+    """A partition leader's connections to the coordinators of transactions
+    (``AddPartitionsToTxnSenderThread``): a broker before KIP-890 is recognised by its versions.
+    """
+    settings = replace(
+        _settings(broker_id, config, connect_ms=config["request.timeout.ms"]),
+        client_id=f"AddPartitionsManager-client-{broker_id}",
+        reconnect_backoff_ms=50,
+        reconnect_backoff_max_ms=50,
+        idle_ms_max=config["connections.max.idle.ms"],
+    )
+    return _client(clock, rng, settings)
+
+
 def fetcher_clients(
     broker_id: int, config: Config, clock: Clock, rng: Random, *, first: int = 0
 ) -> list[NetworkClient]:

@@ -39,6 +39,7 @@ from barnabas.node.broker_clients import (
     fetcher_clients,
     marker_client,
     to_controller_client,
+    verification_client,
 )
 from barnabas.node.channels import BrokerChannels, LocalBroker
 from barnabas.node.control_requests import ControlRequests
@@ -48,6 +49,7 @@ from barnabas.node.isr_channel import IsrChannel
 from barnabas.node.leader_endpoint import FetchSettings, Follower, LeaderClient, leader_endpoints
 from barnabas.node.marker_channel import TxnMarkerChannel
 from barnabas.node.to_controller import NodeToControllerChannelManager
+from barnabas.node.verification import AddPartitionsToTxnManager
 from barnabas.replica.alter_partition import AlterPartitionManager
 from barnabas.replica.fetch_session import FetchSessionCache
 from barnabas.replica.fetcher.manager import ReplicaFetcherManager
@@ -111,6 +113,15 @@ class Parts:
         alter_partition = AlterPartitionManager(
             on.broker_id, on.broker_epoch, IsrChannel(self._alter_partition_channel, clock), clock
         )
+        self._verifier = AddPartitionsToTxnManager(
+            on.broker_id,
+            on.listeners.inter_broker_name,
+            self.metadata,
+            self._transaction_partition,
+            local=local,
+            remote=verification_client(on.broker_id, config, clock, rng),
+            enabled=config["transaction.partition.verification.enable"],
+        )
         self.replicas = ReplicaManager(
             on.broker_id,
             config=config,
@@ -120,6 +131,7 @@ class Parts:
             alter_partition=alter_partition,
             fetchers=self.fetchers,
             quotas=self._quotas,
+            verifier=self._verifier,
         )
         decisions = partial(read_decisions, on.store)
         self.strays = StrayReplicas(
@@ -169,6 +181,10 @@ class Parts:
             finalized_features_epoch=lambda: self.finalized_features.epoch,
         )
 
+    def _transaction_partition(self, transactional_id: str) -> int:
+        # The verifier comes before the coordinator, and is asked when both are there.
+        return self.transaction_coordinator.partition_for(transactional_id)
+
     def reconfigure(self, config: Config, rates: Mapping[str, int]) -> None:
         """Dynamic keys of the broker were changed: what handlers, new topics, elections and throttles go by
         from now on.
@@ -176,6 +192,7 @@ class Parts:
         self._resize_fetchers(self.services.config["num.replica.fetchers"], config)
         self.services.config = config
         self._quotas.broker_configured(rates)
+        self._verifier.enabled = config["transaction.partition.verification.enable"]
         self._topics.defaults = _topic_defaults(config)
         self.controller.default_unclean_election_changed(config["unclean.leader.election.enable"])
 
@@ -224,6 +241,7 @@ class Parts:
         for client in (*self._to_leaders, self._to_brokers):
             await client.close()
         await self._markers.close()
+        await self._verifier.close()
         for channel in (self._alter_partition_channel, self._forwarding_channel):
             await channel.close()
 

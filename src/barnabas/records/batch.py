@@ -53,6 +53,8 @@ DELETE_HORIZON_BIT: Final = 0x40
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _CRC: Final = struct.Struct(">I")
 _FRONT: Final = struct.Struct(">8xi4xb")
+_PRODUCER: Final = struct.Struct(">21xh20xqh")
+"""Attributes, producer id and epoch of a batch."""
 """Length and magic, which lie at the same place in every message format."""
 _V0_OVERHEAD: Final = 14
 """The shortest length of any format: that of an empty message of format 0."""
@@ -185,6 +187,14 @@ def only_header(buffer: Buffer) -> BatchHeader:
         if length < _V0_OVERHEAD or not 0 <= magic <= MAGIC or is_too_short:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A batch of {length} bytes and magic {magic}")
     raise KafkaError(ErrorCode.INVALID_RECORD, f"{size} bytes are not one batch of magic {MAGIC}")
+
+
+def transactional_producer(buffer: Buffer) -> tuple[int, int] | None:
+    """Id and epoch of the producer, if the first batch is transactional: a look that parses no header."""
+    if len(buffer) < HEADER_SIZE:
+        return None
+    attributes, producer_id, epoch = _PRODUCER.unpack_from(buffer)
+    return (producer_id, epoch) if attributes & TRANSACTIONAL_BIT and producer_id >= 0 else None
 
 
 def batch_headers(buffer: Buffer, position: int = 0) -> Iterator[BatchHeader]:

@@ -50,6 +50,7 @@ from barnabas.replica.quota import ReplicationQuotas
 from barnabas.replica.selector import replica_selector
 from barnabas.replica.state_changes import Fetchers, ReplicaToStop, StateChanges
 from barnabas.replica.topic_stats import BrokerTopicStats
+from barnabas.replica.verification import Verifier
 
 _state_changes = EventLog(STATE_CHANGES)
 
@@ -139,6 +140,7 @@ class ReplicaManager:
         alter_partition: AlterPartition,
         fetchers: Fetchers,
         quotas: ReplicationQuotas | None = None,
+        verifier: Verifier | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -179,7 +181,14 @@ class ReplicaManager:
         """Works off one request of the controller after the other."""
         self.topic_stats = BrokerTopicStats()
         """What came and went, by topic."""
-        self.appender = Appender(self.partitions, self.produce_purgatory, self._wake, self.topic_stats)
+        self.appender = Appender(
+            self.partitions,
+            self.produce_purgatory,
+            self._wake,
+            self.topic_stats,
+            now_ms=clock.time_ms,
+            verifier=verifier,
+        )
         """Appends for produce requests, and waits until they may be answered."""
         self.reader = FetchReader(
             self.partitions,

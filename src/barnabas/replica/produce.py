@@ -1,7 +1,7 @@
 """Appending a produce request, and waiting for the ISR where acks=all asks for it (``DelayedProduce``)."""
 
-from collections.abc import Hashable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.core.errors import ErrorCode, KafkaError, RecordValidationError
 from barnabas.core.eventlog import EventLog
@@ -11,12 +11,19 @@ from barnabas.log.log import Log
 from barnabas.log.producers import AppendOrigin
 from barnabas.log.results import AppendInfo
 from barnabas.log.validator import HeavyBatchError
+from barnabas.log.verification import VerificationGuard
 from barnabas.log.write_turn import UnwrittenAppends, WriteTurn
-from barnabas.records.batch import BatchHeader
+from barnabas.records.batch import NO_SEQUENCE, BatchHeader
 from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.partition import Partition
 from barnabas.replica.purgatory import DelayedOperation, Purgatory
 from barnabas.replica.topic_stats import BrokerTopicStats
+from barnabas.replica.verification import (
+    TransactionOf,
+    Verifier,
+    known_to_committers,
+    known_to_producers,
+)
 
 _log = EventLog("replica.produce")
 
@@ -94,6 +101,15 @@ NOWHERE: Final = _nowhere()
 Results: TypeAlias = list[AppendResult]
 
 
+class UnverifiedAppend(NamedTuple):
+    """The first batch of a transaction in a partition, until its coordinator has answered."""
+
+    result: AppendResult
+    records: bytearray | memoryview
+    header: BatchHeader
+    guard: VerificationGuard
+
+
 class DelayedProduce(DelayedOperation):
     """An acks=all produce whose records not all in-sync replicas have yet."""
 
@@ -168,7 +184,7 @@ class Wake:
 class Appender:
     """Appends to partitions that this broker leads."""
 
-    __slots__ = ("_hosted", "_purgatory", "_stats", "_turn", "_waiting", "_wake")
+    __slots__ = ("_hosted", "_now_ms", "_purgatory", "_stats", "_turn", "_waiting", "_wake", "verifier")
 
     def __init__(
         self,
@@ -176,8 +192,14 @@ class Appender:
         purgatory: Purgatory,
         wake: Wake,
         stats: BrokerTopicStats | None = None,
+        *,
+        now_ms: Callable[[], int] = lambda: 0,
+        verifier: Verifier | None = None,
     ) -> None:
+        """Without a `verifier` nobody is asked about transactions."""
         self._stats = stats or BrokerTopicStats()
+        self._now_ms = now_ms
+        self.verifier = verifier
         self._hosted = hosted
         self._purgatory = purgatory
         self._wake = wake
@@ -230,11 +252,25 @@ class Appender:
         gives a result that is `settled` later. Within a turn it is perhaps only written when the turn ends,
         which may change the result: `acknowledge` waits for that.
         """
-        partition = self._hosted.online.get(tp)
         result = AppendResult(tp)
+        self._append(result, records, required_acks, origin, header)
+        return result
+
+    def _append(
+        self,
+        result: AppendResult,
+        records: bytearray | memoryview,
+        required_acks: int,
+        origin: AppendOrigin,
+        header: BatchHeader | None,
+        guard: VerificationGuard | None = None,
+    ) -> None:
+        partition = self._hosted.online.get(result.tp)
         try:
             if partition is None:
-                partition = self._hosted.serve(tp)
+                partition = self._hosted.serve(result.tp)
+            if guard is not None and header is not None:
+                self._check_guard(partition, header, guard)
             turn = self._turn
             if turn is not None and origin is _CLIENT:
                 log = partition.leader_log
@@ -250,7 +286,86 @@ class Appender:
             self._failed(result)
         else:
             self._appended(result, partition, info, advanced=advanced)
-        return result
+
+    # --- transactions that begin in a partition -------------------------------------------------------------
+
+    def unverified(
+        self, tp: TopicPartition, records: bytearray | memoryview, header: BatchHeader
+    ) -> UnverifiedAppend | None:
+        """A transactional batch that must not be appended before its coordinator was asked
+        (`append_verified`). None for any other; it may still be refused.
+        """
+        guard = self._start_verification(tp, header.producer_id, header.producer_epoch, header.base_sequence)
+        return None if guard is None else UnverifiedAppend(AppendResult(tp), records, header, guard)
+
+    @steps
+    def append_verified(
+        self,
+        transaction: TransactionOf,
+        batches: Sequence[UnverifiedAppend],
+        required_acks: int,
+        *,
+        abortable: bool,
+    ) -> Steps[None]:
+        """Asks about all of them at once, and appends those that their transaction has; their results say
+        what became of them. `abortable` as for `Verifier.verify`.
+        """
+        assert self.verifier is not None, "it is why the batches wait"
+        partitions = [each.result.tp for each in batches]
+        refused = yield self.verifier.verify(transaction, partitions, abortable=abortable)
+        for result, records, header, guard in batches:
+            code = refused.get(result.tp)
+            if code is not None:
+                result.error, result.message = known_to_producers(code)
+                continue
+            self._append(result, records, required_acks, _CLIENT, header, guard)
+            if result.settled is not None:
+                yield result.settled
+
+    @steps
+    def verify_commit(
+        self, tp: TopicPartition, transaction: TransactionOf, *, abortable: bool
+    ) -> Steps[Callable[[], None]]:
+        """Asks whether a transaction has the partition that offsets are to be committed to. What comes back
+        is to be called right before the append: it raises INVALID_TXN_STATE where a marker came in between.
+
+        Raises KafkaError with a code for committers.
+        """
+        guard = self._start_verification(tp, transaction.producer_id, transaction.epoch, NO_SEQUENCE)
+        if guard is None:
+            return lambda: None
+        assert self.verifier is not None, "it is why there is a guard"
+        refused = yield self.verifier.verify(transaction, [tp], abortable=abortable)
+        if tp in refused:
+            raise KafkaError(known_to_committers(refused[tp]))
+
+        def check() -> None:
+            log = self._leader_log(tp)
+            if log is not None:
+                log.producers.check_verified(transaction.producer_id, transaction.epoch, guard)
+
+        return check
+
+    def _start_verification(
+        self, tp: TopicPartition, producer_id: int, epoch: int, sequence: int
+    ) -> VerificationGuard | None:
+        log = self._leader_log(tp)
+        if self.verifier is None or not self.verifier.enabled or log is None:
+            return None
+        return log.producers.start_verification(producer_id, epoch, sequence, self._now_ms())
+
+    def _leader_log(self, tp: TopicPartition) -> Log | None:
+        partition = self._hosted.online.get(tp)
+        return None if partition is None else partition.leader_log
+
+    @staticmethod
+    def _check_guard(partition: Partition, header: BatchHeader, guard: VerificationGuard) -> None:
+        """A batch that is there already is answered as the first time, whatever became of its transaction."""
+        log = partition.leader_log
+        if log is not None and log.producers.find_duplicate(header) is None:
+            log.producers.check_verified(header.producer_id, header.producer_epoch, guard)
+
+    # --- batches that take long -----------------------------------------------------------------------------
 
     @steps
     def _append_heavy(

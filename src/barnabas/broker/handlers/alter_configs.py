@@ -1,8 +1,9 @@
 """AlterConfigs (33), v0-2.
 
 Behaviour: replaces all settings of topics, of this broker, or of all brokers (an empty name): what is not
-named falls back to its default. Deprecated in Kafka since 2.3 for IncrementalAlterConfigs. Versions:  v2
-flexible. Not implemented: alter.config.policy.class.name.
+named falls back to its default. Deprecated in Kafka since 2.3 for IncrementalAlterConfigs.
+Versions:  v2 flexible.
+Not implemented: alter.config.policy.class.name.
 """
 
 from itertools import repeat

@@ -2,7 +2,8 @@
 
 Behaviour: the controller begins to move partitions to other brokers, or ends a move (no replicas) and goes
 back (KIP-455). The answer says what was begun; ListPartitionReassignments says what is not done yet.
-Versions:  v0 flexible. Not implemented: nothing.
+Versions:  v0 flexible.
+Not implemented: nothing.
 """
 
 from barnabas.broker.authorizer import Operation

@@ -1,12 +1,12 @@
 """ConsumerGroupHeartbeat (68), v0-1.
 
 Behaviour: a member of a consumer group reports what changed on its side, and learns what it is to own
-(KIP-848). Versions:  v0 · v1 regular expressions, and the member names itself (KIP-1082).
-           Kafka 3.9 with ZooKeeper advertises v0 and refuses it with UNSUPPORTED_VERSION, by which clients
-           know that there is only the classic protocol; so does a broker here whose
-           `group.coordinator.rebalance.protocols` says the same. Where `consumer` is among them, v1 is
-           advertised too, as by Kafka 4: librdkafka speaks nothing older, and Java's clients send patterns
-           only with it.
+(KIP-848).
+Versions:  v0 · v1 regular expressions, and the member names itself (KIP-1082). Kafka 3.9 with ZooKeeper
+           advertises v0 and refuses it with UNSUPPORTED_VERSION, by which clients know that there is only the
+           classic protocol; so does a broker here whose `group.coordinator.rebalance.protocols` says the
+           same. Where `consumer` is among them, v1 is advertised too, as by Kafka 4: librdkafka speaks
+           nothing older, and Java's clients send patterns only with it.
 Not implemented: nothing. Very many names or owned partitions are refused, which Kafka allows.
 """
 

@@ -1,10 +1,10 @@
 """CreatePartitions (37), v0-3.
 
 Behaviour: the controller's broker writes the new partitions of each topic to the store and answers when all
-its partitions have leaders, or when the time is over. Any other broker answers NOT_CONTROLLER. Versions:  v2
-flexible · v3 quotas (KIP-599). Limit:     a request for more than `barnabas.create.topics.max.partitions` new
-partitions is POLICY_VIOLATION, as
-           with CreateTopics.
+its partitions have leaders, or when the time is over. Any other broker answers NOT_CONTROLLER.
+Versions:  v2 flexible · v3 quotas (KIP-599).
+Limit:     a request for more than `barnabas.create.topics.max.partitions` new partitions is POLICY_VIOLATION,
+           as with CreateTopics.
 Not implemented: nothing.
 """
 

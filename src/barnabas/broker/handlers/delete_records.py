@@ -2,7 +2,9 @@
 
 Behaviour: the leader moves the start of each partition's log up (KIP-107), and answers when all live replicas
 have done so, or when the time is over. The records are hidden at once; their segments go with the next
-clean-up. Versions:  v1 quotas after the answer · v2 flexible. Not implemented: nothing.
+clean-up.
+Versions:  v1 quotas after the answer · v2 flexible.
+Not implemented: nothing.
 """
 
 from collections.abc import Iterable

@@ -1,10 +1,10 @@
 """DescribeConfigs (32), v1-4.
 
-Behaviour: the configuration of topics, of this broker, and what is set for all brokers, each value with
-its source and what it would be without it, in the order of Kafka's answers; the levels of this broker's
-loggers. Passwords are never shown. A kind of resource that there is not refuses the whole request. Limit:
-a resource that is named several times is described once (Kafka: as often as it is named), as a small
-           request would otherwise fill the memory: the broker has more than a hundred keys.
+Behaviour: the configuration of topics, of this broker, and what is set for all brokers, each value with its
+source and what it would be without it, in the order of Kafka's answers; the levels of this broker's loggers.
+Passwords are never shown. A kind of resource that there is not refuses the whole request.
+Limit:     a resource that is named several times is described once (Kafka: as often as it is named), as a
+           small request would otherwise fill the memory: the broker has more than a hundred keys.
 Versions:  v1 synonyms and sources (KIP-226) · v3 types and documentation (KIP-569) · v4 flexible.
 Not implemented: v0 (KIP-896); client metrics (resource 16), which Kafka has with KRaft only: INVALID_REQUEST.
 """

@@ -1,8 +1,9 @@
 """DescribeDelegationToken (41), v0-3.
 
 Behaviour: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: tokens are only for connections that have shown who they are
-(KIP-48), and no listener of this broker asks for that. Versions:  v2 flexible · v3 who asked for a token
-(KIP-373). Not implemented: delegation tokens.
+(KIP-48), and no listener of this broker asks for that.
+Versions:  v2 flexible · v3 who asked for a token (KIP-373).
+Not implemented: delegation tokens.
 """
 
 from barnabas.broker.context import RequestContext

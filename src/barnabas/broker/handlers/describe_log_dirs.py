@@ -1,9 +1,9 @@
 """DescribeLogDirs (35), v0-4.
 
 Behaviour: the log directories of this broker, with the sizes of the logs in them: of the partitions that are
-named, or of all. A directory that is out of service says KAFKA_STORAGE_ERROR (KIP-113). Versions:  v2
-flexible · v3 an error for the whole · v4 the size of the disk and what is free (KIP-827). Not implemented:
-nothing.
+named, or of all. A directory that is out of service says KAFKA_STORAGE_ERROR (KIP-113).
+Versions:  v2 flexible · v3 an error for the whole · v4 the size of the disk and what is free (KIP-827).
+Not implemented: nothing.
 """
 
 from barnabas.broker.authorizer import Operation

@@ -1,7 +1,8 @@
 """DescribeProducers (61), v0.
 
 Behaviour: what the log of each partition remembers of its producers (KIP-664); any replica answers, not the
-leader alone. Not implemented: nothing.
+leader alone.
+Not implemented: nothing.
 """
 
 from barnabas.broker.authorizer import Operation

@@ -2,8 +2,9 @@
 
 Behaviour: the controller elects preferred leaders, or unclean ones for partitions that have none (KIP-183,
 KIP-460). The answer comes when this broker's metadata name the new leaders, or when the time is over. Without
-a list of partitions all are tried, and those that need no election are left out of the answer. Versions:  v0
-preferred leaders only · v1 unclean ones, an error for the whole · v2 flexible. Not implemented: nothing.
+a list of partitions all are tried, and those that need no election are left out of the answer.
+Versions:  v0 preferred leaders only · v1 unclean ones, an error for the whole · v2 flexible.
+Not implemented: nothing.
 """
 
 from collections.abc import Iterable, Mapping

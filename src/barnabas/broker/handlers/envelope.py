@@ -1,8 +1,9 @@
 """Envelope (58), v0.
 
 Behaviour: closes the connection, as a broker of Apache Kafka 3.9 does with ZooKeeper: it advertises the API,
-but forwards no client's request to the controller (KIP-590). Versions:  v0 flexible. Not implemented:
-nothing.
+but forwards no client's request to the controller (KIP-590).
+Versions:  v0 flexible.
+Not implemented: nothing.
 """
 
 from typing import NoReturn

@@ -1,8 +1,9 @@
 """ExpireDelegationToken (40), v0-2.
 
 Behaviour: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: tokens are only for connections that have shown who they are
-(KIP-48), and no listener of this broker asks for that. Versions:  v2 flexible. Not implemented: delegation
-tokens.
+(KIP-48), and no listener of this broker asks for that.
+Versions:  v2 flexible.
+Not implemented: delegation tokens.
 """
 
 from typing import Final

@@ -2,8 +2,8 @@
 
 Behaviour: names the broker that coordinates a group or a transactional id: the leader of the partition of
 ``__consumer_offsets`` or ``__transaction_state`` that the key's hash falls on, at its endpoint on the
-listener that the request came in on. A topic that is missing is created, and the client asks again. Versions:
-v0 groups only · v1 transactional ids, messages beside errors · v3 flexible · v4 several keys, each
+listener that the request came in on. A topic that is missing is created, and the client asks again.
+Versions:  v0 groups only · v1 transactional ids, messages beside errors · v3 flexible · v4 several keys, each
            with an error of its own (KIP-699) · v5 as v4 · v6 share groups (KIP-932).
 Not implemented: share groups: as in Kafka 3.9 they are answered COORDINATOR_NOT_AVAILABLE.
 """

@@ -2,8 +2,9 @@
 
 Behaviour: sets and deletes settings of topics, of this broker, and of all brokers (an empty name), and adds
 to and takes from settings that are lists (KIP-339). Any broker changes those of topics. Sets the levels of
-this broker's loggers (KIP-412), which it forgets when it ends. Versions:  v1 flexible. Not implemented:
-alter.config.policy.class.name.
+this broker's loggers (KIP-412), which it forgets when it ends.
+Versions:  v1 flexible.
+Not implemented: alter.config.policy.class.name.
 """
 
 from itertools import repeat

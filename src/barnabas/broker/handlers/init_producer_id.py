@@ -2,9 +2,9 @@
 
 Behaviour: gives an idempotent producer an id of its own, with epoch 0; gives a transactional one the id and
 the next epoch of its transactional id, and aborts what an earlier producer has left open
-(CONCURRENT_TRANSACTIONS until then). Versions:  v2 flexible · v3 the producer may bring the id it had
-(KIP-360) · v4 PRODUCER_FENCED (KIP-588), below it
-           INVALID_PRODUCER_EPOCH · v5 as v4.
+(CONCURRENT_TRANSACTIONS until then).
+Versions:  v2 flexible · v3 the producer may bring the id it had (KIP-360) · v4 PRODUCER_FENCED (KIP-588),
+           below it INVALID_PRODUCER_EPOCH · v5 as v4.
 Not implemented: nothing.
 """
 

@@ -8,10 +8,11 @@ Versions:  v3 one batch of magic 2 a partition · v7 zstd · v8 error messages (
            with UNSUPPORTED_FOR_MESSAGE_FORMAT: this broker knows batches of magic 2 only (KIP-896).
 Repeats:   a partition that a request names several times is appended to once, with the records named last.
 Limit:     of the refused records of a batch the first 100 are named.
-Not implemented: asking the transaction's coordinator before the first batch in a partition (KIP-890).
+Order:     the first batch of a transaction in a partition waits until the transaction's coordinator has said
+           that it counts the partition to it (KIP-890); of several in a request it is asked at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -39,13 +40,21 @@ from barnabas.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from barnabas.records.batch import CODEC_MASK, TRANSACTIONAL_BIT, BatchHeader, only_header
+from barnabas.records.batch import (
+    CODEC_MASK,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    only_header,
+    transactional_producer,
+)
 from barnabas.records.compression import Codec
-from barnabas.replica.produce import VALID_ACKS, Appender, AppendResult, Results
+from barnabas.replica.produce import VALID_ACKS, Appender, AppendResult, Results, UnverifiedAppend
+from barnabas.replica.verification import TransactionOf
 
 MAGIC_2_SINCE: Final = 3
 ZSTD_SINCE: Final = 7
 LEADERS_SINCE: Final = 10
+ABORTABLE_SINCE: Final = 11
 ONE_PARTITION: Final = 2
 """The entries of a request for one partition: its topic and itself."""
 AT_ONCE_MAX: Final = 100
@@ -77,12 +86,17 @@ def _failed(request: ProduceRequest, error: KafkaError, _version: int) -> Sliced
         raise CloseConnection(f"Closing connection due to error during produce request with ack=0: {error}")
     response = ProduceResponse()
     answers = response.responses
-    for portion in (yield from _named_once(request.topic_data)):
+    for portion in (yield from _named_once(request.topic_data, _no_check)):
         if not answers or answers[-1].name != portion.name:
             answers.append(TopicProduceResponse(name=portion.name, partition_responses=[]))
         for partition in portion.partition_data:
             answers[-1].partition_responses.append(
-                PartitionProduceResponse(index=partition.index, error_code=error.code, base_offset=-1)
+                PartitionProduceResponse(
+                    index=partition.index,
+                    error_code=error.code,
+                    base_offset=-1,
+                    error_message=error.own_message,
+                )
             )
             yield
         yield
@@ -113,11 +127,13 @@ class _Produce(Work[ProduceResponse | None]):
         "_leaders",
         "_named_once",
         "_portions",
+        "_producer",
         "_request",
         "_results",
         "_stage",
         "_unanswered",
         "_unsettled",
+        "_unverified",
     )
 
     def __init__(self, context: RequestContext, request: ProduceRequest) -> None:
@@ -137,7 +153,11 @@ class _Produce(Work[ProduceResponse | None]):
         self._unanswered = iter(self._results)
         self._answers: list[TopicProduceResponse] = []
         self._unsettled: list[Pending[None]] | None = None
-        """What looks into batches that take long."""
+        """What looks into batches that take long, and what asks the coordinators of transactions."""
+        self._unverified: list[UnverifiedAppend] | None = None
+        """The first batches of transactions in their partitions."""
+        self._producer: tuple[int, int] | None = None
+        """The one whose transactional batches these are."""
         self._leaders: dict[int, NodeEndpoint] | None = None
         self._named_once: Sliced[list[TopicProduceData]] | None = None
         entries = len(topics)
@@ -145,8 +165,13 @@ class _Produce(Work[ProduceResponse | None]):
             entries += len(topic.partition_data)
         # A look at a few names is cheaper than to name them again; no client that is right names one twice.
         if entries > ONE_PARTITION and (entries > AT_ONCE_MAX or _names_twice(topics)):
-            self._named_once = _named_once(topics)
+            check = self._check_producer if request.transactional_id is not None else _no_check
+            self._named_once = _named_once(topics, check)
             self._stage = _NAME
+        elif entries > ONE_PARTITION and request.transactional_id is not None:
+            for topic in topics:
+                for entry in topic.partition_data:
+                    self._check_producer(entry)
 
     def step(self, entries: int) -> Pending[Any] | None:
         """The next portions of what is under way. In a request of few partitions one step is all of it."""
@@ -157,6 +182,9 @@ class _Produce(Work[ProduceResponse | None]):
             if not self._append(entries):
                 self._stage = _APPEND
                 return None
+            if self._unverified is not None:
+                self._unsettled = self._unsettled or []
+                self._unsettled.append(self._append_verified(self._unverified))
             if self._unsettled is not None:
                 settled = gather(self._unsettled)
                 if not settled.done:
@@ -167,6 +195,9 @@ class _Produce(Work[ProduceResponse | None]):
                     return settled
         if stage < _ANSWER:
             self._stage = _ANSWER
+            if request.acks == 0:
+                # At once where it can be known: nothing that comes behind it is answered.
+                self._close_on_error()
             appender = context.broker.replica_manager.appender
             outcome = appender.acknowledge(self._appended, request.acks, request.timeout_ms)
             if isinstance(outcome, Pending):
@@ -189,6 +220,7 @@ class _Produce(Work[ProduceResponse | None]):
                 next(self._named_once)
         except StopIteration as named:
             self._portions = iter(named.value)
+            self._named_once = None
             return True
         return False
 
@@ -210,6 +242,14 @@ class _Produce(Work[ProduceResponse | None]):
                 if isinstance(checked, ErrorCode):
                     results.append(AppendResult(tp, error=checked))
                     continue
+                if checked.attributes & TRANSACTIONAL_BIT:
+                    unverified = appender.unverified(tp, records, checked)
+                    if unverified is not None:
+                        self._unverified = self._unverified or []
+                        self._unverified.append(unverified)
+                        results.append(unverified.result)
+                        appended.append(unverified.result)
+                        continue
                 result = appender.append(tp, records, acks, _CLIENT, checked)
                 results.append(result)
                 if result.settled is not None:
@@ -223,6 +263,27 @@ class _Produce(Work[ProduceResponse | None]):
             if left < 0:
                 return False
         return True
+
+    def _append_verified(self, batches: list[UnverifiedAppend]) -> Pending[None]:
+        request, header = self._request, batches[0].header
+        assert request.transactional_id is not None, "no batch of a transaction is taken without its id"
+        return self._context.broker.replica_manager.appender.append_verified(
+            TransactionOf(request.transactional_id, header.producer_id, header.producer_epoch),
+            batches,
+            request.acks,
+            abortable=self._context.version >= ABORTABLE_SINCE,
+        )
+
+    def _check_producer(self, entry: PartitionProduceData) -> None:
+        """A transaction is one producer's. Raises INVALID_PRODUCER_ID_MAPPING before anything is appended."""
+        if isinstance(entry.records, memoryview):
+            producer = transactional_producer(entry.records)
+            if producer is not None and self._producer not in (None, producer):
+                raise KafkaError(
+                    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                    "Transactional records contained more than one producer ID",
+                )
+            self._producer = producer or self._producer
 
     def _answer(self, left: int) -> None:
         """Answers for about so many partitions, in the order of the request; done when there are no more."""
@@ -288,7 +349,13 @@ def _names_twice(topics: list[TopicProduceData]) -> bool:
     return False
 
 
-def _named_once(topics: list[TopicProduceData]) -> Sliced[list[TopicProduceData]]:
+def _no_check(_entry: PartitionProduceData) -> None:
+    pass
+
+
+def _named_once(
+    topics: list[TopicProduceData], check: Callable[[PartitionProduceData], None]
+) -> Sliced[list[TopicProduceData]]:
     """Portions with each topic and each partition once: what is named later replaces what was named before.
 
     Kafka's broker collects the records of a request in a map of partitions
@@ -300,6 +367,7 @@ def _named_once(topics: list[TopicProduceData]) -> Sliced[list[TopicProduceData]
         of_topic = named.setdefault(topic.name, {})
         for entry in topic.partition_data:
             of_topic[entry.index] = entry
+            check(entry)
             yield
         yield
     portions = []

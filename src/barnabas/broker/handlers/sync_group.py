@@ -2,7 +2,8 @@
 
 Behaviour: the leader of a generation brings the assignment; each member is answered with its part.
 Versions:  v3 static members (KIP-345) · v4 flexible · v5 protocol type and name, which a member must repeat
-(KIP-559). Not implemented: nothing.
+           (KIP-559).
+Not implemented: nothing.
 """
 
 from typing import Final

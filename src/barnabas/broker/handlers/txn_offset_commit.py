@@ -4,11 +4,13 @@ Behaviour: stores how far a group has come, as a part of the producer's transact
 when the transaction's marker is in the group's partition, and only if it commits.
 Versions:  v2 leader epochs · below v2 a load is COORDINATOR_NOT_AVAILABLE (KAFKA-7296) · v3 flexible;
            names the member, so that one of an earlier generation is refused (KIP-447) · v4 as v3.
+Order:     the first commit of a transaction in the group's partition waits until the transaction's
+           coordinator has said that it counts the partition to it (KIP-890).
 Not implemented: v5 with its implicit addition of the group to the transaction (the second part of KIP-890,
-Kafka 4); asking the transaction's coordinator before the first commit (KIP-890).
+Kafka 4).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from barnabas.broker.authorizer import Operation
@@ -20,7 +22,7 @@ from barnabas.broker.sliced import sliced
 from barnabas.broker.transaction_requests import require_transactional_id
 from barnabas.coordinator.offsets.group_offsets import CommittedOffset
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import GROUP_METADATA_TOPIC, TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
@@ -31,8 +33,10 @@ from barnabas.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from barnabas.replica.verification import TransactionOf
 
 LOAD_IN_PROGRESS_SINCE: Final = 2
+ABORTABLE_SINCE: Final = 4
 
 
 def _failed(
@@ -56,6 +60,8 @@ def txn_offset_commit(
     known = yield from known_partitions(context, asked, codes)
     if known:
         commits = yield from _commits(known, context.broker.clock.time_ms())
+        context.broker.group_coordinator.begin_transactional_commit(request.group_id)
+        check = yield _verified(context, request)
         answer = yield from context.broker.group_coordinator.commit_offsets(
             request.group_id,
             commits,
@@ -64,9 +70,19 @@ def txn_offset_commit(
             generation=request.generation_id,
             version=context.version,
             producer=(request.producer_id, request.producer_epoch),
+            check=check,
         )
         yield from codes.add((yield answer) if isinstance(answer, Pending) else answer)
     return (yield from _response(codes))
+
+
+def _verified(context: RequestContext, request: TxnOffsetCommitRequest) -> Pending[Callable[[], None]]:
+    """As `Appender.verify_commit`, for the group's partition."""
+    broker = context.broker
+    tp = TopicPartition(GROUP_METADATA_TOPIC, broker.group_coordinator.partition_for(request.group_id))
+    transaction = TransactionOf(request.transactional_id, request.producer_id, request.producer_epoch)
+    abortable = context.version >= ABORTABLE_SINCE
+    return broker.replica_manager.appender.verify_commit(tp, transaction, abortable=abortable)
 
 
 def _commits(

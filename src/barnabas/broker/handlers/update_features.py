@@ -2,7 +2,9 @@
 
 Behaviour: refuses every update, each with its reason. A Kafka 3.9 broker in ZooKeeper mode supports no
 features, so there is none that could be finalized, and none that could be taken back (KIP-584). Only the
-controller answers. Versions:  v1 the kind of upgrade in place of a flag (KIP-778). Not implemented: nothing.
+controller answers.
+Versions:  v1 the kind of upgrade in place of a flag (KIP-778).
+Not implemented: nothing.
 """
 
 from typing import Final

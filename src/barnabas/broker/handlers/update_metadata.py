@@ -1,9 +1,9 @@
 """UpdateMetadata (6), v0-8.
 
 Behaviour: the controller sends the metadata that brokers give to clients. Requests that wait for a topic to
-appear or to disappear look again. Versions:  v5 broker epochs (KIP-380) · v6 flexible · v7 topic ids
-(KIP-516) · v8 as sent by Kafka 3.4 to 3.9. Not implemented: full requests of a KRaft controller (v8 type 2),
-which only a migration sends.
+appear or to disappear look again.
+Versions:  v5 broker epochs (KIP-380) · v6 flexible · v7 topic ids (KIP-516) · v8 as sent by Kafka 3.4 to 3.9.
+Not implemented: full requests of a KRaft controller (v8 type 2), which only a migration sends.
 """
 
 from collections.abc import Iterator

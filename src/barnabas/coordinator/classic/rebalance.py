@@ -83,6 +83,7 @@ def _wait_for_first_members(group: ClassicGroup, delay_ms: float, remaining_ms: 
     """``InitialDelayedJoin``: goes on while members keep coming, up to the rebalance time-out."""
 
     def over() -> None:
+        # Somebody came during this delay, so others may be on their way: one delay more.
         if group.new_member_added and remaining_ms:
             group.new_member_added = False
             next_delay_ms = min(group.settings.initial_rebalance_delay_ms, remaining_ms)
@@ -120,6 +121,7 @@ def complete_join(group: ClassicGroup) -> None:
         _wait_for_joins(group, max(group.members.rebalance_timeout_ms, REARM_MS_MIN))
         return
     group.init_next_generation()
+    # All have left: the generation without members is written, so that the offsets can expire.
     if group.is_empty:
         # A failure costs nothing: the generation before, read again, would end as this one did.
         store(group, {})

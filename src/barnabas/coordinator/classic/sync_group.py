@@ -42,6 +42,7 @@ def classic_group_sync(shard: Shard, request: SyncRequest) -> SyncAnswer:
         group.protocol_name,
     }:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    # The generation is over before its assignment came: the member joins again.
     if group.state is ClassicGroupState.PREPARING_REBALANCE:
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
     if group.state is ClassicGroupState.STABLE:
@@ -73,6 +74,7 @@ def _store_assignment(group: ClassicGroup, request: SyncRequest) -> None:
 
     def stored(done: Pending[ErrorCode]) -> None:
         code = done.result()
+        # A rebalance began while the record was on its way: its members were answered then.
         if group.state is not ClassicGroupState.COMPLETING_REBALANCE or group.generation_id != generation_id:
             return
         if code is ErrorCode.NONE:

@@ -62,6 +62,7 @@ def fence_members(
     if not members:
         return answer
     plan = Plan(group)
+    # The last members of the consumer protocol leave: those of the classic one go on alone.
     if may_downgrade(group, members, runtime.settings):
         convert_to_classic_group(runtime, shard, plan, members)
     else:

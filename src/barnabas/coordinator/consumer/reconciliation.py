@@ -75,6 +75,7 @@ def reconcile(
     if at_target or (revoking and _holds(owned, member.pending_revocation)):
         # There is nothing to do for the target: the member has it, or must give partitions up first.
         return _drop_unsubscribed(member, owned, subscribed) if subscription_changed else member
+    # The record names a state of a later Kafka: what the member may hold is not known.
     if member.state is MemberState.UNKNOWN:
         if owned is None or owned:
             raise KafkaError(
@@ -88,6 +89,7 @@ def reconcile(
     if revoked and _holds(owned, revoked):
         # Others get these partitions once the member confirms. It keeps its epoch until then.
         return _moved(member, Outcome.REVOKE, epoch, kept, revoked)
+    # Nothing is left to give up: it moves to the epoch of the target, with what is free by now.
     outcome = Outcome.AWAIT if waits else Outcome.SETTLE
     return _moved(member, outcome, target_epoch, merged(kept, free))
 

@@ -8,9 +8,12 @@ what the records mean is the business of a `state_machine.StateMachine`.
 
 ``runtime``         which shards are led here: elected -> loading -> led -> resigned
 ``loading``         reads a partition, on the loop in slices or, if it is big, with the help of a child
-process ``decoding``        takes batches of bytes apart; runs in that child ``replay``          hands each
-record that was read to the state machine ``journal``         appends records to the partition and waits for
-the replicas (``PartitionWriter``) ``session``         the time-out of a member ``state_machine``   the port
+                    process
+``decoding``        takes batches of bytes apart; runs in that child
+``replay``          hands each record that was read to the state machine
+``journal``         appends records to the partition and waits for the replicas (``PartitionWriter``)
+``session``         the time-out of a member
+``state_machine``   the port
 
 The rule of writing: plan, append, apply. Records are made from the state as it is, without touching it. They
 are appended, which may raise, and then nothing happened. Only then the state follows, through the functions

@@ -16,13 +16,17 @@ sent on the strength of a decision that is only in our own log would survive the
 
 ``states``                   `TransactionState`; which follows which
 ``metadata``                 `TransactionMetadata`, `Transition`: one id, with its pending state; the epoch
-rule ``records``                  the records of the topic ``shard``                    `TransactionShard`:
-the ids of one partition; how a transition is written ``init_producer_id``         who the producer is;
-fencing (KIP-360) ``add_partitions``           the transaction grows; what a partition's leader asks
-``end_transaction``          commit, abort, fence ``markers``
-`TransactionMarkerChannelManager`: the markers that are on their way ``expiry``                   transactions
-and ids whose time is over ``state_machine``            what the records mean: the runtime's port ``settings``
-the configuration ``transaction_coordinator``  the face for request handlers: its timers, and whose id it is
+                             rule
+``records``                  the records of the topic
+``shard``                    `TransactionShard`: the ids of one partition; how a transition is written
+``init_producer_id``         who the producer is; fencing (KIP-360)
+``add_partitions``           the transaction grows; what a partition's leader asks
+``end_transaction``          commit, abort, fence
+``markers``                  `TransactionMarkerChannelManager`: the markers that are on their way
+``expiry``                   transactions and ids whose time is over
+``state_machine``            what the records mean: the runtime's port
+``settings``                 the configuration
+``transaction_coordinator``  the face for request handlers: its timers, and whose id it is
 
 State lives in four places: an id in its `TransactionMetadata`, the ids of a partition in their
 `TransactionShard`, markers in the `TransactionMarkerChannelManager`, timers in the `TransactionCoordinator`.

@@ -21,6 +21,7 @@ def add_partitions(
 ) -> Pending[None]:
     """``handleAddPartitionsToTransaction``: done when the transaction has begun, or has these partitions."""
     metadata = shard.of_producer(transactional_id, producer)
+    # Another change is being written, or the markers are on their way: the producer asks again.
     if metadata.pending_state is not None or metadata.state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if metadata.state is TransactionState.ONGOING and metadata.partitions.keys() >= set(partitions):
@@ -41,6 +42,7 @@ def verify_partitions(
     until its marker is written.
     """
     metadata = shard.of_producer(transactional_id, producer)
+    # The end is decided: a batch that came now would stand behind the marker.
     if metadata.state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     added = metadata.partitions

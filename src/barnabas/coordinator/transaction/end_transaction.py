@@ -25,6 +25,7 @@ def end_transaction(
     Raises KafkaError, and then nothing has changed.
     """
     metadata = shard.of_producer(transactional_id, producer)
+    # Another change is being written; while markers are on their way, that is the Complete state.
     if metadata.pending_state is not None:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     state = metadata.state
@@ -33,6 +34,7 @@ def end_transaction(
     if state is (_S.PREPARE_COMMIT if committed else _S.PREPARE_ABORT):
         # Asked again, while the markers are on their way.
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    # Nothing is open, or the other end is decided: the producer has lost count.
     if state is not _S.ONGOING:
         raise KafkaError(ErrorCode.INVALID_TXN_STATE)
     decision = metadata.prepare_end(clock.time_ms(), committed=committed)

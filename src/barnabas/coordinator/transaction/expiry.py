@@ -44,6 +44,7 @@ def abort_timed_out(
         for metadata in list(shard.transactions.values()):
             if slices.over():
                 yield slices.next_turn()
+            # Between two slices another broker may have become coordinator: it aborts them.
             if shard.resigned:
                 break
             if _is_timed_out(metadata, clock.time_ms()):
@@ -80,6 +81,7 @@ def expire_ids(
             yield slices.next_turn()
         if shard.resigned:
             return
+        # An id with an open transaction, or with markers on their way, never expires.
         if (
             metadata.pending_state is not None
             or metadata.state not in _EXPIRE
@@ -87,9 +89,11 @@ def expire_ids(
         ):
             continue
         record_bytes = _RECORD_BYTES_MAX + len(metadata.transactional_id.encode("utf-8", "surrogatepass"))
+        # As many tombstones as the topic takes in one batch (``max.message.bytes``).
         if batch and size + record_bytes > batch_bytes_max:
             _remove(shard, batch, timeout_ms)
             batch, size = [], _BATCH_BYTES
+        # Pending from here on: no producer can begin while the tombstone is written.
         metadata.prepare_dead()
         batch.append(metadata)
         size += record_bytes

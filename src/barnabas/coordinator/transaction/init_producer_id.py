@@ -42,13 +42,13 @@ def init_producer_id(
         metadata = shard.transactions.get(transactional_id)
         if metadata is not None:
             _require_startable(metadata, expected)
+            # The open transaction is aborted first: no new id is needed for that.
             if metadata.state is _S.ONGOING:
                 break
         needs_id = metadata is None or metadata.needs_new_producer_id(expected)
         if not needs_id or fresh_id != NO_PRODUCER_ID:
             break
-        # The controller gives out the ids. Much may have happened until one is here, so all is looked at
-        # again.
+        # The controller gives out ids. Until one is here the shard may have moved: look at all again.
         fresh_id = yield new_producer_id()
 
     if metadata is None:
@@ -75,8 +75,10 @@ def _require_startable(metadata: TransactionMetadata, expected: ProducerIdAndEpo
     """Raises what a producer is answered that may not begin now."""
     if metadata.pending_state is not None:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    # KIP-360: a producer that names its id and epoch, after another one has begun.
     if expected is not None and not _may_have_been(metadata, expected):
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    # The markers are on their way: the next transaction must not begin before the last one has ended.
     if metadata.state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
 

@@ -184,6 +184,7 @@ class TransactionMarkerChannelManager:
         for tp in entry.partitions:
             by_leader.setdefault(self._channel.leader_of(tp), []).append(tp)
         for leader, partitions in by_leader.items():
+            # Deleted: there is no log that a marker could be missing in.
             if leader is None:
                 _events.info(
                     "markers.partitions_gone",
@@ -192,6 +193,7 @@ class TransactionMarkerChannelManager:
                     first=partitions[0],
                 )
                 completion.metadata.marker_written(partitions)
+            # No leader that is alive: `metadata_changed` puts it into the queue of the next one.
             elif leader == NO_BROKER:
                 self._unknown_destination.append(_Markers(completion, partitions))
                 self._retry_later()
@@ -241,8 +243,7 @@ class TransactionMarkerChannelManager:
         metadata = completion.metadata
         again: list[TopicPartition] = []
         for tp in partitions:
-            # A partition that the answer leaves out may or may not have its marker: a second one does no
-            # harm.
+            # A partition that the answer leaves out may have its marker: a second one does no harm.
             code = codes.get(tp, ErrorCode.REQUEST_TIMED_OUT)
             if code in _WRITTEN:
                 metadata.marker_written((tp,))
@@ -300,9 +301,11 @@ class TransactionMarkerChannelManager:
         if error is None:
             return
         code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        # Too few replicas at the moment: all markers are written, so the record has to follow.
         if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
             self._appends_to_repeat.append(completion)
             self._retry_later()
+        # With NOT_COORDINATOR the next coordinator writes it.
         elif code is not ErrorCode.NOT_COORDINATOR:
             _events.error("markers.not_completed", transaction=completion.metadata, exc_info=error)
 

@@ -175,6 +175,7 @@ class TransactionMetadata:
             raise IllegalTransitionError(f"{self!r} cannot be fenced: there is no higher epoch")
         self._require(_S.PREPARE_EPOCH_FENCE, self.state)
         self._require(_S.PREPARE_ABORT, _S.PREPARE_EPOCH_FENCE)
+        # A fence that could not be written has bumped it already.
         if not self.has_failed_epoch_fence:
             self.producer_epoch += 1
         self.last_producer_epoch = NO_PRODUCER_EPOCH
@@ -216,18 +217,21 @@ class TransactionMetadata:
         """The replicas have the record: it counts (``completeTransitionTo``)."""
         if transition.state is not self.pending_state:
             raise IllegalTransitionError(f"{self!r} is not about to become {transition.state.label}")
+        # A producer begins: only here do its id and epoch change by a record.
         if transition.state is _S.EMPTY:
             self.last_producer_id = transition.last_producer_id
             self.producer_id = transition.producer_id
             self.producer_epoch = transition.producer_epoch
             self.last_producer_epoch = transition.last_producer_epoch
             self.timeout_ms = transition.timeout_ms
+        # The epoch of a fence is in memory before its record is written, so the two agree then too.
         elif transition.producer != self.producer:
             raise IllegalTransitionError(f"{self!r} has another producer than {transition}")
         else:
             self.start_ms = transition.start_ms
         if transition.state is _S.ONGOING:
             self.partitions = dict.fromkeys(transition.partitions)
+        # While the end is prepared, the partitions are those that have no marker yet.
         elif not transition.state.is_prepared:
             self.partitions = {}
         self.last_update_ms = transition.last_update_ms

@@ -83,6 +83,7 @@ class TransactionStateMachine:
         slices = Slices(self._clock)
         prepared: list[Prepared] = []
         for metadata in shard.transactions.values():
+            # The former coordinator wrote the decision, but not that all markers are there. Some may be.
             if metadata.state.is_prepared:
                 prepared.append((metadata, metadata.prepare_complete(self._clock.time_ms())))
             if slices.over():
@@ -108,6 +109,7 @@ class TransactionStateMachine:
                 yield later(self._clock, RETRY_MS)
         slices = Slices(self._clock)
         for metadata, transition in prepared:
+            # Between two slices: the next coordinator sends the others.
             if shard.resigned:
                 return
             self._markers.add_markers_to_send(shard, metadata, transition)
@@ -118,7 +120,7 @@ class TransactionStateMachine:
         """The new coordinator sends the markers; what still comes back for this shard changes nothing."""
         shard.resigned = True
         self._markers.remove_markers_of(shard)
-        _events.info("unload.finished", partition=shard.partition, ids=len(shard.transactions))
+        _events.info("transactions.unload.finished", partition=shard.partition, ids=len(shard.transactions))
         shard.transactions.clear()
 
     def __repr__(self) -> str:

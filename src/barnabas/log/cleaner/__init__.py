@@ -27,7 +27,8 @@ is removed: it looks for the file before each block. All that a crash leaves beh
 `filtering`         what is left of one batch
 `frames`            where the records of a batch begin and end, without decoding them
 `transactions`      which batches belong to aborted transactions, and which markers nothing depends on any
-more `swap`              the cleaned segment takes the place of its sources, safe against a crash at each step
+                    more
+`swap`              the cleaned segment takes the place of its sources, safe against a crash at each step
 ==================  ==========================================================================================
 
 Records are copied as bytes wherever they keep their timestamps: a rewritten batch holds the same records as

@@ -9,8 +9,9 @@ begin so::
 
     table/_barnabas/lock                      held by the one process that writes
     table/_barnabas/commit.json               the last commit: query, batch, columns, and which files it
-    publishes table/_barnabas/compaction.json           files whose place a merged one is taking, else there
-    is none table/_barnabas/staging-9f.../...parquet  a batch or a merged file that is being written
+                                              publishes
+    table/_barnabas/compaction.json           files whose place a merged one is taking, else there is none
+    table/_barnabas/staging-9f.../...parquet  a batch or a merged file that is being written
     table/day=2013-01-01/batch-0000000017-00000.parquet
 
 An append has these steps, and a kill between any two of them is mended by the next start:

@@ -2,13 +2,19 @@
 
 ============  ==========================================================================================
 kill          SIGKILL; its session lives on for a while; the broker comes again, or bounces before anyone
-noticed restart       a controlled shutdown session       the store takes a live broker for dead freeze
-SIGSTOP, often for longer than its session: a leader or controller of the past goes on where it stood cut
-some ways between a broker and others are closed idle          the fetchers of a broker get no answers stall
-the store answers one broker, or all, only after seconds: its calls, its answers or both wait clock
-the wall clock of a broker jumps by up to minutes, and is set right later all           (in scenarios with an
-idempotent producer) all brokers die at once while one of them stands still disk          a broker dies and
-comes back with an empty disk, as soon as no ISR has it any more, and none that is proposed
+              noticed
+restart       a controlled shutdown
+session       the store takes a live broker for dead
+freeze        SIGSTOP, often for longer than its session: a leader or controller of the past goes on where it
+              stood
+cut           some ways between a broker and others are closed
+idle          the fetchers of a broker get no answers
+stall         the store answers one broker, or all, only after seconds: its calls, its answers or both wait
+clock         the wall clock of a broker jumps by up to minutes, and is set right later
+all           (in scenarios with an idempotent producer) all brokers die at once while one of them stands
+              still
+disk          a broker dies and comes back with an empty disk, as soon as no ISR has it any more, and none
+              that is proposed
 ============  ==========================================================================================
 
 Disks keep what was written (the other simulation has losses of power), and a disk is lost only while no ISR

@@ -11,10 +11,10 @@ twice         a record of the idempotent producer is there again, or out of orde
 unsent        the idempotent producer cannot get a batch accepted although nothing is wrong any more
 different     two replicas do not hold the same bytes in the end
 epoch         an epoch went back, or two brokers led a partition in one epoch, or two states have one
-partition epoch stuck         in the end a partition has no leader, an ISR that lacks a replica, a high
-watermark below its end, or is
-              still on the move; a broker knows it otherwise than the store; a topic that was deleted has left
-              something
+              partition epoch
+stuck         in the end a partition has no leader, an ISR that lacks a replica, a high watermark below its
+              end, or is still on the move; a broker knows it otherwise than the store; a topic that was
+              deleted has left something
 ============  ==========================================================================================
 """
 

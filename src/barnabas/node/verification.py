@@ -1,0 +1,208 @@
+"""`AddPartitionsToTxnManager`: the way of verifications to the coordinators of transactions (KIP-890).
+
+One request is under way to a broker at a time; what comes up meanwhile goes together in the next one. A
+transactional id is asked about once in a request: who comes later displaces who waits. With the same epoch
+the producer has tried again, and the older one is told to try again too; with a higher one it is fenced.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.core.errors import ErrorCode
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import TRANSACTION_STATE_TOPIC, TopicPartition, by_topic
+from barnabas.core.pending import Pending
+from barnabas.network.errors import UnsupportedVersionError
+from barnabas.network.node_link import Node
+from barnabas.node.channels import LocalBroker, Remote
+from barnabas.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from barnabas.replica.verification import TransactionOf, Unverified
+
+VERSIONS: Final = (4, 5)
+"""The requests of brokers: several transactions, and questions without a change."""
+
+_log = EventLog("node.verification")
+
+
+class _Verification:
+    """A question about one transaction, and who waits for the answer."""
+
+    __slots__ = ("abortable", "answer", "partitions", "transaction")
+
+    def __init__(
+        self, transaction: TransactionOf, partitions: Sequence[TopicPartition], *, abortable: bool
+    ) -> None:
+        self.transaction = transaction
+        self.partitions = partitions
+        self.abortable = abortable
+        self.answer: Pending[Unverified] = Pending()
+
+    def refuse(self, code: ErrorCode) -> None:
+        """All its partitions have this code."""
+        self.answer.complete(dict.fromkeys(self.partitions, code))
+
+    def settle(self, codes: Mapping[TopicPartition, ErrorCode]) -> None:
+        """The coordinator has answered."""
+        self.answer.complete(
+            {tp: self._known(code) for tp, code in codes.items() if code is not ErrorCode.NONE}
+        )
+
+    def _known(self, code: ErrorCode) -> ErrorCode:
+        if code is ErrorCode.PRODUCER_FENCED:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if code is ErrorCode.TRANSACTION_ABORTABLE and not self.abortable:
+            return ErrorCode.INVALID_TXN_STATE
+        return code
+
+
+class AddPartitionsToTxnManager:
+    """Implements `replica.verification.Verifier`."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        listener: str,
+        metadata: MetadataCache,
+        partition_for: Callable[[str], int],
+        *,
+        local: LocalBroker,
+        remote: Remote,
+        enabled: bool,
+    ) -> None:
+        """`partition_for` is the partition of ``__transaction_state`` that an id belongs to."""
+        self.enabled = enabled
+        self._broker_id = broker_id
+        self._listener = listener
+        self._metadata = metadata
+        self._partition_for = partition_for
+        self._local = local
+        self._remote = remote
+        self._waiting: dict[int, dict[str, _Verification]] = {}
+        """What the next request to a broker asks about, by transactional id."""
+        self._in_flight: set[int] = set()
+
+    def verify(
+        self, transaction: TransactionOf, partitions: Iterable[TopicPartition], *, abortable: bool
+    ) -> Pending[Unverified]:
+        """As `Verifier.verify`."""
+        asked = _Verification(transaction, list(partitions), abortable=abortable)
+        coordinator = self._coordinator_of(transaction.transactional_id)
+        if coordinator is None:
+            asked.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return asked.answer
+        waiting = self._waiting.setdefault(coordinator, {})
+        other = waiting.get(transaction.transactional_id)
+        if other is not None:
+            if transaction.epoch < other.transaction.epoch:
+                asked.refuse(ErrorCode.INVALID_PRODUCER_EPOCH)
+                return asked.answer
+            fenced = transaction.epoch > other.transaction.epoch
+            other.refuse(ErrorCode.INVALID_PRODUCER_EPOCH if fenced else ErrorCode.NETWORK_EXCEPTION)
+        waiting[transaction.transactional_id] = asked
+        self._send(coordinator)
+        return asked.answer
+
+    async def close(self) -> None:
+        await self._remote.close()
+
+    def _coordinator_of(self, transactional_id: str) -> int | None:
+        """The broker that coordinates an id, where it lives and can be reached
+        (``getTransactionCoordinator``).
+        """
+        tp = TopicPartition(TRANSACTION_STATE_TOPIC, self._partition_for(transactional_id))
+        state = self._metadata.partition(tp)
+        return None if state is None or self._node(state.leader) is None else state.leader
+
+    def _node(self, broker_id: int) -> Node | None:
+        broker = self._metadata.alive_broker(broker_id)
+        return None if broker is None else broker.node(self._listener)
+
+    def _send(self, broker_id: int) -> None:
+        """Asks what waits for a broker, unless it is being asked."""
+        if broker_id in self._in_flight:
+            return
+        asked = self._waiting.pop(broker_id, None)
+        if not asked:
+            return
+        self._in_flight.add(broker_id)
+        self._ask(broker_id, _request(asked.values())).when_done(
+            lambda answer: self._answered(broker_id, asked, answer)
+        )
+
+    def _ask(self, broker_id: int, request: AddPartitionsToTxnRequest) -> Pending[AddPartitionsToTxnResponse]:
+        if broker_id == self._broker_id:
+            return self._local.handle(request, VERSIONS)
+        node = self._node(broker_id)
+        if node is None:
+            return Pending.failed(ConnectionError(f"broker {broker_id} is not alive"))
+        return self._remote.request(node, request, versions=VERSIONS)
+
+    def _answered(
+        self,
+        broker_id: int,
+        asked: Mapping[str, _Verification],
+        answer: Pending[AddPartitionsToTxnResponse],
+    ) -> None:
+        self._in_flight.discard(broker_id)
+        error = answer.error
+        if isinstance(error, UnsupportedVersionError):
+            # A broker before KIP-890 cannot be asked: it is as if nobody asked.
+            _log.warning("verification.unsupported", broker=broker_id)
+            for each in asked.values():
+                each.settle({})
+        elif error is not None:
+            _log.warning("verification.failed", broker=broker_id, error=error)
+            for each in asked.values():
+                each.refuse(ErrorCode.NETWORK_EXCEPTION)
+        else:
+            _settle(asked, answer.result())
+        self._send(broker_id)
+
+
+def _settle(asked: Mapping[str, _Verification], response: AddPartitionsToTxnResponse) -> None:
+    if response.error_code:
+        code = ErrorCode.of(response.error_code)
+        if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            code = ErrorCode.INVALID_TXN_STATE  # no client's business
+        for each in asked.values():
+            each.refuse(code)
+        return
+    answered = {
+        result.transactional_id: {
+            TopicPartition(topic.name, one.partition_index): ErrorCode.of(one.partition_error_code)
+            for topic in result.topic_results
+            for one in topic.results_by_partition
+        }
+        for result in response.results_by_transaction
+    }
+    for transactional_id, each in asked.items():
+        codes = answered.get(transactional_id)
+        # A partition that is left out is not verified.
+        if codes is None or not codes.keys() >= set(each.partitions):
+            each.refuse(ErrorCode.NETWORK_EXCEPTION)
+        else:
+            each.settle(codes)
+
+
+def _request(asked: Iterable[_Verification]) -> AddPartitionsToTxnRequest:
+    return AddPartitionsToTxnRequest(
+        transactions=[
+            AddPartitionsToTxnTransaction(
+                transactional_id=each.transaction.transactional_id,
+                producer_id=each.transaction.producer_id,
+                producer_epoch=each.transaction.epoch,
+                verify_only=True,
+                topics=[
+                    AddPartitionsToTxnTopic(name=topic, partitions=[tp.partition for tp in partitions])
+                    for topic, partitions in by_topic(each.partitions).items()
+                ],
+            )
+            for each in asked
+        ]
+    )

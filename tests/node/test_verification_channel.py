@@ -1,0 +1,171 @@
+"""`AddPartitionsToTxnManager`: one request at a time to a coordinator, and what becomes of each question."""
+
+import pytest
+
+from barnabas.core.errors import ErrorCode
+from barnabas.core.ids import TRANSACTION_STATE_TOPIC, TopicPartition
+from barnabas.core.pending import Pending
+from barnabas.network.errors import DisconnectedError, UnsupportedVersionError
+from barnabas.network.node_link import Node
+from barnabas.node.verification import AddPartitionsToTxnManager
+from barnabas.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
+from barnabas.replica.verification import TransactionOf
+
+E = ErrorCode
+ME, OTHER = 1, 2
+TP = TopicPartition("t", 0)
+
+
+class Remote:
+    """A coordinator that answers when it is told to."""
+
+    def __init__(self):
+        self.requests = []
+
+    def request(self, node, request, *, versions=None):
+        assert (node.id, versions) == (OTHER, (4, 5))
+        answer = Pending()
+        self.requests.append((request, answer))
+        return answer
+
+    def say(self, code=0, *, leave_out=False, error_code=0):
+        """Answers the oldest request: this code for each partition."""
+        request, answer = self.requests.pop(0)
+        results = [
+            AddPartitionsToTxnResult(
+                transactional_id=each.transactional_id,
+                topic_results=[
+                    AddPartitionsToTxnTopicResult(
+                        name=topic.name,
+                        results_by_partition=[
+                            AddPartitionsToTxnPartitionResult(partition_index=one, partition_error_code=code)
+                            for one in topic.partitions[leave_out:]
+                        ],
+                    )
+                    for topic in each.topics
+                ],
+            )
+            for each in request.transactions
+        ]
+        answer.complete(AddPartitionsToTxnResponse(error_code=error_code, results_by_transaction=results))
+
+
+class Broker:
+    def node(self, listener):
+        return Node(OTHER, "h", 1) if listener == "BROKERS" else None
+
+
+class Metadata:
+    """Broker 2 coordinates the partition 5, and nobody the others."""
+
+    def partition(self, tp):
+        class State:
+            leader = OTHER
+
+        return State if tp == TopicPartition(TRANSACTION_STATE_TOPIC, 5) else None
+
+    def alive_broker(self, broker_id):
+        return Broker() if broker_id == OTHER else None
+
+
+@pytest.fixture
+def remote():
+    return Remote()
+
+
+@pytest.fixture
+def manager(remote):
+    return AddPartitionsToTxnManager(
+        ME,
+        "BROKERS",
+        Metadata(),
+        lambda name: 5 if name != "nowhere" else 6,
+        local=None,
+        remote=remote,
+        enabled=True,
+    )
+
+
+def ask(manager, name="id", epoch=0, *partitions, abortable=True):
+    return manager.verify(TransactionOf(name, 7, epoch), partitions or [TP], abortable=abortable)
+
+
+def test_what_comes_up_while_a_request_is_under_way_goes_in_the_next_one(manager, remote):
+    first, second, third = ask(manager), ask(manager, "b"), ask(manager, "c")
+    assert len(remote.requests) == 1
+    remote.say()
+    assert first.result() == {}
+    (request, _) = remote.requests[0]
+    assert [each.transactional_id for each in request.transactions] == ["b", "c"]
+    assert all(each.verify_only for each in request.transactions)
+    remote.say(E.TRANSACTION_ABORTABLE)
+    assert second.result() == third.result() == {TP: E.TRANSACTION_ABORTABLE}
+
+
+def test_a_question_about_an_id_that_waits_displaces_it(manager, remote):
+    ask(manager, "under way")
+    old = ask(manager)
+    again = ask(manager)
+    assert old.result() == {TP: E.NETWORK_EXCEPTION}
+    newer = ask(manager, epoch=1)
+    assert again.result() == {TP: E.INVALID_PRODUCER_EPOCH}
+    zombie = ask(manager, epoch=0)
+    assert zombie.result() == {TP: E.INVALID_PRODUCER_EPOCH}
+    remote.say()
+    remote.say()
+    assert newer.result() == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "abortable", "found"),
+    [
+        (E.PRODUCER_FENCED, True, E.INVALID_PRODUCER_EPOCH),
+        (E.TRANSACTION_ABORTABLE, True, E.TRANSACTION_ABORTABLE),
+        (E.TRANSACTION_ABORTABLE, False, E.INVALID_TXN_STATE),
+        (E.NOT_COORDINATOR, True, E.NOT_COORDINATOR),
+    ],
+)
+def test_codes_are_those_that_the_client_knows(manager, remote, said, abortable, found):
+    answer = ask(manager, abortable=abortable)
+    remote.say(said)
+    assert answer.result() == {TP: found}
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        (UnsupportedVersionError("too old"), {}),
+        (DisconnectedError("gone"), {TP: E.NETWORK_EXCEPTION}),
+        (TimeoutError(), {TP: E.NETWORK_EXCEPTION}),
+    ],
+)
+def test_a_coordinator_that_does_not_answer_is_asked_again_one_that_cannot_is_believed(
+    manager, remote, error, found
+):
+    answer = ask(manager)
+    remote.requests.pop(0)[1].fail(error)
+    assert answer.result() == found
+    assert ask(manager) is not None
+    assert len(remote.requests) == 1, "the next question goes out"
+
+
+def test_a_refusal_of_the_whole_request_is_no_clients_business(manager, remote):
+    answer = ask(manager)
+    remote.say(error_code=E.CLUSTER_AUTHORIZATION_FAILED)
+    assert answer.result() == {TP: E.INVALID_TXN_STATE}
+
+
+def test_a_partition_that_is_left_out_is_not_verified(manager, remote):
+    answer = ask(manager, "id", 0, TP, TopicPartition("t", 1))
+    remote.say(leave_out=True)
+    assert set(answer.result().values()) == {E.NETWORK_EXCEPTION}
+
+
+def test_without_a_coordinator_the_producer_tries_again(manager, remote):
+    assert ask(manager, "nowhere").result() == {TP: E.COORDINATOR_NOT_AVAILABLE}
+    assert not remote.requests
