@@ -254,7 +254,7 @@ WALKS: Final = {
         ("the ranges become tasks", "spark/source:BatchTopicReader.partitions spark/ranges:plan_tasks"),
         (
             "a task: fetches its ranges, until all are read",
-            "spark/source:BatchTopicReader.read spark/reading:read_ranges",
+            "spark/source:_TopicReader.read spark/reading:read_ranges",
         ),
         ("Fetch requests of the worker's one consumer", "client/fetcher:Fetcher.send_fetches"),
         ("record batches become columns, without aborted ones", "records/columnar:decode"),

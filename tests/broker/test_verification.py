@@ -1,10 +1,13 @@
 """A partition asks the coordinator before the first batch of a transaction (KIP-890), over the wire."""
 
+import dataclasses
+
 import pytest
 
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from barnabas.core.pending import Pending
+from barnabas.log.validator import RECORDS_AT_ONCE
 from barnabas.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from barnabas.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -23,6 +26,8 @@ from barnabas.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from barnabas.records.batch import build_batch
+from barnabas.records.record import Record
 
 E = ErrorCode
 ID = "copier"
@@ -63,12 +68,12 @@ def producer(world):
     return answer.producer_id, answer.producer_epoch
 
 
-def add(world, producer, *partitions):
+def add(world, producer, *partitions, topic="t"):
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=ID,
         v3_and_below_producer_id=producer[0],
         v3_and_below_producer_epoch=producer[1],
-        v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=list(partitions))],
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=list(partitions))],
     )
     answer = world.send(request, 3).results_by_topic_v3_and_below[0]
     assert {each.partition_error_code for each in answer.results_by_partition} == {0}
@@ -113,9 +118,9 @@ def log_end(world, partition=0):
     return world.partition("t", partition).log.log_end_offset
 
 
-def marker(world, producer, partition=0):
+def marker(world, producer, partition=0, topic="t"):
     """A marker of the producer from a coordinator."""
-    topic = WritableTxnMarkerTopic(name="t", partition_indexes=[partition])
+    topic = WritableTxnMarkerTopic(name=topic, partition_indexes=[partition])
     world.send(
         WriteTxnMarkersRequest(
             markers=[
@@ -251,6 +256,56 @@ def test_several_partitions_are_asked_about_at_once_and_judged_one_by_one(world,
     assert [log_end(world, each) for each in range(3)] == [1, 0, 1]
 
 
+@pytest.mark.parametrize("written", [0, 1], ids=["the first batch", "a later batch"])
+def test_a_marker_while_another_process_looks_into_a_batch_makes_the_append_fail(world, producer, written):
+    world.log_config = dataclasses.replace(world.log_config, cleanup_policy="compact")
+    world.create("keyed", 1)
+    add(world, producer, 0, topic="keyed")
+
+    def start(count, sequence):
+        records = build_batch(
+            [Record(each, 0, b"k", b"v") for each in range(count)],
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            base_sequence=sequence,
+            transactional=True,
+        )
+        data = PartitionProduceData(index=0, records=records)
+        topic = TopicProduceData(name="keyed", partition_data=[data])
+        sent = ProduceRequest(transactional_id=ID, acks=-1, timeout_ms=1000, topic_data=[topic])
+        return world.start(sent, 11)
+
+    if written:
+        assert codes_of(start(1, 0)()) == [E.NONE]
+    world.elsewhere.waits = True
+    answer = start(RECORDS_AT_ONCE + 1, written)
+    assert answer() is None
+    marker(world, producer, topic="keyed")
+    world.elsewhere.finish()
+    world.clock.advance(0)
+
+    assert codes_of(answer()) == [E.INVALID_TXN_STATE]
+    assert not world.partition("keyed").log.producers.ongoing
+
+
+@pytest.mark.parametrize("producer", [(7, 0), (-1, -1)], ids=["a producer", "nobody"])
+@pytest.mark.parametrize("count", [2, 150])
+def test_a_request_without_the_right_to_its_transactional_id_writes_nothing(
+    make_world, make_batch, count, producer
+):
+    """Also where the batches before the transactional one are in no transaction."""
+    world = make_world(verifies=True)
+    world.create("t", count)
+    request = request_of(make_batch, *((each, producer, 0) for each in range(count)), name=None)
+    for entry in request.topic_data[0].partition_data[:-1]:
+        entry.records = make_batch()
+    answer = world.start(request, 11)
+    while answer() is None:
+        world.clock.advance(0)
+    assert set(codes_of(answer())) == {E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+    assert {log_end(world, number) for number in range(count)} == {0}
+
+
 @pytest.mark.parametrize("count", [2, 150])
 def test_two_producers_in_one_request_write_nothing(make_world, make_batch, count):
     world = make_world(verifies=True)
@@ -314,3 +369,29 @@ def test_offsets_of_a_transaction_are_taken_unless_it_ends_before_the_answer(wor
     held.answer()
     world.clock.advance(0)
     assert committed_code(taken) is E.NONE
+
+
+@pytest.mark.parametrize("count", [2, 150])
+def test_garbage_in_one_partition_refuses_the_whole_request(make_world, make_batch, count):
+    world = make_world(verifies=True)
+    world.create("t", count)
+    request = request_of(make_batch, *((number, (7, 0), 0) for number in range(count)), name=ID)
+    request.topic_data[0].partition_data[-1].records = b"x" * 70
+    answer = world.start(request, 11)
+    while answer() is None:
+        world.clock.advance(0)
+    (topic,) = answer().responses
+    assert {(E.of(each.error_code), each.error_message) for each in topic.partition_responses} == {
+        (E.CORRUPT_MESSAGE, "Invalid magic found in record: 120")
+    }
+    assert {log_end(world, number) for number in range(count)} == {0}
+
+
+def test_of_a_partition_that_is_named_twice_the_producer_named_last_counts(world, make_batch, producer):
+    add(world, producer, 0)
+    answer = world.send(request_of(make_batch, (0, (producer[0] + 9, 0), 0), (0, producer, 0)), 11)
+    assert codes_of(answer) == [E.NONE]
+
+
+def test_a_transactional_batch_of_no_producer_is_nobodys(world, make_batch):
+    assert produce(world, make_batch, (-1, -1), -1).error_code == 0

@@ -190,11 +190,17 @@ def only_header(buffer: Buffer) -> BatchHeader:
 
 
 def transactional_producer(buffer: Buffer) -> tuple[int, int] | None:
-    """Id and epoch of the producer, if the first batch is transactional: a look that parses no header."""
-    if len(buffer) < HEADER_SIZE:
+    """Id and epoch that the first batch names, if it is transactional: a look that parses no header.
+    Raises CORRUPT_MESSAGE for a magic that no format has.
+    """
+    magic = buffer[MAGIC_OFFSET] if len(buffer) > MAGIC_OFFSET else MAGIC
+    if magic > MAGIC:
+        signed = magic - 256 * (magic > 127)
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {signed}")
+    if len(buffer) < HEADER_SIZE or magic != MAGIC:
         return None
     attributes, producer_id, epoch = _PRODUCER.unpack_from(buffer)
-    return (producer_id, epoch) if attributes & TRANSACTIONAL_BIT and producer_id >= 0 else None
+    return (producer_id, epoch) if attributes & TRANSACTIONAL_BIT else None
 
 
 def batch_headers(buffer: Buffer, position: int = 0) -> Iterator[BatchHeader]:

@@ -281,7 +281,7 @@ class Appender:
             self._refused(result, partition, error, records)
         except HeavyBatchError:
             assert partition is not None, "there is a log that looked at the batch"
-            result.settled = self._append_heavy(result, partition, records, required_acks)
+            result.settled = self._append_heavy(result, partition, records, required_acks, header, guard)
         except Exception:
             self._failed(result)
         else:
@@ -295,6 +295,8 @@ class Appender:
         """A transactional batch that must not be appended before its coordinator was asked
         (`append_verified`). None for any other; it may still be refused.
         """
+        if header.producer_id < 0:
+            return None  # nobody's: no coordinator knows of it
         guard = self._start_verification(tp, header.producer_id, header.producer_epoch, header.base_sequence)
         return None if guard is None else UnverifiedAppend(AppendResult(tp), records, header, guard)
 
@@ -350,16 +352,20 @@ class Appender:
         self, tp: TopicPartition, producer_id: int, epoch: int, sequence: int
     ) -> VerificationGuard | None:
         log = self._leader_log(tp)
-        if self.verifier is None or not self.verifier.enabled or log is None:
+        if not self._verifies or log is None:
             return None
         return log.producers.start_verification(producer_id, epoch, sequence, self._now_ms())
+
+    @property
+    def _verifies(self) -> bool:
+        return self.verifier is not None and self.verifier.enabled
 
     def _leader_log(self, tp: TopicPartition) -> Log | None:
         partition = self._hosted.online.get(tp)
         return None if partition is None else partition.leader_log
 
     @staticmethod
-    def _check_guard(partition: Partition, header: BatchHeader, guard: VerificationGuard) -> None:
+    def _check_guard(partition: Partition, header: BatchHeader, guard: VerificationGuard | None) -> None:
         """A batch that is there already is answered as the first time, whatever became of its transaction."""
         log = partition.leader_log
         if log is not None and log.producers.find_duplicate(header) is None:
@@ -374,11 +380,16 @@ class Appender:
         partition: Partition,
         records: bytearray | memoryview,
         required_acks: int,
+        header: BatchHeader | None,
+        guard: VerificationGuard | None,
     ) -> Steps[None]:
         """Appends when another process has validated the batch; much may have changed meanwhile."""
         try:
             changed = yield partition.validate_heavy(records)
             partition = self._hosted.serve(result.tp)
+            # A marker may have ended the transaction, also one that had written here and has no guard.
+            if header is not None and header.is_transactional and self._verifies:
+                self._check_guard(partition, header, guard)
             buffer = records if changed is None else bytearray(changed)
             info, advanced = partition.append(buffer, required_acks, validated=True)
         except KafkaError as error:

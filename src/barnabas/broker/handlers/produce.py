@@ -10,6 +10,7 @@ Repeats:   a partition that a request names several times is appended to once, w
 Limit:     of the refused records of a batch the first 100 are named.
 Order:     the first batch of a transaction in a partition waits until the transaction's coordinator has said
            that it counts the partition to it (KIP-890); of several in a request it is asked at once.
+Not implemented: v12, which adds partitions to a transaction by itself (the second part of KIP-890, Kafka 4).
 """
 
 from collections.abc import Callable, Mapping
@@ -165,13 +166,12 @@ class _Produce(Work[ProduceResponse | None]):
             entries += len(topic.partition_data)
         # A look at a few names is cheaper than to name them again; no client that is right names one twice.
         if entries > ONE_PARTITION and (entries > AT_ONCE_MAX or _names_twice(topics)):
-            check = self._check_producer if request.transactional_id is not None else _no_check
-            self._named_once = _named_once(topics, check)
+            self._named_once = _named_once(topics, self._check_transaction)
             self._stage = _NAME
-        elif entries > ONE_PARTITION and request.transactional_id is not None:
+        elif entries > ONE_PARTITION:
             for topic in topics:
                 for entry in topic.partition_data:
-                    self._check_producer(entry)
+                    self._check_transaction(entry)
 
     def step(self, entries: int) -> Pending[Any] | None:
         """The next portions of what is under way. In a request of few partitions one step is all of it."""
@@ -274,16 +274,25 @@ class _Produce(Work[ProduceResponse | None]):
             abortable=self._context.version >= ABORTABLE_SINCE,
         )
 
-    def _check_producer(self, entry: PartitionProduceData) -> None:
-        """A transaction is one producer's. Raises INVALID_PRODUCER_ID_MAPPING before anything is appended."""
-        if isinstance(entry.records, memoryview):
-            producer = transactional_producer(entry.records)
-            if producer is not None and self._producer not in (None, producer):
-                raise KafkaError(
-                    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-                    "Transactional records contained more than one producer ID",
-                )
-            self._producer = producer or self._producer
+    def _check_transaction(self, entry: PartitionProduceData) -> None:
+        """A transaction is one producer's, who may use its id, and there is no batch of an unknown format
+        (``RequestUtils.flags``). Raises what is refused of the whole request, before anything of it is
+        appended; `_checked` does so for a request of one partition.
+        """
+        if not isinstance(entry.records, memoryview) or self._context.version < MAGIC_2_SINCE:
+            return
+        producer = transactional_producer(entry.records)
+        if producer is None or producer == self._producer:
+            return
+        require_transactional_id(self._context, self._request.transactional_id)
+        if producer[0] < 0:
+            return  # a batch of nobody, which its log judges
+        if self._producer is not None:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                "Transactional records contained more than one producer ID",
+            )
+        self._producer = producer
 
     def _answer(self, left: int) -> None:
         """Answers for about so many partitions, in the order of the request; done when there are no more."""
@@ -357,6 +366,7 @@ def _named_once(
     topics: list[TopicProduceData], check: Callable[[PartitionProduceData], None]
 ) -> Sliced[list[TopicProduceData]]:
     """Portions with each topic and each partition once: what is named later replaces what was named before.
+    `check` looks at each entry that stays.
 
     Kafka's broker collects the records of a request in a map of partitions
     (``KafkaApis.handleProduceRequest``). A client that names a partition twice by mistake must not find its
@@ -367,14 +377,16 @@ def _named_once(
         of_topic = named.setdefault(topic.name, {})
         for entry in topic.partition_data:
             of_topic[entry.index] = entry
-            check(entry)
             yield
         yield
     portions = []
     for name, of_topic in named.items():
         entries = list(of_topic.values())
         for start in range(0, len(entries) or 1, PORTION):
-            portions.append(TopicProduceData(name=name, partition_data=entries[start : start + PORTION]))
+            portion = entries[start : start + PORTION]
+            for entry in portion:
+                check(entry)
+            portions.append(TopicProduceData(name=name, partition_data=portion))
             yield
     return portions
 
