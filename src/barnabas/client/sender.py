@@ -359,8 +359,6 @@ class Sender:
         self._accumulator.refuse_with(lambda: ClientClosedError("The producer was closed"))
         if self._timer is not None:
             self._timer.cancel()
-        if self._transactions is not None:
-            await self._transactions.close()
         if self._identifying is not None:
             self._identifying.cancel()
         # Before the first wait, which may be cancelled: no record may be left without an end.
@@ -370,3 +368,5 @@ class Sender:
             )
         if self._identifying is not None:
             await asyncio.gather(self._identifying, return_exceptions=True)
+        if self._transactions is not None:
+            await self._transactions.close()
