@@ -310,7 +310,10 @@ NOT_SHOWN = ("pZxid", "cversion", "aclVersion")
         "get /never",
     ],
 )
-def test_zookeepers_shell(zookeeper, kafka39, command):
+def test_zookeepers_shell(zookeeper, kafka39, command, topic_name):
+    if "-R" in command:  # something below a child that is not the last one
+        with BlockingAdmin(kafka39) as admin:
+            admin.topics.create(NewTopic(topic_name(), 1, 1, configs={"retention.ms": "1000"}))
     words = [f"{zookeeper}/kafka39", *command.split()]
     java = kafka_harness.java_command(
         kafka_harness.ZOOKEEPER_ERA, ZOOKEEPER_SHELL, kafka_harness.TOOL_OPTIONS

@@ -102,8 +102,16 @@ async def _run(reader: "StoreReader", words: tuple[str, ...]) -> bool:
 
 async def _print_tree(reader: "StoreReader", path: str) -> None:
     click.echo(printable(path))
-    for name in await reader.children(path):
-        await _print_tree(reader, f"{path.rstrip('/')}/{name}")
+    await _print_below(reader, path)
+
+
+async def _print_below(reader: "StoreReader", path: str) -> None:
+    """All children of a znode, then what is below each of them (``ZKUtil.visitSubTreeDFS``)."""
+    children = [f"{path.rstrip('/')}/{name}" for name in await reader.children(path)]
+    for child in children:
+        click.echo(printable(child))
+    for child in children:
+        await _print_below(reader, child)
 
 
 def _print_stat(stat: "Stat", length: int, children: int) -> None:
