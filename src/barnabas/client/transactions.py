@@ -297,6 +297,7 @@ class TransactionManager:
             if added:
                 self._started = True
                 self._partitions |= self._pending
+                self._pending = set()
                 self._pump()
 
     async def _add(self, request: AddPartitionsToTxnRequest) -> TransactionOutcome:

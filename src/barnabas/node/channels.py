@@ -20,9 +20,11 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.dispatch import execute
 from barnabas.broker.registry import Api
 from barnabas.cluster.brokers import Broker
+from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.clock import Clock
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
+from barnabas.network.errors import DisconnectedError
 from barnabas.network.node_link import Node
 from barnabas.network.peer import ListenerId, Peer
 from barnabas.protocol.framing import RequestHeader
@@ -76,6 +78,37 @@ class Remote(Protocol):
 
     async def close(self) -> None:
         """Closes all connections; requests that wait fail."""
+
+
+class BrokerRequests:
+    """Single requests to brokers: in process to ourselves, else over the network. Who asks repeats them."""
+
+    def __init__(
+        self, broker_id: int, listener: str, metadata: MetadataCache, *, local: LocalBroker, remote: Remote
+    ) -> None:
+        self._broker_id = broker_id
+        self._listener = listener
+        self._metadata = metadata
+        self._local = local
+        self._remote = remote
+
+    def node(self, broker_id: int) -> Node | None:
+        """Where a broker is reached, if it lives and has the listener (``getAliveBrokerNode``)."""
+        broker = self._metadata.alive_broker(broker_id)
+        return None if broker is None else broker.node(self._listener)
+
+    def request(self, broker_id: int, request: Request, versions: tuple[int, int]) -> Pending[Any]:
+        """The answer; fails with DisconnectedError where none comes, or the broker is not alive."""
+        if broker_id == self._broker_id:
+            return self._local.handle(request, versions)
+        node = self.node(broker_id)
+        if node is None:
+            return Pending.failed(DisconnectedError(f"broker {broker_id} is not alive"))
+        return self._remote.request(node, request, versions=versions)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._remote.close()
 
 
 class _Queue:

@@ -9,8 +9,7 @@ from barnabas.coordinator.transaction.markers import MarkerCodes, TxnMarker
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import NO_BROKER, TopicPartition, by_topic
 from barnabas.core.pending import Pending
-from barnabas.network.errors import DisconnectedError
-from barnabas.node.channels import LocalBroker, Remote
+from barnabas.node.channels import BrokerRequests, LocalBroker, Remote
 from barnabas.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -28,11 +27,9 @@ class TxnMarkerChannel:
     def __init__(
         self, broker_id: int, listener: str, metadata: MetadataCache, *, local: LocalBroker, remote: Remote
     ) -> None:
-        self._broker_id = broker_id
         self._listener = listener
         self._metadata = metadata
-        self._local = local
-        self._remote = remote
+        self._brokers = BrokerRequests(broker_id, listener, metadata, local=local, remote=remote)
 
     def leader_of(self, tp: TopicPartition) -> int | None:
         """As `MarkerChannel.leader_of`. Before the controller has sent any metadata nothing is known to be
@@ -46,17 +43,10 @@ class TxnMarkerChannel:
 
     def write_markers(self, broker_id: int, markers: Sequence[TxnMarker]) -> Pending[MarkerCodes]:
         """As `MarkerChannel.write_markers`."""
-        request = _request(markers)
-        if broker_id == self._broker_id:
-            return self._local.handle(request, VERSIONS).then(_codes)
-        broker = self._metadata.alive_broker(broker_id)
-        node = None if broker is None else broker.node(self._listener)
-        if node is None:
-            return Pending.failed(DisconnectedError(f"broker {broker_id} is not alive"))
-        return self._remote.request(node, request, versions=VERSIONS).then(_codes)
+        return self._brokers.request(broker_id, _request(markers), VERSIONS).then(_codes)
 
     async def close(self) -> None:
-        await self._remote.close()
+        await self._brokers.close()
 
 
 def _request(markers: Sequence[TxnMarker]) -> WriteTxnMarkersRequest:

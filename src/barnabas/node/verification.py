@@ -14,8 +14,7 @@ from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TRANSACTION_STATE_TOPIC, TopicPartition, by_topic
 from barnabas.core.pending import Pending
 from barnabas.network.errors import UnsupportedVersionError
-from barnabas.network.node_link import Node
-from barnabas.node.channels import LocalBroker, Remote
+from barnabas.node.channels import BrokerRequests, LocalBroker, Remote
 from barnabas.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -77,12 +76,9 @@ class AddPartitionsToTxnManager:
     ) -> None:
         """`partition_for` is the partition of ``__transaction_state`` that an id belongs to."""
         self.enabled = enabled
-        self._broker_id = broker_id
-        self._listener = listener
         self._metadata = metadata
         self._partition_for = partition_for
-        self._local = local
-        self._remote = remote
+        self._brokers = BrokerRequests(broker_id, listener, metadata, local=local, remote=remote)
         self._waiting: dict[int, dict[str, _Verification]] = {}
         """What the next request to a broker asks about, by transactional id."""
         self._in_flight: set[int] = set()
@@ -109,7 +105,7 @@ class AddPartitionsToTxnManager:
         return asked.answer
 
     async def close(self) -> None:
-        await self._remote.close()
+        await self._brokers.close()
 
     def _coordinator_of(self, transactional_id: str) -> int | None:
         """The broker that coordinates an id, where it lives and can be reached
@@ -117,11 +113,7 @@ class AddPartitionsToTxnManager:
         """
         tp = TopicPartition(TRANSACTION_STATE_TOPIC, self._partition_for(transactional_id))
         state = self._metadata.partition(tp)
-        return None if state is None or self._node(state.leader) is None else state.leader
-
-    def _node(self, broker_id: int) -> Node | None:
-        broker = self._metadata.alive_broker(broker_id)
-        return None if broker is None else broker.node(self._listener)
+        return None if state is None or self._brokers.node(state.leader) is None else state.leader
 
     def _send(self, broker_id: int) -> None:
         """Asks what waits for a broker, unless it is being asked."""
@@ -131,17 +123,8 @@ class AddPartitionsToTxnManager:
         if not asked:
             return
         self._in_flight.add(broker_id)
-        self._ask(broker_id, _request(asked.values())).when_done(
-            lambda answer: self._answered(broker_id, asked, answer)
-        )
-
-    def _ask(self, broker_id: int, request: AddPartitionsToTxnRequest) -> Pending[AddPartitionsToTxnResponse]:
-        if broker_id == self._broker_id:
-            return self._local.handle(request, VERSIONS)
-        node = self._node(broker_id)
-        if node is None:
-            return Pending.failed(ConnectionError(f"broker {broker_id} is not alive"))
-        return self._remote.request(node, request, versions=VERSIONS)
+        answer = self._brokers.request(broker_id, _request(asked.values()), VERSIONS)
+        answer.when_done(lambda done: self._answered(broker_id, asked, done))
 
     def _answered(
         self,
