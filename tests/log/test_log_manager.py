@@ -266,6 +266,16 @@ def test_foreign_files_are_left_alone(world):
 
 
 class TestDiskErrors:
+    @pytest.mark.parametrize(("topic", "partition"), [("x" * 249, 100_000), ("é" * 127, 0)])
+    def test_a_name_that_no_disk_has_room_for_takes_no_directory_offline(self, topic, partition):
+        """One LeaderAndIsr with such a partition ended the broker: its only directory went offline."""
+        manager = World().started()
+        with pytest.raises(KafkaError, match="more than 255 bytes") as caught:
+            manager.get_or_create(TopicPartition(topic, partition), is_new=True)
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert manager.offline_directories == []
+        assert manager.get_or_create(TopicPartition("x" * 249, 9_999), is_new=True)
+
     def test_one_directory_fails_and_the_other_serves(self):
         world = World()
         offline = []

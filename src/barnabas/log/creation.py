@@ -20,7 +20,7 @@ from barnabas.log.filesystem import Filesystem
 from barnabas.log.loader import create_log
 from barnabas.log.loading import DAMAGE
 from barnabas.log.log import Log
-from barnabas.log.names import directory_name
+from barnabas.log.names import DIRECTORY_NAME_LENGTH_MAX, directory_name
 from barnabas.log.resources import LogResources
 from barnabas.log.shortage import is_full, is_passing
 from barnabas.log.table import LogTable
@@ -69,6 +69,12 @@ class LogCreation:
         """
         if not is_new:
             self.check_all_online(tp)
+        # No disk has room for such a name; none is broken, so no directory goes offline for it.
+        if len(directory_name(tp).encode()) > DIRECTORY_NAME_LENGTH_MAX:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"The directory of {tp} would have a name of more than {DIRECTORY_NAME_LENGTH_MAX} bytes",
+            )
         # What is there is damaged, and an empty log in its place would have followers delete what they have.
         if tp in self.logs.unusable:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory of {tp} is damaged")

@@ -162,11 +162,16 @@ class Worker:
         self._path.parent.mkdir(mode=0o770, parents=True, exist_ok=True)
         self._files = SessionFiles(self._path.with_name(f"{self._path.name}.sessions"))
         resources.callback(self._files.close)
-        self._database = Database(self._path, self._synchronous)
+        # Of brokers that start together on a new file one makes the tables. SQLite does not wait by itself
+        # where it turns a file to WAL: it says at once that the others are in the way.
+        self._patiently(self._open_database)
         resources.callback(self._database.close)
         self._poll = select.poll()
         self._poll.register(self._alarm, select.POLLIN)
         return self._begin_session()
+
+    def _open_database(self) -> None:
+        self._database = Database(self._path, self._synchronous)
 
     def _turn(self) -> None:
         """Sleeps until there is something to do, and does it."""
