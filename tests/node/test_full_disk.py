@@ -19,9 +19,9 @@ TIMEOUT_S = 60
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system in memory of so many bytes."""
+    """A file system in memory of so many bytes; what the broker says is written beside it, where there is room."""
     libc = ctypes.CDLL(None, use_errno=True)
-    path = tmp_path / "disk"
+    path = tmp_path / "data"
     path.mkdir()
     if libc.mount(b"tmpfs", os.fsencode(path), b"tmpfs", 0, b"size=%d" % ROOM):
         pytest.skip(f"no file system can be mounted here: {os.strerror(ctypes.get_errno())}")
@@ -47,7 +47,7 @@ def read_all(bootstrap, end):
 
 @pytest.mark.timeout(240)
 def test_a_full_disk_refuses_records_serves_what_it_has_and_goes_on_when_there_is_room(serve, small_disk):
-    server = serve(small_disk / "data")
+    server = serve(small_disk)
     server.wait_until_ready()
     with BlockingAdmin(server.bootstrap) as admin:
         admin.topics.create(NewTopic("t", 1, 1, configs={"segment.bytes": "1000000"}))
@@ -88,7 +88,7 @@ def test_a_full_disk_refuses_records_serves_what_it_has_and_goes_on_when_there_i
     assert read_all(server.bootstrap, total) == acknowledged
     assert "offline" not in server.tail()
     assert server.stop() == 0
-    again = serve(small_disk / "data")
+    again = serve(small_disk)
     again.wait_until_ready()
     assert read_all(again.bootstrap, total) == acknowledged
     assert again.stop() == 0
