@@ -26,10 +26,12 @@ class Replay(Generic[S]):
 
     def step(self, step: Step) -> None:
         producer_id, content = step
+        # A marker: what the producer's transaction left pending becomes valid, or is dropped.
         if isinstance(content, bool):
             self.machine.replay_end_transaction_marker(self.shard, producer_id, committed=content)
             return
         for piece in content:
+            # A record as it stood in the log, or what the bulk decoder made of several.
             if len(piece) == RECORD_PIECE_LENGTH:
                 self._replay_record(*piece, producer_id)
                 self.records += 1
