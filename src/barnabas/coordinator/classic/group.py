@@ -223,13 +223,13 @@ class ClassicGroup:
         self.check_alive()
         if generation < 0 and self.is_empty:
             return  # an administrator, or a consumer that assigns itself
+        # KIP-447: a transactional commit names its member, so that a consumer that lost its partitions cannot
+        # commit what it has processed since.
         if generation < 0 and not member_id and group_instance_id is None:
             # Producers of older versions commit in transactions without saying for which member.
             if transactional:
                 return
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        # KIP-447: a transactional commit names its member too, so that a consumer that lost its partitions
-        # cannot commit what it has processed since.
         member = self.check_member(member_id, group_instance_id)
         self.check_generation(generation)
         if transactional:
