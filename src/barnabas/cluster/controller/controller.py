@@ -285,8 +285,7 @@ class KafkaController:
     def _maybe_resign(self) -> Steps[None]:
         yield self._watch_controller()
         self.active_controller_id = yield office.holder(self._store, self._config.broker_id)
-        # Another broker holds /controller: whatever this one still believed of the cluster may be out of
-        # date.
+        # Another broker holds /controller: what this one knows of the cluster may be out of date.
         if self.active_controller_id != self._config.broker_id:
             self._resign()
 

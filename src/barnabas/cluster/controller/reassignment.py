@@ -87,7 +87,7 @@ def process_zk_partition_reassignment(term: Term) -> Steps[set[TopicPartition]]:
         wanted[tp] = assignment
     results = yield _trigger(term, wanted)
     failed: dict[TopicPartition, KafkaError] = {tp: each for tp, each in results.items() if each is not None}
-    # What is left in the znode is what is under way: tools read from it that a reassignment is running.
+    # Only what is under way stays in the znode: tools read from it that a reassignment is running.
     if failed:
         _events.warning("znode_reassignment_failed", partitions=failed)
         yield _remove_from_znode(term, lambda tp, _: tp in failed)
