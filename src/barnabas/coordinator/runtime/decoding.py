@@ -98,8 +98,8 @@ def steps_of(data: Buffer, bulk: BulkDecoder) -> Iterator[Step]:
             section = records_section(data, header)
             records = decode_keys_and_values(section, header.count)
         except KafkaError as error:
-            # One damaged batch must not cost the groups of all others: what it says is lost, and the load says
-            # so.
+            # One damaged batch must not cost what all others say: the state machine decides what is refused
+            # for it.
             yield producer_id, f"batch at offset {header.base_offset}: {error}"
             continue
         # A large batch becomes several steps: the loop serves others between them.
