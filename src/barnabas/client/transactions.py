@@ -525,7 +525,7 @@ class TransactionManager:
         self._to(S.FATAL_ERROR if fatal else S.ABORTABLE_ERROR)
         self._accumulator.refuse_with(self._refusal)
         _log.warning("transactions.failed", id=self.transactional_id, fatal=fatal, error=error)
-        # No batch can be sent any more, so their futures fail now.
+        # No batch can be sent from now on, so the futures of all fail here.
         if fatal:
             self._give_up_waiting(lambda: _again(error), False)
         self._pump()

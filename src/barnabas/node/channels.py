@@ -5,8 +5,8 @@ Theory of operation
 To the broker in the same process a request is handed over as an object, in a later turn of the loop, and
 takes the same handler as one from the wire; to any other it goes over the network, one in flight. The
 controller's requests to other brokers are repeated until they are answered, because a broker that missed one
-would stay wrong (``RequestSendThread``); a broker that is gone is removed, and its queue with it. One that
-fails in this process is a bug and would fail again: it is logged, and the queue goes on.
+would stay wrong (``RequestSendThread``); a broker that has failed is removed, and its queue with it. A
+request that fails in this process is a bug and would fail again: it is logged, and the next one is handled.
 
 The other direction, broker to controller, is in `to_controller` and `controlled_shutdown`; the connections of
 both are made in `broker_clients`.

@@ -78,7 +78,7 @@ class FetchSettings:
 
 
 class Follower(NamedTuple):
-    """Who fetches: a leader takes a fetch under an epoch of the past for one of a broker that is gone
+    """Who fetches: a leader takes a fetch under an epoch of the past for a fetch of the broker's former life
     (KIP-903).
     """
 

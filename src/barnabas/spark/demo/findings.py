@@ -1,4 +1,4 @@
-"""What the jobs found, and whether it is what pandas finds on the same file."""
+"""What the jobs found, and whether pandas finds the same in the same file."""
 
 from dataclasses import dataclass, field
 from datetime import datetime

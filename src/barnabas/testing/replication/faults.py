@@ -73,7 +73,7 @@ class Faults:
         self._healed = False
 
     def run(self) -> None:
-        """Injects the next fault after a while, and goes on."""
+        """Injects the next fault after a while, and so on."""
         self._clock.call_later(self._rng.expovariate(1 / self._pause_ms), self._inject)
 
     def _inject(self) -> None:
