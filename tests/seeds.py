@@ -7,13 +7,12 @@ from typing import TypeVar
 
 from barnabas.core.form import describe
 
-
 T = TypeVar("T")
 
 
 def drawn_by_this_run(choices: Sequence[T], what: str) -> list[T]:
-    """One of the choices, another one from run to run and for each `what`: for judges that take too long to make
-    all of them each time. BARNABAS_TEST_ALL=1 takes all.
+    """One of the choices, another one from run to run and for each `what`: for judges that take too long to
+    make all of them each time. BARNABAS_TEST_ALL=1 takes all.
     """
     if os.environ.get("BARNABAS_TEST_ALL"):
         return list(choices)
