@@ -47,6 +47,8 @@ def abort_timed_out(
             # Between two slices another broker may have become coordinator: it aborts them.
             if shard.resigned:
                 break
+            # KIP-98: a transaction holds the last stable offset of each of its partitions, so it must not
+            # stay open.
             if _is_timed_out(metadata, clock.time_ms()):
                 aborted = fence_and_abort(shard, metadata, clock=clock, markers=markers)
                 aborted.when_done(partial(_report, metadata))
