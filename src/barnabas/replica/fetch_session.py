@@ -166,6 +166,7 @@ class FetchSessionCache:
         self.remove(session.id)
         session.last_used_ms = now_ms
         session.size = len(session.partitions)
+        # Only consumers' partitions are bounded: followers have as many as they replicate.
         if not session.privileged:
             if self._partitions + session.size > self._partitions_max:
                 return  # it has grown: its next request is answered FETCH_SESSION_ID_NOT_FOUND

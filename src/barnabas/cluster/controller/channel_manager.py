@@ -173,6 +173,7 @@ class RequestBatch:
         """``addStopReplicaRequestForBrokers``:
         these stop their replica, and delete it if any call says so.
         """
+        # -2 during a deletion: the broker obeys it in any epoch (KIP-570).
         epoch = self._context.leader_epoch(tp)
         for broker in brokers:
             if broker < 0:
@@ -239,6 +240,7 @@ class RequestBatch:
         """
         try:
             if not self._over:
+                # Kafka's order: roles, then metadata for all, then what is to be stopped.
                 self._send_leader_and_isr()
                 self._send_update_metadata()
                 self._send_stop_replica()
