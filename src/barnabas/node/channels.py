@@ -44,12 +44,14 @@ class LocalBroker:
     def __init__(self, listener: ListenerId) -> None:
         self._peer = Peer(listener, ("127.0.0.1", 0))
         self.services: BrokerServices
-        """What handlers reach. They reach the controller, which speaks through this: so it is set at last."""
+        """What handlers reach. Set after all else is made: it has the controller, which sends through this
+        object.
+        """
 
     def handle(self, request: Request, versions: tuple[int, int] | None = None) -> Pending[Any]:
-        """The answer of the handler that requests of the highest version get, also where it fails.
+        """The handler's answer to a request of the highest version, also the one for a failure.
 
-        `versions` are the lowest and the highest that the request is fit for, where it is not fit for all.
+        `versions` are the lowest and the highest version that can carry the request, where not all can.
         """
         assert request.api is not None
         api = self.services.api_table[request.api]
@@ -81,7 +83,7 @@ class Remote(Protocol):
 
 
 class BrokerRequests:
-    """Single requests to brokers: in process to ourselves, else over the network. Who asks repeats them."""
+    """Single requests to brokers: in process to ourselves, else over the network. The caller repeats them."""
 
     def __init__(
         self, broker_id: int, listener: str, metadata: MetadataCache, *, local: LocalBroker, remote: Remote

@@ -42,7 +42,7 @@ class Catalog(Protocol):
     """What planning asks of Kafka."""
 
     def topics(self, options: SourceOptions) -> FoundTopics:
-        """What the strategy (subscribe, subscribePattern or assign) means now."""
+        """The topics of the strategy (subscribe, subscribePattern or assign), as they are now."""
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """ListOffsets: the offset for a timestamp (-2 earliest, -1 latest), -1 where no record is that
