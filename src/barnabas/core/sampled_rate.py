@@ -59,7 +59,6 @@ class SampledRate:
             self._samples[self._current].reset(now_ms)
 
     def per_second(self) -> float:
-        """The rate now."""
         total, elapsed_ms = self._measure()
         return total / elapsed_ms * 1000
 

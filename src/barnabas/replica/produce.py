@@ -434,8 +434,8 @@ class Appender:
         error: KafkaError,
         records: bytearray | memoryview,
     ) -> None:
-        # Not of every topic that is asked for: there may be no such topic, and then there are figures of it
-        # for ever.
+        # Not of every topic that is asked for: there may be no such topic, and its figures would never be
+        # removed.
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
             self._stats.of(result.tp.topic).bytes_rejected += len(records)
         elif error.code not in _EXPECTED:

@@ -102,7 +102,7 @@ def process_topic_deletion(term: Term) -> Steps[None]:
     """``processTopicDeletion``: topics were marked for deletion."""
     marked = yield term.watches.children(znodes.DELETE_TOPICS)
     unknown = [topic for topic in marked if topic not in term.context.topics]
-    # No such topic: a mark without one would be looked at for ever.
+    # No such topic: a mark without one would never be removed.
     if unknown:
         _events.warning("deletion_of_unknown_topics", topics=unknown)
         yield term.deletion.delete_marks(unknown)

@@ -153,7 +153,6 @@ def encode_cluster_id(cluster_id: str) -> bytes:
 
 
 def decode_cluster_id(data: bytes | None) -> str:
-    """The cluster id."""
     cluster_id = field(decode_json(data), "id", str)
     if not cluster_id:
         raise UnreadableZnodeError("id is empty")

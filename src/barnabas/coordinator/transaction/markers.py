@@ -276,7 +276,7 @@ class TransactionMarkerChannelManager:
     # --- later ------------------------------------------------------------------------------------------
 
     def _repeat(self, entries: Iterable[_Markers]) -> None:
-        """To whoever leads the partitions when the back-off is over."""
+        """To the brokers that lead the partitions when the back-off is over."""
         self._to_repeat += entries
         self._retry_later()
 

@@ -136,7 +136,6 @@ class SimulatedNetwork:
         return self._sockets
 
     def free_port(self) -> int:
-        """A port that is free."""
         self._ports += 1
         return self._ports
 
