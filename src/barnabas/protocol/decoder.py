@@ -52,7 +52,7 @@ STEP_ELEMENTS: Final = 64
 STEP_NUMBERS: Final = 4096
 """Numbers of an array that such a decoder unpacks at once."""
 NUMBERS_SHIFT: Final = 3
-"""Numbers of an array count as one element for each eight: that is what they cost in memory and time."""
+"""Eight numbers of an array count as one element, by their cost in memory and time."""
 _STRING_SHIFT: Final = 9
 """Bytes of a string that cost as much as an element, as a power of two; decoding bad UTF-8 is the dearest."""
 _COPY_SHIFT: Final = 12

@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 A client that reads a thousand partitions, of which three have news, sends a full fetch once and gets a
 session id. From then on its requests name only what changed, and responses only what has news. A request
-becomes a `fetch_context.FetchContext`; here is what it finds in memory.
+becomes a `fetch_context.FetchContext`; this module holds the sessions in memory.
 
 The cache has a bound on sessions; a new one may evict an idle one (not used for `eviction_ms`), or one that
 lived longer than that and is smaller. Followers' sessions are privileged: only followers' requests evict them

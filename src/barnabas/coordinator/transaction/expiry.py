@@ -107,7 +107,9 @@ def expire_ids(
 
 @steps
 def _remove(shard: TransactionShard, batch: list[TransactionMetadata], timeout_ms: int) -> Steps[None]:
-    """Writes the tombstones of ids that are pending as Dead; these are gone when the replicas have them."""
+    """Writes the tombstones of ids that are pending as Dead; an id is forgotten when the replicas have its
+    tombstone.
+    """
     try:
         records = [tombstone(metadata.transactional_id) for metadata in batch]
         yield shard.journal.append(records, acks=ACKS_ALL, timeout_ms=timeout_ms)

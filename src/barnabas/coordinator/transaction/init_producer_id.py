@@ -33,7 +33,7 @@ def init_producer_id(
 ) -> Steps[ProducerIdAndEpoch]:
     """``handleInitProducerId``: the producer's id and epoch, when the replicas have them.
 
-    `expected` is what the producer had before, if it had an error and begins again. `find_shard` raises
+    `expected` is the producer's last id and epoch, if it had an error and begins again. `find_shard` raises
     KafkaError where the id is not coordinated here.
     """
     # A new id is fetched at most once: it is kept when the loop looks again at what has changed since.

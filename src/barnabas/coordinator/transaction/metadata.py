@@ -4,8 +4,8 @@ Theory of operation
 -------------------
 A change takes two calls. `prepare_...` makes the `Transition` that is to be written, and marks it as pending;
 nothing else changes. When the replicas have the record, `complete` applies it; when it could not be written,
-`take_back` drops the mark. At most one transition is pending, which is what keeps two requests of one id
-apart.
+`take_back` drops the mark. At most one transition is pending, so two requests of one id cannot change it at
+the same time.
 
 The markers are between two transitions: after PrepareCommit is complete, CompleteCommit is pending at once,
 and stays so until the last marker is written.

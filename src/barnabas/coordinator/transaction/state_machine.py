@@ -70,7 +70,7 @@ class TransactionStateMachine:
             # read.
             metadata = metadata_of(transactional_id, cast("TransactionLogValue", value))
             shard.transactions[transactional_id] = metadata
-        # It says all of the id: what could not be read before it does not count any more.
+        # It says all of the id: what could not be read before it no longer counts.
         shard.unreadable.discard(transactional_id)
 
     def replay_bulk(

@@ -72,7 +72,7 @@ class Process:
         """Closes the coroutines of a dead process, wherever they stand."""
         for task in list(self.tasks):
             if not task.done():
-                # "Task was destroyed but it is pending" is what happened, and no mistake.
+                # "Task was destroyed but it is pending" is meant here, and no mistake.
                 task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
                 coroutine = task.get_coro()
                 assert isinstance(coroutine, CoroutineType)
