@@ -46,7 +46,7 @@ def classic_group_join_to_consumer_group(
     plan = Plan(group)
     if group.is_empty:
         # An empty consumer group becomes a classic one when a classic member joins.
-        # An id that the empty group does not know: UNKNOWN_MEMBER_ID, before anything is written.
+        # One that names an id is no member of it: UNKNOWN_MEMBER_ID, before anything is written.
         if request.member_id:
             group.member(request.member_id)
         # Its offsets stay: they belong to the name of the group.

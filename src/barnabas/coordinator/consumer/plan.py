@@ -139,7 +139,7 @@ def _once_confirmed(shard: Shard, group: ConsumerGroup, answer: T) -> T | Pendin
     last = group.last_write
     if last is None:
         return answer
-    # The replicas have all, and reads need not wait until the next write.
+    # The last write has ended. If it succeeded the replicas have all, and no later read has to look.
     if last.done:
         if last.error is None:
             group.last_write = None
