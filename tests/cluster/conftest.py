@@ -11,6 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "jvm"))
 
 import kafka_harness
+from kazoo_fake import played_store
 from plain_loop import Loop
 
 from barnabas.cluster.store.contract import MetadataStore
@@ -91,6 +92,24 @@ class ZookeeperCluster(Cluster):
         client.close()
 
 
+class FakeZookeeperCluster(Cluster):
+    """`ZookeeperStore` without a server; see `kazoo_fake`."""
+
+    def __init__(self, loop: Loop, monkeypatch) -> None:
+        super().__init__(loop)
+        self.ensemble = MemoryEnsemble(lambda: 1_700_000_000_000)
+        self.clients = {}
+        self._monkeypatch = monkeypatch
+
+    def make(self, connect="played:1/kafka"):
+        store, client = played_store(self._monkeypatch, self.ensemble, self.loop.call_soon, connect)
+        self.clients[store] = client
+        return store
+
+    def expire(self, store) -> None:
+        self.clients[store].expire()
+
+
 @pytest.fixture
 def loop() -> Loop:
     return Loop()
@@ -119,18 +138,37 @@ def zookeeper_cluster(loop, zookeeper_server):
     made.close()
 
 
-@pytest.fixture(params=["memory", "sqlite", pytest.param("zookeeper", marks=pytest.mark.jvm)])
-def cluster(request, loop, tmp_path):
-    if request.param == "zookeeper":
-        yield request.getfixturevalue("zookeeper_cluster")
-        return
-    made = (
-        MemoryCluster(loop)
-        if request.param == "memory"
-        else SqliteCluster(loop, tmp_path / "meta" / "store.db")
-    )
+@pytest.fixture
+def fake_zookeeper(loop, monkeypatch):
+    made = FakeZookeeperCluster(loop, monkeypatch)
     yield made
     made.close()
+
+
+@pytest.fixture
+def memory_cluster(loop):
+    made = MemoryCluster(loop)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def sqlite_cluster(loop, tmp_path):
+    made = SqliteCluster(loop, tmp_path / "meta" / "store.db")
+    yield made
+    made.close()
+
+
+@pytest.fixture(
+    params=[
+        "memory_cluster",
+        "sqlite_cluster",
+        "fake_zookeeper",
+        pytest.param("zookeeper_cluster", marks=pytest.mark.jvm),
+    ]
+)
+def cluster(request):
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture

@@ -505,6 +505,21 @@ def test_changed_endpoints_reach_all(three):
     assert three.brokers[0].cache.broker_endpoint(2, "INTERNAL").host == "elsewhere"
 
 
+def test_a_broker_that_goes_right_after_it_wrote_its_registration(three, caplog):
+    """The controller comes to read what is not there any more."""
+    broker = three.brokers[2]
+    path, store = znodes.broker_path(2), broker.store
+    data, _ = three.wait(store.get(path))
+    written, closed = store.set(path, data), store.close()
+    broker.up = False
+    three.wait(written)
+    three.wait(closed)
+    three.settle()
+
+    assert [each.id for each in three.brokers[0].cache.alive_brokers()] == [0, 1]
+    assert [each for each in caplog.records if each.levelname == "ERROR"] == []
+
+
 # ------------------------------------------------------------- what UpdateMetadata says, and to whom
 
 

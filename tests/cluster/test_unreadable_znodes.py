@@ -119,7 +119,8 @@ def test_a_damaged_znode_takes_one_topic_away_at_most(make_cluster, caplog, path
         assert cluster.state("c").leader == 0
 
 
-def test_a_topic_that_was_held_apart_is_served_once_its_znode_is_mended(make_cluster):
+def test_a_topic_that_was_held_apart_is_served_once_its_znode_is_mended(make_cluster, caplog):
+    caplog.set_level("INFO")
     cluster = make_cluster(0, 1)
     cluster.create("a", {0: [1, 0], 1: [0, 1]})
     path = znodes.topic_path("a")
@@ -137,6 +138,7 @@ def test_a_topic_that_was_held_apart_is_served_once_its_znode_is_mended(make_clu
     assert cluster.brokers[0].led.keys() == {TopicPartition("a", 1)}
     assert cluster.state("a") == before, "nobody had to be elected"
     assert led(cluster.brokers[0]) == {"a"}
+    assert "topic_served_again topic=a" in caplog.text
 
 
 def test_a_topic_with_the_id_of_another_is_held_apart(make_cluster, caplog):

@@ -1,5 +1,5 @@
 """What is particular to ZooKeeper:
-a path to live below, connections that are lost, servers that do not answer.
+a path to live below, connections that are lost.
 """
 
 import contextlib
@@ -19,7 +19,6 @@ from barnabas.cluster.store.contract import (
     WatchEvent,
 )
 from barnabas.cluster.store.zookeeper import ZookeeperStore
-from barnabas.core.errors import ConfigError
 from barnabas.core.pending import Pending
 
 pytestmark = pytest.mark.jvm
@@ -121,23 +120,6 @@ def test_everything_lives_below_the_path_of_the_address(loop, zookeeper_cluster)
     loop.wait(outside.set(f"/{chroot}/a", b""))
     loop.until(lambda: bool(seen))
     assert seen == [WatchEvent(Change.DATA, "/a")]
-
-
-def test_a_server_that_does_not_answer_is_one_clear_line(loop):
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{nobody.getsockname()[1]}"
-        store = ZookeeperStore(f"{address}/x", loop.call_soon, connection_timeout_ms=200)
-        with pytest.raises(TimeoutError, match=f"no ZooKeeper server of {address} .* within 200 ms"):
-            loop.wait(store.start())
-        loop.wait(store.close())
-
-
-def test_an_address_that_is_none_is_a_configuration_error(loop):
-    with pytest.raises(
-        ConfigError, match=r"Invalid value localhost:many for configuration zookeeper\.connect"
-    ):
-        ZookeeperStore("localhost:many/x", loop.call_soon)
 
 
 def test_calls_outlive_a_lost_connection_in_order(loop, cable, far_store, zookeeper_cluster):

@@ -60,10 +60,8 @@ def _refusal(term: Term, tp: TopicPartition, kind: ElectionType) -> KafkaError |
     leadership = context.leadership.get(tp)
     leader = leadership.leader if leadership else NO_LEADER
     # Needed unless the preferred replica leads; an unclean one only where nobody does (KIP-460).
-    if kind is ElectionType.PREFERRED:
-        needed = leader != replicas[0]
-    else:
-        needed = leader == NO_LEADER or not context.is_live(leader)
+    # NO_LEADER is no broker, so it is not alive either.
+    needed = leader != replicas[0] if kind is ElectionType.PREFERRED else not context.is_live(leader)
     return None if needed else KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
 
 

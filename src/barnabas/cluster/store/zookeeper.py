@@ -284,8 +284,8 @@ class ZookeeperStore(SingleWrites):
     def _settle(self, call: _Call[T], error: Exception | None, value: Any) -> None:
         if call.pending.done:
             return  # failed with its session
-        if isinstance(error, ConnectionLoss) and not self._closing:
-            call.sent = False
+        if isinstance(error, ConnectionLoss):
+            call.sent = False  # the next connection, or the end of the session, is its answer
             return
         self._calls.remove(call)
         if error is not None:
