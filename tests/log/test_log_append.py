@@ -9,6 +9,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.slices import in_one_piece
 from barnabas.log.producers import AppendOrigin
 from barnabas.log.results import UnexpectedAppendOffsetError
+from barnabas.log.validator import RECORDS_AT_ONCE, HeavyBatchError
 from barnabas.records.batch import (
     HEADER_SIZE,
     TimestampType,
@@ -168,6 +169,23 @@ def test_a_producer_may_not_set_append_time(world):
     assert refused(world.log(), records) is ErrorCode.INVALID_TIMESTAMP
 
 
+def test_a_topic_with_append_time_takes_a_batch_that_says_so_itself(world):
+    log = world.log(message_timestamp_type="LogAppendTime")
+    log.append(batch(timestamp=5, timestamp_type=TimestampType.LOG_APPEND_TIME), 0, NOW_MS)
+
+    assert parse_header(log.read(0, 1000).records.read()).max_timestamp == NOW_MS
+
+
+def test_a_heavy_batch_of_a_coordinator_is_appended_at_once(world):
+    """Only what a client sent is looked at elsewhere first."""
+    log = world.log(message_timestamp_before_max_ms=1000)
+    heavy = batch(RECORDS_AT_ONCE + 1, size=1, codec=Codec.ZSTD)
+    with pytest.raises(HeavyBatchError):
+        log.append(bytearray(heavy), 0, NOW_MS)
+
+    assert log.append(heavy, 0, NOW_MS, origin=AppendOrigin.COORDINATOR).last_offset == RECORDS_AT_ONCE
+
+
 def test_log_append_time(world):
     log = world.log(message_timestamp_type="LogAppendTime")
     info = log.append(batch(2, timestamp=5), 0, NOW_MS)
@@ -204,6 +222,16 @@ def test_a_topic_compresses_its_own_way(world, source, target):
     assert header.leader_epoch == 3
     assert decode_batch(data) == wanted
     assert has_valid_crc(data, header)
+
+
+def test_a_batch_that_is_compressed_as_its_topic_wants_keeps_its_bytes(world):
+    log = world.log(compression_type="gzip")
+    sent = batch(200, size=100, codec=Codec.GZIP, level=1)
+    section = bytes(sent[HEADER_SIZE:])
+    assert section != bytes(batch(200, size=100, codec=Codec.GZIP)[HEADER_SIZE:])
+    log.append(sent, 0, NOW_MS)
+
+    assert log.read(0, 1 << 20).records.read()[HEADER_SIZE:] == section
 
 
 def test_recompression_keeps_the_size_limit_and_refuses_damage(world):

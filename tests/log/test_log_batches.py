@@ -239,6 +239,19 @@ class TestTheFile:
         known = [each.last_sequence for each in log.producers.producers[7].batches]
         assert known == [*before, before[-1] + 1][-5:]
 
+    def test_a_segment_that_begins_at_the_snapshot_counts_as_little(self):
+        """As after a kill: the newest snapshot was taken when the log rolled."""
+        world = World()
+        log = world.log()
+        last = sent(log, others=0)
+        log.roll(NOW_MS)
+        end_offset = log.log_end_offset
+        for _ in range(11):
+            log.append(batch(size=200_000), 0, NOW_MS)
+        world.disk.remove(f"{FOLDER}/{end_offset:020d}.batches")
+
+        assert_known(world.reload(), last)
+
     def test_only_so_much_of_the_log_is_read_for_it(self):
         world = World()
         log = world.log()

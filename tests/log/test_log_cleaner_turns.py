@@ -247,6 +247,35 @@ def test_a_log_that_is_truncated_while_it_is_cleaned_loses_nothing(function, mom
     assert world.leftovers == []
 
 
+@pytest.mark.parametrize("function", [build_map, clean_segments])
+def test_a_cleaning_that_was_given_up_is_no_fault_of_the_log(function, caplog):
+    world = dirty(CompactedWorld())
+    when(world, function, lambda: world.the_log.truncate_to(10))
+    world.cleaner.startup()
+    world.clock.advance(1)
+    assert len(world.records()) == 10
+    dirty(world)
+    world.clock.advance(60_000)
+
+    assert [value for _, _, _, value in world.records()] == [b"19"]
+    assert "uncleanable" not in caplog.text
+
+
+def test_a_log_that_lost_its_files_while_it_was_cleaned_does_not_take_its_directory_with_it(caplog):
+    world = dirty(CompactedWorld())
+
+    def lose_the_files():
+        world.disk.remove_tree(f"{world.root}/{TP}")
+        world.the_log.storage_failed(FileNotFoundError(errno.ENOENT, "removed", str(TP)))
+
+    when(world, build_map, lose_the_files)
+    world.cleaner.startup()
+    world.clock.advance(60_000)
+
+    assert world.manager_.offline_directories == []
+    assert "uncleanable" not in caplog.text
+
+
 def test_a_truncation_above_what_is_cleaned_does_no_harm():
     world = dirty(CompactedWorld())
     world.put((b"k", b"above"))

@@ -8,6 +8,7 @@ from test_log_removal import LaterThread
 
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
+from barnabas.log import file_watch
 
 OTHER = TopicPartition("orders", 1)
 
@@ -151,6 +152,29 @@ def test_a_whole_log_directory_that_is_gone_takes_all_its_logs_with_it(started):
 def test_a_broker_that_stops_in_the_middle_of_a_look(started):
     _, manager, thread = started
     fill(manager.get(TP), 1)
+    manager.look_after_files()
+    manager.shutdown()
+    thread.finish()
+
+    assert not thread.given
+
+
+def test_a_log_that_is_as_it_should_be_is_looked_at_elsewhere_only(started, monkeypatch):
+    """A disk that takes its time must not hold the loop."""
+    world, manager, thread = started
+    log = fill(manager.get(TP), 1)
+    sizes, asked = world.disk.size, []
+    monkeypatch.setattr(world.disk, "size", lambda path: (asked.append(path), sizes(path))[1])
+    look(manager, thread)
+
+    assert asked == [log.active.path]
+
+
+def test_a_broker_that_stops_during_a_look_looks_at_nothing_more(started, monkeypatch):
+    monkeypatch.setattr(file_watch, "PORTION", 1)
+    _, manager, thread = started
+    for tp in (TP, OTHER):
+        fill(manager.get(tp), 1)
     manager.look_after_files()
     manager.shutdown()
     thread.finish()

@@ -104,16 +104,23 @@ def test_a_system_that_takes_a_part_of_a_vector_is_given_the_rest(tmp_path, monk
 
 def test_what_is_said_to_be_synced_has_been_given_to_the_system(tmp_path, monkeypatch):
     """No test can take the power away, so this one asks which files the system was told to write."""
-    synced = []
+    synced, sizes = [], []
     for name in ("fsync", "fdatasync"):
         call = getattr(os, name)
-        monkeypatch.setattr(os, name, lambda fd, call=call: (synced.append(os.fstat(fd).st_ino), call(fd)))
+
+        def note(fd, call=call):
+            synced.append(os.fstat(fd).st_ino)
+            sizes.append(os.fstat(fd).st_size)
+            call(fd)
+
+        monkeypatch.setattr(os, name, note)
     filesystem, path, parent = OsFilesystem(), tmp_path / "a", tmp_path.stat().st_ino
 
     filesystem.write_atomic(str(path), b"not yet", sync=False)
     assert synced == []
     filesystem.write_atomic(str(path), b"now")
     assert synced == [path.stat().st_ino, parent], "the name lasts no longer than the directory"
+    assert sizes[0] == len(b"now"), "all of it had left the process by then"
     filesystem.open(str(path)).sync()
     filesystem.sync_directory(str(tmp_path))
     assert synced[2:] == [path.stat().st_ino, parent]
@@ -193,6 +200,21 @@ def test_a_replacement_that_fails_leaves_nothing_behind(disk):
         filesystem.write_atomic(f"{root}/missing/file", b"content")
 
     assert filesystem.listdir(root) == []
+
+
+def test_a_name_that_cannot_be_replaced_stays_and_nothing_lies_beside_it(tmp_path):
+    (tmp_path / "file").mkdir()
+    with pytest.raises(IsADirectoryError):
+        OsFilesystem().write_atomic(f"{tmp_path}/file", b"content")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_time_of_a_file_is_what_it_was_set_to(disk):
+    filesystem, root = disk
+    filesystem.write_atomic(f"{root}/file", b"")
+    filesystem.set_modified_ms(f"{root}/file", 1_700_000_000_123)
+    assert filesystem.modified_ms(f"{root}/file") == 1_700_000_000_123
 
 
 def test_locks_exclude(disk):

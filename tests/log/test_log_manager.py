@@ -10,7 +10,9 @@ from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.offload import InPlace
 from barnabas.core.pending import Pending
+from barnabas.core.topic_config import TOPIC_CONFIG
 from barnabas.log import gapless
+from barnabas.log.config import LogConfig
 from barnabas.log.filesystem import OsFilesystem
 from barnabas.log.names import directory_name, partition_of, retired_name
 
@@ -265,7 +267,48 @@ def test_foreign_files_are_left_alone(world):
     assert world.disk.read("/data/notes-7") == b"a file"
 
 
+@pytest.mark.parametrize("chosen", ["/data", "/other"])
+def test_the_directory_of_choice_of_a_log_that_is_made_again(world, chosen):
+    """It is remembered where the log lies elsewhere; else the directory with the fewest logs has it."""
+    world.disk.mkdir("/other")
+    manager = world.started(["/data", "/other"])
+    manager.prefer(TP, "/data")
+    assert manager.get_or_create(TP).parent_dir == "/data"
+    for partition in (1, 2):
+        manager.prefer(TopicPartition("orders", partition), chosen)
+        manager.get_or_create(TopicPartition("orders", partition))
+    manager.prefer(TP, chosen)
+    manager.delete(TP)
+
+    assert manager.get_or_create(TP).parent_dir == "/other"
+
+
 class TestDiskErrors:
+    @pytest.mark.parametrize("directories", [["/data"], ["/data", "/other"]])
+    def test_a_directory_that_the_start_cannot_use_is_told_where_there_is_another(self, directories, caplog):
+        world = World()
+        world.disk.mkdir("/other")
+        world.disk.fail("/data", "name")
+        manager = world.manager(directories)
+        outcome = manager.start(broker_id=1, cluster_id="cluster")
+
+        assert (outcome.error is None) is ("/other" in directories)
+        told = [each.message for each in caplog.records if "directory.offline" in each.message]
+        assert len(told) == len(directories) - 1, "a start that fails says why itself"
+
+    def test_the_last_directory_that_fails_is_told_too(self, world, caplog):
+        manager = world.started()
+        log = manager.get_or_create(TP)
+        world.disk.fail("/data")
+        with pytest.raises(KafkaError):
+            fill(log, 1)
+
+        assert manager.offline_directories == ["/data"]
+        assert [each.message.split()[0] for each in caplog.records if each.levelname == "ERROR"] == [
+            "log.offline",
+            "directory.offline",
+        ]
+
     @pytest.mark.parametrize(("topic", "partition"), [("x" * 249, 100_000), ("é" * 127, 0)])
     def test_a_name_that_no_disk_has_room_for_takes_no_directory_offline(self, topic, partition):
         """One LeaderAndIsr with such a partition ended the broker: its only directory went offline."""
@@ -464,9 +507,10 @@ class TestDamagedFiles:
 
     @pytest.mark.parametrize("clean", [True, False])
     @pytest.mark.parametrize("name", ["partition.metadata", "leader-epoch-checkpoint"])
-    def test_one_garbage_file_keeps_nobody_from_starting(self, clean, name, caplog):
+    @pytest.mark.parametrize("garbage", [b"\xff\0garbage\n\n7", b"version: 0\ntopic_id: a: b: c"])
+    def test_one_garbage_file_keeps_nobody_from_starting(self, clean, name, garbage, caplog):
         world, expected = self.stopped(clean=clean)
-        world.disk.write_atomic(f"/data/orders-0/{name}", b"\xff\0garbage\n\n7")
+        world.disk.write_atomic(f"/data/orders-0/{name}", garbage)
         manager = world.started()
 
         assert values_of(manager.get(TP)) == expected
@@ -514,6 +558,41 @@ class TestDamagedFiles:
 
         (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
         assert record.message == "log.vanished partition=orders-0 directory=/data/orders-0"
+
+    def test_a_partition_without_records_had_nothing_that_could_vanish(self, caplog):
+        world = World()
+        manager = world.started()
+        manager.get_or_create(TP, is_new=True)
+        manager.shutdown()
+        world.disk.remove_tree("/data/orders-0")
+        world.started().get_or_create(TP)
+
+        assert caplog.records == []
+
+    def test_a_partition_that_was_deleted_since_the_start_has_not_vanished(self, caplog):
+        world, _ = self.stopped()
+        manager = world.started()
+        manager.delete(TP)
+        manager.get_or_create(TP)
+
+        assert caplog.records == []
+
+    def test_a_partition_that_moves_to_a_directory_that_is_read_first_has_not_vanished(self, caplog):
+        world = World()
+        manager = world.started(["/data"])
+        fill(manager.get_or_create(TP), 3).high_watermark = 3
+        manager.shutdown()
+        world.disk.mkdir("/first")
+        manager = world.started(["/first", "/data"])
+        future = manager.create_future(TP, "/first")
+        future.append_as_follower(manager.get(TP).read(0, 1 << 20).records.read(), NOW_MS)
+        future.high_watermark = 3
+        manager.shutdown()
+        manager = world.started(["/first", "/data"])
+        manager.delete(TP)
+        manager.get_or_create(TP)
+
+        assert [record.message for record in caplog.records if record.levelname == "WARNING"] == []
 
     def test_a_new_partition_of_an_old_name_has_not_vanished(self, caplog):
         world, _ = self.stopped()
@@ -586,3 +665,8 @@ class TestRecoveryPoints:
         world.started()
 
         assert world.disk.modified_ms("/data/recovery-point-offset-checkpoint") == written
+
+
+def test_what_a_topic_does_not_say_has_kafkas_default():
+    """The log's own defaults are the table's: one that is made without a table behaves as one with."""
+    assert LogConfig.from_values(TOPIC_CONFIG.parse({})) == LogConfig()

@@ -335,6 +335,44 @@ def test_leftovers_are_put_right(world):
     assert not disk.exists(f"{ROOT}/{7:020d}.index")
 
 
+def test_an_index_that_a_compaction_had_not_renamed_yet_takes_no_segment_away(world):
+    """Its ``.log.swap`` has its name already: the index follows, and every segment stays."""
+    expected, bases = segments_of(world)
+    for base in bases[:2]:
+        index = world.disk.read(f"{ROOT}/{base:020d}.index")
+        world.disk.write_atomic(f"{ROOT}/{base:020d}.index.swap", index)
+    log = world.started().get(TP)
+
+    assert values_of(log) == expected
+    assert [segment.base_offset for segment in log.segments] == bases
+
+
+@pytest.mark.parametrize(
+    ("suffix", "is_told"), [(".index", True), (".timeindex", False), (".txnindex", False)]
+)
+def test_an_index_without_its_segment_goes_and_is_told_once(world, caplog, suffix, is_told):
+    """Every segment has an offset index, so that one alone tells of records that are gone."""
+    expected, _ = segments_of(world)
+    orphan = f"{7:020d}{suffix}"
+    world.disk.write_atomic(f"{ROOT}/{orphan}", b"an index without its log")
+    log = world.started().get(TP)
+
+    assert values_of(log) == expected
+    assert not world.disk.exists(f"{ROOT}/{orphan}")
+    told = [each.message for each in caplog.records if "segment.missing" in each.message]
+    line = f"segment.missing directory={ROOT} base_offset=7 orphan={orphan}"
+    assert told == ([line] if is_told else [])
+
+
+def test_segments_that_nothing_else_is_left_beside_are_served(world):
+    expected, _ = segments_of(world)
+    for name in world.disk.listdir(ROOT):
+        if not name.endswith(".log"):
+            world.disk.remove(f"{ROOT}/{name}")
+
+    assert values_of(world.started().get(TP)) == expected
+
+
 def test_an_unfinished_compaction_is_dropped(world):
     """And with it nothing else: the log is as free of gaps as before."""
     expected, bases = segments_of(world)

@@ -61,10 +61,10 @@ def _segment_base(name: str, state: str) -> int | None:
 
 def _promote_swaps(filesystem: Filesystem, directory: str) -> None:
     swaps = [name for name in filesystem.listdir(directory) if name.endswith(SWAP_SUFFIX)]
-    for low, high in [_covered(filesystem, directory, name) for name in swaps]:
+    for covered in [_covered(filesystem, directory, name) for name in swaps]:
         for name in filesystem.listdir(directory):
             bases = [base for suffix in SEGMENT_SUFFIXES if (base := offset_of(name, suffix)) is not None]
-            if bases and low <= bases[0] < high:
+            if bases and bases[0] in covered:
                 filesystem.remove(f"{directory}/{name}")
     if swaps:
         # A loss of power may have brought the note back that was withdrawn before these came.
@@ -75,12 +75,12 @@ def _promote_swaps(filesystem: Filesystem, directory: str) -> None:
         filesystem.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
 
 
-def _covered(filesystem: Filesystem, directory: str, name: str) -> tuple[int, int]:
-    """The offsets [low, high) that a finished ``.log.swap`` replaces; nothing for its indexes."""
+def _covered(filesystem: Filesystem, directory: str, name: str) -> range:
+    """The offsets that a finished ``.log.swap`` replaces; none for its indexes."""
     base = offset_of(name, LOG_SUFFIX + SWAP_SUFFIX)
     if base is None:
-        return 0, 0
-    return base, scan_segment(filesystem.open(f"{directory}/{name}"), base).next_offset
+        return range(0)
+    return range(base, scan_segment(filesystem.open(f"{directory}/{name}"), base).next_offset)
 
 
 def _remove_orphans(filesystem: Filesystem, directory: str, names: list[str]) -> None:
