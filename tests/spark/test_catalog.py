@@ -2,6 +2,7 @@
 
 import pytest
 
+from barnabas.client.errors import ClientClosedError
 from barnabas.protocol.api import ApiKey
 from barnabas.spark.kafka import KafkaCatalog
 from barnabas.spark.options import source_options
@@ -24,3 +25,16 @@ def test_ranges_end_where_the_isolation_level_lets_a_consumer_read(background_cl
     catalog.close()
 
     assert {each.isolation_level for each in cluster.requests(ApiKey.LIST_OFFSETS)} == {level}
+
+
+def test_a_catalog_that_was_closed_asks_nothing_more(background_cluster):
+    background_cluster.add_topic("t")
+    options = source_options(
+        {"kafka.bootstrap.servers": background_cluster.bootstrap, "subscribe": "t"}, streaming=False
+    )
+    catalog = KafkaCatalog(options)
+    Planner(options, catalog).batch_ranges()
+    catalog.close()
+
+    with pytest.raises(ClientClosedError):
+        Planner(options, catalog).batch_ranges()

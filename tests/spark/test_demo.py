@@ -233,6 +233,16 @@ def test_the_report_is_one_whole_page(findings, replay):
     assert "in the middle of batch 2" in text
 
 
+def test_routes_without_bad_weather_are_not_compared_by_it(findings, replay):
+    """A legend of one colour would say nothing."""
+    findings.verify(replay)
+    for weather, compares in ((RAIN, True), (CALM, False)):
+        findings.routes = findings.routes.assign(sky=weather)
+        page = report.html(findings, Run(None, Path("/tmp/demo"), broker=True))
+        assert ("Behind each bar" in page) is compares
+        assert bool(re.search(r"\\u2192 \d+ a flight", page)) is compares, "JSON escapes the arrow"
+
+
 def test_each_number_of_the_report_was_checked_or_measured(findings, replay):
     text = words_of(page_of(findings, replay))
     shown, rest = text.split("What was checked")
