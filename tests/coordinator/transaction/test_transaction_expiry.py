@@ -49,11 +49,14 @@ def test_a_transaction_with_something_pending_is_left_alone(rig):
     assert rig.state() == "PrepareCommit"
 
 
-def test_a_time_out_that_could_not_be_written_is_tried_again(rig):
+def test_a_time_out_that_could_not_be_written_is_told_and_tried_again(rig, caplog):
     rig.ongoing()
     rig.journal.refuses = E.NOT_ENOUGH_REPLICAS
     rig.turn(TIMEOUT_MS + 3 * SWEEP_MS)
     assert (rig.state(), rig.metadata().producer) == ("Ongoing", (1000, 1))
+    told = [each.message for each in caplog.records if each.levelname == "WARNING"]
+    assert told
+    assert all(each.startswith("transaction.not_aborted") for each in told)
     rig.journal.refuses = None
     rig.turn(SWEEP_MS)
 
