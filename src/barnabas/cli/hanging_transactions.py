@@ -73,7 +73,10 @@ async def _partitions(
     found: list[TopicPartition] = []
     for batch in _batches(topics):
         with failing(f"Failed to describe {len(batch)} topics"):
-            described = await admin.topics.describe(batch)
+            try:
+                described = await admin.topics.describe(batch)
+            except KafkaError as error:
+                raise KafkaError(error.code) from error  # the script does not say which topic
         found += [
             TopicPartition(name, each.partition)
             for name in text_order(described, sized(len(described)))
