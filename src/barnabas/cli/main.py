@@ -58,7 +58,8 @@ COMMANDS: Final = {
         "features:features", "Show and change the feature levels of a cluster (kafka-features.sh)."
     ),
     "transactions": _Entry(
-        "transactions:transactions", "Show the producers that partitions remember (kafka-transactions.sh)."
+        "transactions:transactions",
+        "List and describe transactions, find and abort hanging ones (kafka-transactions.sh).",
     ),
     "producer-perf-test": _Entry(
         "producer_perf_test:producer_perf_test",
@@ -75,6 +76,10 @@ COMMANDS: Final = {
     "verifiable-consumer": _Entry(
         "verifiable_consumer:verifiable_consumer",
         "Read, and print fetches, rebalances and commits (kafka-verifiable-consumer.sh).",
+    ),
+    "transactional-message-copier": _Entry(
+        "transactional_message_copier:transactional_message_copier",
+        "Copy a topic in transactions, and print how far it is (for tests).",
     ),
     "log-dirs": _Entry(
         "log_dirs:log_dirs", "Show what the log directories of brokers hold (kafka-log-dirs.sh)."
