@@ -44,12 +44,17 @@ async def hanging_transactions(
     """
     searched = await _partitions(admin, topic, partition, broker)
     candidates = await _candidates(admin, searched, broker, longest_ms)
+    return await hanging_among(admin, candidates)
+
+
+async def hanging_among(admin: Admin, candidates: Sequence[OpenTransaction]) -> list[OpenTransaction]:
+    """Those of the open transactions that no coordinator will end. Raises ToolError."""
     if not candidates:
         return []
     by_producer: dict[int, list[OpenTransaction]] = {}
     for each in candidates:
         by_producer.setdefault(each.producer.producer_id, []).append(each)
-    ids = await _transactional_ids(admin, by_producer)
+    ids = await transactional_ids(admin, by_producer)
     descriptions = await _descriptions(admin, list(ids.values()))
     found: list[OpenTransaction] = []
     for producer_id in long_order(by_producer):
@@ -106,8 +111,8 @@ async def _candidates(
     return found
 
 
-async def _transactional_ids(admin: Admin, producer_ids: Iterable[int]) -> Mapping[int, str]:
-    """The transactional id of each producer that a coordinator knows."""
+async def transactional_ids(admin: Admin, producer_ids: Iterable[int]) -> Mapping[int, str]:
+    """The transactional id of each producer that a coordinator knows. Raises ToolError."""
     wanted = set(producer_ids)
     with failing(f"Failed to list transactions for {len(wanted)} producers"):
         listings = await admin.transactions.list(producer_ids=wanted)

@@ -95,7 +95,7 @@ COMMANDS: Final = {
     ),
     "explain": _Entry(
         "explain:explain",
-        "Explain who coordinates a group, who leads a partition, which way a request takes.",
+        "Explain who coordinates a group, who leads a partition, what a transaction waits for.",
     ),
 }
 

@@ -1,0 +1,124 @@
+"""``barnabas explain transaction``: where it stands, what it holds back, and who has to do what."""
+
+import re
+import shlex
+
+import pytest
+
+from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.client import Consumer, Producer, TopicPartition
+from forged_transactions import UNVERIFIED, leave_open
+from waiting import until
+
+
+@pytest.fixture
+def explain(barnabas):
+    def run(bootstrap, *flags):
+        done = barnabas("explain", "transaction", *flags, "--bootstrap-server", bootstrap)
+        assert done.exit_code == 0, done.stderr
+        return dict(re.split(r"\s{2,}", line, maxsplit=1) for line in done.stdout.splitlines())
+
+    return run
+
+
+@pytest.fixture
+def bootstrap(tmp_path, serve):
+    server = serve(tmp_path / "data", f"--set={UNVERIFIED}")
+    server.wait_until_ready()
+    yield server.bootstrap
+    assert server.stop() == 0
+
+
+def test_a_transaction_from_its_beginning_to_its_end(explain, barnabas, bootstrap):
+    missing = barnabas("explain", "transaction", "clerk", "--bootstrap-server", bootstrap)
+    assert missing.exit_code == 1
+    assert "__transaction_state does not exist yet" in missing.stderr
+    with BlockingAdmin(bootstrap) as admin:
+        admin.topics.create(NewTopic("orders", 1, 1))
+        assert "__transaction_state" not in {one.name for one in admin.topics.list(internal=True)}, (
+            "only a look"
+        )
+
+    with (
+        Producer(bootstrap, transactional_id="clerk") as producer,
+        Consumer(bootstrap, group_id="readers", enable_auto_commit=False) as consumer,
+    ):
+        producer.init_transactions()
+        assert explain(bootstrap, "clerk")["state"] == "Empty, no transaction has begun; time-out 60000 ms"
+        consumer.assign([TopicPartition("orders", 0)])
+        consumer.commit({TopicPartition("orders", 0): 0})
+        with producer.transaction():
+            producer.send("orders", "one", partition=0)
+            producer.send_offsets({TopicPartition("orders", 0): 1}, consumer.group_metadata())
+            producer.flush()
+            found = explain(bootstrap, "clerk")
+            assert re.fullmatch(r"broker \d+, which leads __transaction_state-\d+", found["coordinator"])
+            assert found["state"].startswith("Ongoing, begun at 20")
+            assert found["orders-0"].endswith("; last stable offset 0 of 1, this transaction is open from 0")
+            assert found["groups"].endswith("keeps readers")
+            assert re.match(r"open: its producer ends it, or .* aborts it in \d+ ms\.", found["verdict"])
+    until(lambda: explain(bootstrap, "clerk")["state"].startswith("CompleteCommit"))
+    assert explain(bootstrap, "clerk")["verdict"] == "nothing of it is open: no reader waits for it"
+
+    unknown = barnabas("explain", "transaction", "nobody", "--bootstrap-server", bootstrap)
+    assert unknown.exit_code == 1
+    assert "No coordinator knows the transactional id nobody" in unknown.stderr
+
+
+def test_what_hangs_is_named_with_the_command_that_ends_it(explain, barnabas, bootstrap):
+    tp = TopicPartition("orders", 0)
+    with BlockingAdmin(bootstrap) as admin:
+        admin.topics.create(NewTopic("orders", 1, 1))
+        with Producer(bootstrap, transactional_id="clerk") as producer, producer.transaction():
+            producer.send("orders", "one", partition=0)
+        until(lambda: admin.transactions.describe(["clerk"])["clerk"].state == "CompleteCommit")
+        [state] = admin.transactions.describe_producers([tp])[tp]
+    # A batch of the transaction that comes behind its marker, as a late one once could.
+    start = leave_open(bootstrap, tp, state.producer_id, epoch=state.epoch + 1)
+
+    found = explain(bootstrap, "clerk", "--topic", "orders")
+    assert "the coordinator does not count it to the transaction" in found["orders-0"]
+    assert (
+        f"last stable offset {start} of {start + 1}, producer {state.producer_id} of clerk"
+        in found["orders-0"]
+    )
+    command = found["verdict"].partition("End it: barnabas ")[2].replace("...", bootstrap)
+    assert barnabas(*shlex.split(command)).exit_code == 0
+    found = explain(bootstrap, "clerk", "--topic", "orders")
+    assert found["orders-0"].endswith("nothing is open")
+    assert found["verdict"] == "nothing of it is open: no reader waits for it"
+
+
+def test_a_marker_waits_for_a_broker_that_is_down(explain, join_cluster):
+    servers = {}
+    for number in (1, 2):
+        settings = {"transaction.state.log.replication.factor": 1, "transaction.state.log.min.isr": 1}
+        options = [f"--set={key}={value}" for key, value in settings.items()]
+        servers[number] = join_cluster(number, *options)
+        servers[number].wait_until_ready()
+        if number == 1:  # alone, so that it coordinates everything
+            with Producer(servers[1].bootstrap, transactional_id="clerk") as producer:
+                producer.init_transactions()
+    bootstrap = servers[1].bootstrap
+    with BlockingAdmin(bootstrap) as admin:
+        until(lambda: len(admin.cluster.describe().brokers) == 2)
+        admin.topics.create(NewTopic("orders", assignment={0: [1], 1: [2]}))
+        with Producer(bootstrap, transactional_id="clerk") as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            for partition in (0, 1):
+                producer.send("orders", "v", partition=partition)
+            producer.flush()
+            servers[2].kill()
+            until(lambda: admin.topics.describe(["orders"])["orders"].partitions[1].leader < 0)
+            producer.commit_transaction()
+        until(lambda: "orders-0" not in explain(bootstrap, "clerk"), "broker 1 has its marker")
+        found = explain(bootstrap, "clerk")
+        assert found["state"].startswith("PrepareCommit, begun at ")
+        assert found["orders-1"] == "no leader (replicas 2, in sync 2); its marker waits for a leader"
+        assert found["verdict"] == (
+            "decided (commit): it ends when these can take markers again: orders-1: start broker 2"
+        )
+        servers[2] = join_cluster(2)
+        servers[2].wait_until_ready()
+        until(lambda: explain(bootstrap, "clerk")["state"].startswith("CompleteCommit"))
