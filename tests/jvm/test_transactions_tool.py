@@ -22,7 +22,8 @@ TWINS = ("twin-39", "twin-42", "twin-us")
 """Of one length, so that their tables are equally wide."""
 HANGING_ID = 4_000_000_001
 LIVE = "live-clerk"
-LOG_LINE = r"\[(main|kafka-admin-client-thread .*)\] "
+LOG_LINE = r"\[(main|kafka-admin-client-thread .*)\] |org\.apache\.kafka\.common\.errors\.\w+: "
+"""With a line of its log the script prints an exception."""
 
 
 @pytest.fixture(scope="module")
