@@ -176,11 +176,15 @@ def written(code=ErrorCode.NONE, producer_id=7):
 
 def test_an_abort_goes_to_the_leader_of_the_partition(scripted):
     async def body(script):
-        script.will(ApiKey.WRITE_TXN_MARKERS, written(ErrorCode.NOT_LEADER_OR_FOLLOWER), written(), written())
-        await script.transactions.abort(SPEC)
-        script.cluster.leaders["t", 0] = 2
+        def moved(_request, node):
+            script.asked.append(("WRITE_TXN_MARKERS", node))
+            script.cluster.leaders["t", 0] = 2
+            return written(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+        script.cluster.faults[ApiKey.WRITE_TXN_MARKERS].append(moved)
         script.will(ApiKey.WRITE_TXN_MARKERS, written(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), written())
         await script.transactions.abort(SPEC)
+        assert script.asked_for(ApiKey.WRITE_TXN_MARKERS) == [1, 2, 2]
         [marker] = script.cluster.requests(ApiKey.WRITE_TXN_MARKERS)[-1].markers
         assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch) == (7, 3, 1)
         assert marker.transaction_result is False
