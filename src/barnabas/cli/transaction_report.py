@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
@@ -10,9 +10,7 @@ from barnabas.admin import ProducerState, TransactionDescription, TransactionLis
 from barnabas.cli.java_order import number_order, partition_order
 from barnabas.cli.options import ToolError
 from barnabas.core.errors import BarnabasError
-
-if TYPE_CHECKING:
-    from barnabas.cli.hanging_transactions import OpenTransaction
+from barnabas.core.ids import TopicPartition
 
 _MINUTE_MS: Final = 60_000
 
@@ -79,7 +77,7 @@ def print_producers(producers: Iterable[ProducerState]) -> None:
     )
 
 
-def print_hanging(found: "Iterable[OpenTransaction]", now_ms: int) -> None:
+def print_hanging(found: Iterable[tuple[TopicPartition, ProducerState]], now_ms: int) -> None:
     _print_table(
         (
             "Topic",
