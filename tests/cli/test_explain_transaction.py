@@ -5,8 +5,12 @@ import shlex
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import BlockingAdmin, NewTopic, TransactionDescription, TransactionState
+from barnabas.cli.transaction_explanation import lines
+from barnabas.cli.transaction_stations import PartitionHeld, TransactionStations
 from barnabas.client import Consumer, Producer, TopicPartition
+from barnabas.client.metadata import PartitionMetadata
+from barnabas.network.errors import DisconnectedError
 from forged_transactions import UNVERIFIED, leave_open
 from waiting import until
 
@@ -122,3 +126,41 @@ def test_a_marker_waits_for_a_broker_that_is_down(explain, join_cluster):
         servers[2] = join_cluster(2)
         servers[2].wait_until_ready()
         until(lambda: explain(bootstrap, "clerk")["state"].startswith("CompleteCommit"))
+
+
+def stations(*partitions, state=TransactionState.PREPARE_ABORT, now_ms=61_000):
+    description = TransactionDescription(3, state, 7, 2, 60_000, 1_000, [one.tp for one in partitions])
+    return TransactionStations("clerk", 4, description, now_ms, partitions, {}, {}, ())
+
+
+def held(number, leader, isr, stable=5, minimum=1):
+    metadata = PartitionMetadata(number, leader, 0, [1, 2], isr, [])
+    return PartitionHeld(TopicPartition("t", number), True, metadata, minimum, [], stable, stable)
+
+
+def test_each_marker_that_is_not_written_says_what_it_waits_for():
+    gone = PartitionHeld(TopicPartition("t", 3), True, None, 1, None, None, None)
+    silent = DisconnectedError("no answer")
+    found = dict(lines(stations(held(0, 1, [1], minimum=2), held(1, 2, [2], stable=silent), gone)))
+
+    assert found["t-0"].startswith(
+        "leader broker 1; its marker waits for broker 1, which has 1 replicas in sync of min.insync.replicas=2"
+    )
+    assert (
+        found["t-1"]
+        == "leader broker 2; its marker waits for broker 2; its leader does not answer: no answer"
+    )
+    assert found["t-3"] == "the cluster does not have it any more: no marker is due"
+    assert found["verdict"] == (
+        "decided (abort): it ends when these can take markers again: t-0: start broker 2;"
+        " t-1: broker 2 leads it and does not answer"
+    )
+    assert "1 markers are on their way" in dict(lines(stations(held(0, 1, [1, 2]))))["verdict"]
+    assert "all markers are written" in dict(lines(stations()))["verdict"]
+
+
+def test_an_open_transaction_is_aborted_by_its_coordinator_and_when_it_is_not_its_log_says_why():
+    open_now = stations(state=TransactionState.ONGOING, now_ms=31_000)
+    assert "or the coordinator aborts it in 30000 ms" in dict(lines(open_now))["verdict"]
+    overdue = stations(state=TransactionState.ONGOING, now_ms=101_000)
+    assert "past its time-out for 40000 ms: the coordinator, broker 3," in dict(lines(overdue))["verdict"]

@@ -180,7 +180,8 @@ def transaction(
       barnabas explain transaction payments-1 --bootstrap-server 127.0.0.1:9092
       barnabas explain transaction payments-1 --topic orders --bootstrap-server 127.0.0.1:9092
     """
-    from barnabas.cli.transaction_stations import lines, look
+    from barnabas.cli.transaction_explanation import lines
+    from barnabas.cli.transaction_stations import look
 
     options = admin_options(command_config, bootstrap_server, "barnabas-explain")
 
