@@ -144,7 +144,8 @@ def test_each_marker_that_is_not_written_says_what_it_waits_for():
     found = dict(lines(stations(held(0, 1, [1], minimum=2), held(1, 2, [2], stable=silent), gone)))
 
     assert found["t-0"].startswith(
-        "leader broker 1; its marker waits for broker 1, which has 1 replicas in sync of min.insync.replicas=2"
+        "leader broker 1; its marker waits for broker 1, which has 1 replicas in sync of"
+        " min.insync.replicas=2"
     )
     assert (
         found["t-1"]
