@@ -17,6 +17,7 @@ from barnabas.protocol.messages.stop_replica import (
     StopReplicaRequest,
     StopReplicaTopicState,
 )
+from barnabas.protocol.messages.update_metadata import UpdateMetadataPartitionState
 
 ME, OTHER = 1, 2
 GROUP, TRANSACTION, SHARE = 0, 1, 2
@@ -89,9 +90,7 @@ def test_the_leader_of_the_partition_that_the_hash_says(world):
 
 
 def test_a_topic_that_has_grown_leaves_each_id_where_its_coordinator_looks_for_it(world):
-    """"t" belongs to partition 16 of 50, and would belong to 56 of 60 after the brokers' next start."""
-    from barnabas.protocol.messages.update_metadata import UpdateMetadataPartitionState
-
+    """The id "t" belongs to partition 16 of 50; of 60 it would be 56."""
     world.create(TRANSACTION_STATE_TOPIC, 50)
     added = [
         UpdateMetadataPartitionState(
@@ -111,8 +110,6 @@ def test_a_topic_that_has_grown_leaves_each_id_where_its_coordinator_looks_for_i
 
 def lead(world, partition, *, leader, epoch=1):
     """As the controller says it to everybody."""
-    from barnabas.protocol.messages.update_metadata import UpdateMetadataPartitionState
-
     state = LeaderAndIsrPartitionState(
         partition_index=partition,
         controller_epoch=1,
