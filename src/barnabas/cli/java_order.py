@@ -27,6 +27,12 @@ def number_order(numbers: Iterable[int], buckets: int | None = None) -> list[int
     return _walked(keys, lambda number: number, grown(len(keys)) if buckets is None else buckets)
 
 
+def long_order(numbers: Iterable[int]) -> list[int]:
+    """The same for integers of 64 bits, of a map that grew from empty."""
+    keys = list(dict.fromkeys(numbers))
+    return _walked(keys, lambda number: number ^ number >> 32, grown(len(keys)))
+
+
 def partition_order(partitions: Iterable[TopicPartition], buckets: int | None = None) -> list[TopicPartition]:
     """Partitions as the keys of a HashMap come;
     without a number of buckets, of a map that grew from empty.
