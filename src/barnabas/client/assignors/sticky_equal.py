@@ -54,8 +54,8 @@ class EqualSubscriptions:
         for tp in sorted(self._owners.owned[member_id], key=lambda tp: (tp.partition, tp.topic)):
             if self._racks.mismatch(member_id, tp):
                 self._given_up[tp] = member_id
-            elif tp not in self._owners.disputed:
-                owned.append(tp)
+            else:
+                owned.append(tp)  # what two members claim is in neither's list
         room = self._quota
         if len(owned) > self._quota and self._larger_places:
             self._larger_places -= 1
