@@ -318,11 +318,15 @@ class ProducerStateManager:
         return None if state is None else state.copy()
 
     def put_back(self, producer_id: int, state: ProducerStateEntry | None) -> None:
-        """Undoes data batches outside of transactions: a producer is again what `copy_of` said."""
+        """Undoes data batches: a producer is again what `copy_of` said."""
         if state is None:
             self.producers.pop(producer_id, None)
         else:
             self.producers[producer_id] = state
+        # A transaction that began with one of them has not begun. Its verification is gone: the producer
+        # sends the batch again, and the coordinator is asked again.
+        if state is None or state.current_txn_first_offset is None:
+            self.ongoing.pop(producer_id, None)
 
     def _state(self, producer_id: int) -> ProducerStateEntry:
         state = self.producers.get(producer_id)
