@@ -378,6 +378,15 @@ class ProducerStateManager:
                 oldest = txn.first_offset
         return oldest
 
+    @property
+    def oldest_transaction_ms(self) -> int | None:
+        """When the transaction that is open for longest was written to last (``oldestTxnLastTimestamp``).
+
+        None while none is open.
+        """
+        producer_id = next(iter(self.ongoing), None)
+        return None if producer_id is None else self.producers[producer_id].last_timestamp
+
     def on_high_watermark(self, high_watermark: int) -> None:
         """Transactions whose markers are below the high watermark are settled."""
         if self._completed:
