@@ -114,7 +114,7 @@ def test_refused_records_are_counted(server, port):
         for topic, content in (("small", b"x" * 1000), ("keyed", b"no key")):
             refused = producer.send(topic, value=content)
             with pytest.raises(DeliveryError):
-                refused.result(SECONDS)
+                refused.result(SECONDS * 1000)
 
     found = samples(scrape(port))
 
@@ -136,7 +136,7 @@ def test_an_open_transaction_is_seen_until_it_ends(server, port):
         with producer.transaction():
             for number in range(3):
                 # A time long ago is that of a transaction which hangs since then.
-                producer.send("copied", value=b"%d" % number, timestamp_ms=1_000).result(SECONDS)
+                producer.send("copied", value=b"%d" % number, timestamp_ms=1_000).result(SECONDS * 1000)
             open_ = samples(scrape(port))
         until(
             lambda: not value(samples(scrape(port)), "barnabas_open_transactions"),
