@@ -151,7 +151,7 @@ def test_each_marker_that_is_not_written_says_what_it_waits_for():
         found["t-1"]
         == "leader broker 2; its marker waits for broker 2; its leader does not answer: no answer"
     )
-    assert found["t-3"] == "the cluster does not have it any more: no marker is due"
+    assert found["t-3"] == "the cluster does not have it: no marker is due"
     assert found["verdict"] == (
         "decided (abort): it ends when these can take markers again: t-0: start broker 2;"
         " t-1: broker 2 leads it and does not answer"

@@ -45,7 +45,7 @@ class TransactionDescription:
     producer_id: int
     producer_epoch: int
     timeout_ms: int
-    """After so long the coordinator aborts a transaction that is still open."""
+    """The coordinator aborts a transaction that is still open after this time."""
     start_time_ms: int | None
     """When the transaction began; None while there is none."""
     partitions: Sequence[TopicPartition]

@@ -55,7 +55,7 @@ class Transactions(ProducerStates):
         timeout_ms: float | None = None,
     ) -> list[TransactionListing]:
         """The transactional ids of all coordinators; only those in some states, of some producers, or with a
-        transaction that runs longer than so many milliseconds, where given. A coordinator that loads is
+        transaction that is older than `longer_than_ms`, where given. A coordinator that loads is
         waited for.
 
         Raises the first broker's error, UnsupportedVersionError where a broker cannot filter by duration.
@@ -136,7 +136,7 @@ class Transactions(ProducerStates):
     async def abort(self, spec: AbortTransactionSpec, *, timeout_ms: float | None = None) -> None:
         """Has the leader of a partition write the marker that aborts one open transaction there
         (``abortTransaction``). For a hanging transaction, which no coordinator will end: the coordinator is
-        not asked, and a transaction that it still has goes on elsewhere.
+        not asked, and a transaction that it still has stays open in the other partitions.
 
         Raises KafkaError, in particular INVALID_PRODUCER_EPOCH for an epoch below the partition's,
         TRANSACTION_COORDINATOR_FENCED for a coordinator's epoch below the last one's, ClientTimeoutError.

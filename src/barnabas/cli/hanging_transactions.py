@@ -122,7 +122,7 @@ async def transactional_ids(admin: Admin, producer_ids: Iterable[int]) -> Mappin
 async def _descriptions(
     admin: Admin, transactional_ids: Sequence[str]
 ) -> Mapping[str, TransactionDescription | None]:
-    """Where each id stands; None for one that its coordinator does not know any more."""
+    """Where each id stands; None for one that its coordinator does not know."""
     found: dict[str, TransactionDescription | None] = {}
     with failing(f"Failed to describe {len(transactional_ids)} transactions"):
         answers = await admin.transactions.try_describe(transactional_ids)

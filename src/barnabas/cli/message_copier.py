@@ -85,7 +85,7 @@ class MessageCopier:
             try:
                 await self._copy_records(records)
             except (ProducerFencedError, TransactionStateError):
-                raise  # nothing can be aborted any more
+                raise  # it cannot be aborted
             except BarnabasError:
                 await self._abort()
 

@@ -85,8 +85,8 @@ async def send_all(
 ) -> None:
     """Sends `count` records and prints the statistics; a record that is refused gives a line on stderr.
 
-    With a duration above 0 all records are in transactions, each of which is committed with the first record
-    that is sent so long after its beginning. Raises what ends a transaction otherwise.
+    With `transaction_ms` above 0 every record is in a transaction, which is committed once it is that old.
+    Raises what ends a transaction otherwise.
     """
     producer = AsyncProducer(options.pop("bootstrap.servers"), **options)
     if transaction_ms > 0:

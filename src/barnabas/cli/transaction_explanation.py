@@ -55,7 +55,7 @@ def _state(found: TransactionStations) -> str:
 def _partition(found: TransactionStations, one: PartitionHeld) -> str:
     metadata = one.metadata
     if metadata is None:
-        return "the cluster does not have it any more: no marker is due"
+        return "the cluster does not have it: no marker is due"
     parts = []
     if metadata.leader < 0:
         parts.append(f"no leader (replicas {_numbers(metadata.replicas)}, in sync {_numbers(metadata.isr)})")

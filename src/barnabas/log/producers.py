@@ -205,12 +205,16 @@ class ProducerStateManager:
     # -- checks --------------------------------------------------------------------------------------
 
     def find_duplicate(self, batch: BatchHeader) -> BatchMetadata | None:
-        """The batch that this one repeats, if it is among the last five of its producer."""
+        """``findDuplicateBatch``: the batch that this one repeats, if it is among the last five of its
+        producer.
+        """
         state = self.producers.get(batch.producer_id)
         return state.find_duplicate(batch) if state else None
 
     def check(self, batch: BatchHeader, origin: AppendOrigin, offset: int) -> None:
-        """Raises what Kafka answers to a data batch whose epoch or sequence number does not fit."""
+        """``checkProducerEpoch``, ``checkSequence``: raises what Kafka answers to a data batch whose epoch or
+        sequence number does not fit.
+        """
         # KIP-890: first, because a producer that is being asked about may be unknown here until its batch is
         # appended.
         if self._verifications and origin is AppendOrigin.CLIENT:

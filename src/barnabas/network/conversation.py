@@ -153,7 +153,7 @@ class Conversation:
         return self._reader.buffers()
 
     def received(self, count: int) -> bytes | None:
-        """Handles what the `count` bytes received into `buffers` complete.
+        """``processCompletedReceives``: handles what the `count` bytes received into `buffers` complete.
 
         An answer that is one piece of bytes to one request, with nothing before it to be sent, is returned:
         send it before anything else. Raises what the service raises, and CloseConnection for a frame that is
@@ -247,8 +247,8 @@ class Conversation:
                 return
 
     def _respond(self, outcome: Chunks | Pending[Chunks | None] | None) -> None:
-        """Puts a response where its turn is; there is none to some requests, nor to a peer whose connection
-        is closed.
+        """``sendResponse``: puts a response where its turn is; there is none to some requests, nor to a peer
+        whose connection is closed.
         """
         if self.state is _CLOSED:
             return

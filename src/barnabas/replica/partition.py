@@ -533,7 +533,7 @@ class Partition:
 
     def maybe_shrink_isr(self) -> None:
         """``maybeShrinkIsr``: asks for the removal of followers that have not caught up for
-        replica.lag.time.max.ms.
+        replica.lag.time.max.ms (``getOutOfSyncReplicas``).
         """
         log = self.leader_log
         # One proposal at a time (KIP-497): the answer to it may change who is behind.
@@ -555,6 +555,7 @@ class Partition:
         self._submit(self.isr_state, isr)
 
     def _submit(self, state: IsrState, isr: frozenset[int]) -> None:
+        """``submitAlterPartition``."""
         proposal = LeaderAndIsr(
             self._ports.broker_id,
             tuple(sorted(isr)),
@@ -584,6 +585,7 @@ class Partition:
             self._submit(state, isr)
 
     def _accepted(self, decided: LeaderAndIsr) -> None:
+        """``handleAlterPartitionUpdate``."""
         # LeaderAndIsr was faster than this answer.
         if decided.leader_epoch != self.leader_epoch or decided.partition_epoch < self.partition_epoch:
             return

@@ -266,6 +266,7 @@ class Appender:
         header: BatchHeader | None,
         guard: VerificationGuard | None = None,
     ) -> None:
+        """``appendToLocalLog``, for one partition."""
         partition = self._hosted.online.get(result.tp)
         try:
             # Not served here, or offline: `serve` raises the code for that.
@@ -476,9 +477,9 @@ class Appender:
     def acknowledge(
         self, results: Results, required_acks: int, timeout_ms: int
     ) -> Results | Pending[Results]:
-        """The results of a request, at once, or when enough replicas and disks have the records (acks=-1:
-        all in sync), or when the time is over; of those that wait for the end of a turn, a Pending of that
-        alone.
+        """``delayedProduceRequestRequired``: the results of a request, at once, or when enough replicas and
+        disks have the records (acks=-1: all in sync), or when the time is over; of those that wait for the
+        end of a turn, a Pending of that alone.
         """
         unsynced: list[Pending[None]] = []
         waiting: Results = []

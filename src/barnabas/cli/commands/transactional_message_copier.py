@@ -47,7 +47,7 @@ _INT: Final = click.IntRange(-INT_MAX - 1, INT_MAX)
     default=60_000,
     show_default=True,
     metavar="MS",
-    help="After so long the coordinator aborts a transaction.",
+    help="The coordinator aborts a transaction that is older than this.",
 )
 @click.option("--transactional-id", required=True, metavar="ID", help="The transactional id.")
 @click.option(

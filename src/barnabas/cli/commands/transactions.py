@@ -133,7 +133,8 @@ def abort(
 ) -> None:
     """Abort a hanging transaction in one partition; needs ALTER or CLUSTER_ACTION on the cluster.
 
-    The coordinator is not asked: one that still has the transaction goes on with it.
+    The coordinator is not asked: a transaction that it still has stays open in its other
+    partitions.
     """
     from barnabas.cli import transaction_service as service
 

@@ -58,6 +58,8 @@ class ControllerChannelManager(Protocol):
 
     To each broker requests go one at a time and in order, at their highest version; one that fails on the
     way is sent again until the broker is removed. An answer may come in any later turn of the loop.
+
+    A port, as `cluster` must not import `node`: `node.control_requests.ControlRequests` is behind it.
     """
 
     def add_broker(self, broker: Broker) -> None:

@@ -144,7 +144,9 @@ class FencedStore:
 
     @steps
     def update_states(self, states: Mapping[TopicPartition, LeaderAndIsr]) -> Steps[UpdateResult]:
-        """Writes partition states, each on condition that its znode has the state's partition epoch."""
+        """``updateLeaderAndIsr``: writes partition states, each on condition that its znode has the state's
+        partition epoch.
+        """
         result = UpdateResult()
         for some in _lots(list(states.items())):
             writes = [

@@ -38,7 +38,10 @@ Answers: TypeAlias = Iterator[tuple[TopicPartition, FetchData]]
 
 
 class LeaderEndPoint(Protocol):
-    """One leader, as one fetcher of this broker sees it; one request at a time (``LeaderEndPoint``)."""
+    """One leader, as one fetcher of this broker sees it; one request at a time (``LeaderEndPoint``).
+
+    A port, as `replica` must not import `node`: `node.leader_endpoint.RemoteLeaderEndPoint` is behind it.
+    """
 
     leader_id: int
 

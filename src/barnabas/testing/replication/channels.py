@@ -20,7 +20,9 @@ RETRY_MS: Final = 100.0
 
 
 class ControlledBroker(Party, Protocol):
-    """What a way needs of the brokers at its two ends; each may be the controller."""
+    """What a way needs of the brokers at its two ends; each may be the controller.
+    They are `broker.SimulatedBroker`, which imports this module.
+    """
 
     wire: PartyNetwork
     clock: ProcessClock

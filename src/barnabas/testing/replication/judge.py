@@ -70,7 +70,7 @@ class Answers:
 
 
 class JudgedBroker(Protocol):
-    """What is looked at in a broker."""
+    """What is looked at in a broker: `broker.SimulatedBroker`, which imports this module."""
 
     id: int
     name: str

@@ -16,7 +16,7 @@ from barnabas.testing.sometimes import sometimes
 
 
 class Copying(Protocol):
-    """A broker as far as its logs are looked at."""
+    """A broker as far as its logs are looked at: `broker.SimulatedBroker`, which imports this module."""
 
     replicas: ReplicaManager
     logs: LogManager
@@ -24,7 +24,7 @@ class Copying(Protocol):
 
 
 class Watched(Copying, Protocol):
-    """What is looked at in a broker that a fault befalls."""
+    """What is looked at in a broker that a fault befalls; the same class."""
 
     id: int
     unanswered: Counter[tuple[str, TopicPartition]]
@@ -36,7 +36,7 @@ class Watched(Copying, Protocol):
 
 
 class Holding(Protocol):
-    """A broker whose logs the judge reads."""
+    """A broker whose logs the judge reads; the same class."""
 
     logs: LogManager
 

@@ -38,7 +38,7 @@ class StuckError(RuntimeError):
 
 
 class Watchable(Protocol):
-    """A simulated socket, as the loop sees it."""
+    """A socket as the loop sees it: `network.SimulatedSocket`, whose module imports this one."""
 
     @property
     def readable(self) -> bool:
