@@ -289,6 +289,7 @@ class World:
             self._transaction_partition,
             local=local,
             remote=None,
+            clock=self.clock,
             enabled=verifies,
         )
         self.replicas = ReplicaManager(

@@ -26,6 +26,8 @@ BEAN = re.compile(
     r"(?P<domain>kafka[\w.]*):type=(?P<type>\w+),name=(?P<name>[\w-]+)"
     r"(?P<keys>(,[\w-]+=[^,:]*)*):(?P<attribute>\w+)"
 )
+SENSOR = re.compile(r"(kafka[\w.]*):type=([\w-]+):([\w-]+)")
+"""Of Kafka's newer library of metrics, without labels."""
 
 
 @pytest.fixture
@@ -80,6 +82,11 @@ def exported(attributes):
     """(name, type, labels) as the usual rules make them."""
     found = set()
     for attribute in attributes:
+        sensor = SENSOR.fullmatch(attribute)
+        if sensor is not None:
+            name = "_".join(sensor.groups()).lower()
+            found.add((name.replace(".", "_").replace("-", "_"), "gauge", ()))
+            continue
         match = BEAN.fullmatch(attribute.replace('"', ""))  # values such as paths are in quotes
         if match is None:
             continue
@@ -88,7 +95,9 @@ def exported(attributes):
         name = f"{domain}_{match['type']}_{match['name'].removesuffix('PerSec')}".lower().replace("-", "_")
         if match["attribute"] == "Value":
             found.add((name, "gauge", labels))
-        elif match["name"].endswith("PerSec") and match["attribute"] == "Count":
+        # The exporter's rules call the count of a meter without PerSec `_count`; every counter of ours is a
+        # `_total`.
+        elif match["name"].endswith(("PerSec", "FailureRate")) and match["attribute"] == "Count":
             found.add((f"{name}_total", "counter", labels))
         elif match["attribute"] == "99thPercentile":
             found.add((name, "summary", labels))

@@ -11,8 +11,10 @@ from log_world import NOW_MS, TP, World, batch, fill, values_of
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.slices import in_one_piece
 from barnabas.log.config import LogConfig
+from barnabas.log.producers import AppendOrigin
 from barnabas.log.write_turn import WAITING_BYTES_MAX, WriteTurn
 from barnabas.records.batch import parse_header, stamp
+from barnabas.records.control import ControlType, EndTransactionMarker, build_marker
 
 PATH = f"/data/{TP}"
 
@@ -58,6 +60,20 @@ def idempotent(sequence, count=1, producer_id=7, epoch=0):
     return batch(count, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
 
 
+def transactional(sequence, count=1, producer_id=7, epoch=0):
+    return batch(
+        count, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=True
+    )
+
+
+def end_transaction(log, producer_id=7, *, committed=False):
+    kind = ControlType.COMMIT if committed else ControlType.ABORT
+    marker = build_marker(
+        EndTransactionMarker(kind, 0), timestamp=NOW_MS, producer_id=producer_id, producer_epoch=0
+    )
+    log.append(bytearray(marker), 0, NOW_MS, origin=AppendOrigin.COORDINATOR)
+
+
 def state_of(log):
     """All that a log knows of its records."""
     active = log.active
@@ -68,6 +84,8 @@ def state_of(log):
         [(each.base_offset, each.index.entries, each.time_index.entries) for each in log.segments],
         (active.max_timestamp, active.max_timestamp_offset, active.first_timestamp()),
         sorted(log.producers.snapshot()),
+        list(log.producers.ongoing.items()),
+        log.last_stable_offset,
         log.producers.map_end_offset,
         log.leader_epochs.entries,
     )
@@ -172,9 +190,8 @@ def test_an_index_is_made_again_with_what_waited(world, log, turn):
     [
         (1, batch),
         (0, partial(batch, size=WAITING_BYTES_MAX)),
-        (0, partial(batch, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)),
     ],
-    ids=["new epoch", "large", "transactional"],
+    ids=["new epoch", "large"],
 )
 def test_what_is_not_plain_and_small_is_written_at_once_behind_the_rest(log, turn, epoch, records):
     deferred(log, turn, batch(2))
@@ -183,6 +200,17 @@ def test_what_is_not_plain_and_small_is_written_at_once_behind_the_rest(log, tur
 
     assert log.unwritten is None
     assert [offset for offset, _ in values_of(log)] == [0, 1, 2, 3]
+
+
+def test_a_marker_is_written_at_once_behind_its_transaction(log, turn):
+    deferred(log, turn, transactional(0, 2), transactional(2))
+    log.join(turn)
+    end_transaction(log)
+
+    assert log.unwritten is None
+    assert [offset for offset, _ in values_of(log, upper=4)] == [0, 1, 2, 3]
+    assert log.producers.ongoing == {}
+    assert [each.first_offset for each in log.aborted_transactions(0, 5)] == [1]
 
 
 def test_what_waits_is_bounded(world, log, turn):
@@ -386,12 +414,34 @@ class TestProducers:
 
         assert state_of(log) == before
 
+    def test_a_transaction_that_began_in_the_turn_is_taken_back(self, world, log, turn):
+        fill(log, 1, producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
+        log.high_watermark = 2
+        before = state_of(log)
+        deferred(log, turn, transactional(0), transactional(1, producer_id=5), transactional(1))
+        assert list(log.producers.ongoing) == [5, 7]
+        world.disk.fail(PATH, "write")
+        turn.write()
+
+        assert state_of(log) == before
+        assert log.last_stable_offset == 1, "the other transaction is open as before"
+
+    def test_its_producer_begins_again_when_the_disk_has_room(self, world, log, turn):
+        deferred(log, turn, transactional(0), transactional(1))
+        world.disk.fail(PATH, "write", errno.EMFILE)
+        turn.write()
+        world.disk.heal()
+        log.append(transactional(0), 0, NOW_MS)
+        end_transaction(log, committed=True)
+
+        assert (log.log_end_offset, log.producers.ongoing) == (3, {})
+
 
 appends = st.tuples(
     st.integers(1, 4),  # records
     st.integers(0, 120),  # bytes of a value
     st.integers(-3, 12),  # later than the one before
-    st.sampled_from([None, None, 1, 2]),  # producer
+    st.sampled_from([None, None, 1, 2, 7, 8]),  # producer; those from 7 on have transactions
     st.sampled_from([False] * 7 + [True]),  # whether the turn ends behind it
 )
 
@@ -412,12 +462,17 @@ def test_a_turn_leaves_what_appends_one_by_one_leave(steps, interval, segment_by
     }
     together, alone = World(**config), World(**config)
     logs = [world.log() for world in (together, alone)]
-    turn, time, sequences = WriteTurn(), NOW_MS, {1: 0, 2: 0}
+    turn, time, sequences = WriteTurn(), NOW_MS, dict.fromkeys((1, 2, 7, 8), 0)
     for count, size, later, producer, ends in steps:
         time += later
         options = {}
         if producer is not None:
-            options = {"producer_id": producer, "producer_epoch": 0, "base_sequence": sequences[producer]}
+            options = {
+                "producer_id": producer,
+                "producer_epoch": 0,
+                "base_sequence": sequences[producer],
+                "transactional": producer >= 7,
+            }
             sequences[producer] += count
         logs[0].join(turn)
         infos = [log.append(batch(count, size=size, timestamp=time, **options), 0, NOW_MS) for log in logs]

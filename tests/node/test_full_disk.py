@@ -2,15 +2,25 @@
 producers wait, readers go on, and records are taken again when there is room.
 """
 
+import contextlib
 import ctypes
 import os
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from barnabas.admin.admin import BlockingAdmin
 from barnabas.admin.types import NewTopic
+from barnabas.core.errors import ErrorCode
+from transactional_ids import coordinated, init
+from waiting import until
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
+
+from wire_peer import WirePeer
 
 ROOM = 12 << 20
 VALUE = bytes(10_000)
@@ -92,3 +102,31 @@ def test_a_full_disk_refuses_records_serves_what_it_has_and_goes_on_when_there_i
     again.wait_until_ready()
     assert read_all(again.bootstrap, total) == acknowledged
     assert again.stop() == 0
+
+
+@pytest.mark.timeout(240)
+def test_a_full_disk_below_the_state_of_transactions(serve, small_disk):
+    """Nothing counts that could not be written; with room again everything goes on."""
+    server = serve(small_disk, "--set", "transaction.state.log.num.partitions=1")
+    server.wait_until_ready()
+    with BlockingAdmin(server.bootstrap) as admin:
+        admin.topics.create(NewTopic("t", 1, 1))
+    with WirePeer(server.port) as peer:
+        coordinated(peer)
+        assert peer.ask(init("clerk"), 2).error_code == 0
+        room = small_disk / "ballast"
+        with room.open("wb", buffering=0) as ballast, contextlib.suppress(OSError):
+            while ballast.write(bytes(4096)):
+                pass
+        # A few still fit into the last pages of the files.
+        answers = (peer.ask(init(f"clerk-{number}"), 2) for number in range(2_000))
+        refusal = next(ErrorCode(answer.error_code) for answer in answers if answer.error_code)
+        assert refusal in {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        room.unlink()
+        until(lambda: peer.ask(init("clerk"), 2).error_code == 0)
+    assert server.stop() == 0
+    again = serve(small_disk)
+    again.wait_until_ready()
+    with WirePeer(again.port) as peer:
+        coordinated(peer)
+        assert peer.ask(init("clerk"), 2).producer_epoch == 2

@@ -114,7 +114,7 @@ def test_refused_records_are_counted(server, port):
         for topic, content in (("small", b"x" * 1000), ("keyed", b"no key")):
             refused = producer.send(topic, value=content)
             with pytest.raises(DeliveryError):
-                refused.result(SECONDS)
+                refused.result(SECONDS * 1000)
 
     found = samples(scrape(port))
 
@@ -125,6 +125,34 @@ def test_refused_records_are_counted(server, port):
     )
     assert value(found, f"{traffic}failedproducerequests_total", topic="keyed") == 1
     assert value(found, f"{traffic}failedfetchrequests_total", topic="") == 0
+
+
+def test_an_open_transaction_is_seen_until_it_ends(server, port):
+    lag = "kafka_cluster_partition_laststableoffsetlag"
+    late = "kafka_server_replicamanager_partitionswithlatetransactionscount"
+    with BlockingAdmin(server.bootstrap) as admin:
+        admin.topics.create([NewTopic("copied", 1, 1)])
+    with Producer(server.bootstrap, transactional_id="copier") as producer:
+        with producer.transaction():
+            for number in range(3):
+                # A time long ago is that of a transaction which hangs since then.
+                producer.send("copied", value=b"%d" % number, timestamp_ms=1_000).result(SECONDS * 1000)
+            open_ = samples(scrape(port))
+        until(
+            lambda: not value(samples(scrape(port)), "barnabas_open_transactions"),
+            "the markers are written",
+        )
+    ended = samples(scrape(port))
+
+    assert value(open_, lag, topic="copied", partition="0") == 3
+    assert (value(open_, late), value(open_, "barnabas_open_transactions")) == (1, 1)
+    assert 0 <= value(open_, "barnabas_oldest_open_transaction_age_ms") < 60_000
+    assert value(ended, lag, topic="copied", partition="0") == value(ended, late) == 0
+    assert value(ended, "barnabas_oldest_open_transaction_age_ms") == 0
+    verifications = "kafka_server_addpartitionstotxnmanager_verification"
+    assert value(ended, f"{verifications}timems_count") == 1
+    assert value(ended, f"{verifications}failurerate_total") == 0
+    assert value(ended, "kafka_server_transaction_coordinator_metrics_partition_load_time_max") >= 0
 
 
 def test_fetches_of_followers_are_told_from_those_of_consumers(server, port):

@@ -15,6 +15,7 @@ from barnabas.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
 )
 from barnabas.replica.verification import TransactionOf
+from standing_clock import Clock
 
 E = ErrorCode
 ME, OTHER = 1, 2
@@ -79,7 +80,12 @@ def remote():
 
 
 @pytest.fixture
-def manager(remote):
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def manager(remote, clock):
     return AddPartitionsToTxnManager(
         ME,
         "BROKERS",
@@ -87,6 +93,7 @@ def manager(remote):
         lambda name: 5 if name != "nowhere" else 6,
         local=None,
         remote=remote,
+        clock=clock,
         enabled=True,
     )
 
@@ -105,6 +112,19 @@ def test_what_comes_up_while_a_request_is_under_way_goes_in_the_next_one(manager
     assert all(each.verify_only for each in request.transactions)
     remote.say(E.TRANSACTION_ABORTABLE)
     assert second.result() == third.result() == {TP: E.TRANSACTION_ABORTABLE}
+
+
+def test_questions_are_timed_and_refusals_counted(manager, remote, clock):
+    ask(manager, "id", 0, TP, TopicPartition("t", 1))
+    ask(manager, "refused", 0, TP, TopicPartition("t", 1))
+    clock.advance(30)
+    remote.say()
+    clock.advance(20)
+    remote.say(E.TRANSACTION_ABORTABLE)
+    ask(manager, "nowhere")
+
+    assert list(manager.times_ms.recent) == [30, 50]
+    assert manager.failures == 2
 
 
 def test_a_question_about_an_id_that_waits_displaces_it(manager, remote):

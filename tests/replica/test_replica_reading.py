@@ -10,13 +10,15 @@ from barnabas.core.ids import ZERO_UUID, TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.core.slices import in_one_piece
 from barnabas.log.leader_epochs import EpochEnd
+from barnabas.log.producers import AppendOrigin
 from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.protocol.messages.update_metadata import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from barnabas.records.batch import batch_headers, build_batch
+from barnabas.records.batch import batch_headers, build_batch, stamp
+from barnabas.records.control import ControlType, EndTransactionMarker, build_marker
 from barnabas.records.record import Record
 from barnabas.replica.cached_partition import CachedPartition
 from barnabas.replica.fetch import Fetches
@@ -67,6 +69,17 @@ def offsets(found):
     return [header.base_offset for header in batch_headers(data)] if data else []
 
 
+def transactional():
+    return build_batch(
+        [Record(0, 1, b"k", b"v")], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
+    )
+
+
+def commit_marker():
+    marker = EndTransactionMarker(ControlType.COMMIT, coordinator_epoch=0)
+    return build_marker(marker, timestamp=1, producer_id=7, producer_epoch=0)
+
+
 # --- one partition
 
 
@@ -87,10 +100,7 @@ def test_a_consumer_sees_to_the_high_watermark_a_follower_to_the_end(rig):
 def test_an_open_transaction_is_hidden_from_who_reads_committed(rig):
     rig.lead(isr=(1,), replicas=(1,))
     rig.append(1)
-    batch = build_batch(
-        [Record(0, 1, b"k", b"v")], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
-    )
-    rig.partition.append(bytearray(batch), 1)
+    rig.partition.append(bytearray(transactional()), 1)
     rig.append(1)
 
     assert offsets(read(rig, request(), Isolation.TXN_COMMITTED)) == [0]
@@ -226,6 +236,39 @@ def test_a_consumer_waits_for_the_high_watermark_a_follower_for_the_end(rig, fet
 
     fetching.fetch(request(1), isolation=Isolation.LOG_END, replica_id=2)
     assert sizes(consumer) == [(ErrorCode.NONE, True)]
+
+
+def test_a_reader_of_committed_records_waits_for_the_end_of_the_transaction(rig, fetching):
+    rig.lead(isr=(1, 2), replicas=(1, 2))
+    rig.partition.append(bytearray(transactional()), 1)
+    rig.append()
+    fetching.fetch(request(2), isolation=Isolation.LOG_END, replica_id=2)
+    committed = fetching.fetch(request(), isolation=Isolation.TXN_COMMITTED)
+    assert (committed.done, rig.high_watermark) == (False, 2)
+
+    info = rig.partition.append(bytearray(commit_marker()), 1, AppendOrigin.COORDINATOR)
+    fetching.wake.appended(TP, advanced=info[1])
+    assert not committed.done, "the marker may still be lost with this leader"
+    fetching.fetch(request(3), isolation=Isolation.LOG_END, replica_id=2)
+
+    assert sizes(committed) == [(ErrorCode.NONE, True)]
+
+
+def test_so_does_one_of_a_follower(rig, fetching):
+    rig.follow(isr=(1, 2), replicas=(1, 2))
+    options = {"isolation": Isolation.TXN_COMMITTED, "leader_only": False}
+    for offset, records in enumerate((transactional(), commit_marker())):
+        copied = bytearray(records)
+        stamp(copied, 0, offset, 0)
+        rig.partition.append_as_follower(copied)
+        rig.partition.follow_offsets(offset, 0)
+        if not offset:
+            committed = fetching.fetch(request(), **options)
+    assert (committed.done, rig.high_watermark) == (False, 1)
+
+    rig.partition.follow_offsets(2, 0)
+
+    assert sizes(committed) == [(ErrorCode.NONE, True)]
 
 
 def test_a_fetch_that_waited_counts_once_for_the_follower(rig, fetching):

@@ -41,7 +41,6 @@ from barnabas.log.write_turn import UnwrittenAppends, WriteTurn
 from barnabas.records.batch import (
     CONTROL_BIT,
     NO_TIMESTAMP,
-    TRANSACTIONAL_BIT,
     BatchHeader,
     batch_headers,
     parse_header,
@@ -189,8 +188,8 @@ class Log(LogState):
         segment = self.segments.active
         return (
             unwritten.has_room(size)
-            # Markers and transactions change the index of transactions too, which is not put back.
-            and not header.attributes & (CONTROL_BIT | TRANSACTIONAL_BIT)
+            # A marker changes the index of transactions too, which is not put back.
+            and not header.attributes & CONTROL_BIT
             # A new epoch is written to its checkpoint.
             and leader_epoch == self.leader_epochs.latest_epoch
             # The first batch of a segment has the time that the age of the segment counts from.

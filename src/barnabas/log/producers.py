@@ -339,11 +339,15 @@ class ProducerStateManager:
         return None if state is None else state.copy()
 
     def put_back(self, producer_id: int, state: ProducerStateEntry | None) -> None:
-        """Undoes data batches outside of transactions: a producer is again what `copy_of` said."""
+        """Undoes data batches: a producer is again what `copy_of` said."""
         if state is None:
             self.producers.pop(producer_id, None)
         else:
             self.producers[producer_id] = state
+        # A transaction that began with one of them has not begun. Its verification is gone: the producer
+        # sends the batch again, and the coordinator is asked again.
+        if state is None or state.current_txn_first_offset is None:
+            self.ongoing.pop(producer_id, None)
 
     def _state(self, producer_id: int) -> ProducerStateEntry:
         state = self.producers.get(producer_id)
@@ -399,6 +403,15 @@ class ProducerStateManager:
             if oldest is None or txn.first_offset < oldest:
                 oldest = txn.first_offset
         return oldest
+
+    @property
+    def oldest_transaction_ms(self) -> int | None:
+        """When the transaction that is open for longest was written to last (``oldestTxnLastTimestamp``).
+
+        None while none is open.
+        """
+        producer_id = next(iter(self.ongoing), None)
+        return None if producer_id is None else self.producers[producer_id].last_timestamp
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Transactions whose markers are below the high watermark are settled."""

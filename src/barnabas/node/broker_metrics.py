@@ -5,6 +5,7 @@ and name in lower case, ``PerSec`` becomes ``total``, the keys of an MBean are l
 finds them here. What Kafka has no MBean for begins with ``barnabas_``.
 """
 
+import math
 import posixpath
 import time
 from collections import Counter
@@ -29,6 +30,9 @@ COUNTER, GAUGE, SUMMARY = Kind.COUNTER, Kind.GAUGE, Kind.SUMMARY
 
 _OF_PARTITION: Final = ("topic", "partition")
 _OF_REQUEST: Final = ("request",)
+
+LATE_TRANSACTION_BUFFER_MS: Final = 5 * 60 * 1000
+"""How long after the longest time-out an open transaction counts as late."""
 
 _GROUP_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead")
 """Of classic groups, as Kafka names the metrics of its coordinator."""
@@ -62,6 +66,8 @@ def broker_metrics(
         _add_cleaner(registry, cleaner, logs)
     _add_controller(registry, parts)
     _add_groups(registry, parts)
+    _add_transactions(registry, parts)
+    _add_load_times(registry, parts)
     _add_loop(registry, loop_lag, connections)
     return registry
 
@@ -332,6 +338,113 @@ def _add_groups(registry: Registry, parts: Parts) -> None:
     count("numgroups", "Groups that this broker coordinates, of both protocols.", lambda _: True)
     for state in _GROUP_STATES:
         count(f"numgroups{state.lower()}", f"Of them, those in the state {state}.", partial(eq, state))
+
+
+def _add_transactions(registry: Registry, parts: Parts) -> None:
+    coordinator, replicas, clock = parts.transaction_coordinator, parts.replicas, parts.services.clock
+    markers, verifier = coordinator.markers, parts.verifier
+
+    def stable_lags() -> Iterator[Reading]:
+        # A list: partitions come and go while others are served.
+        for partition in list(replicas.partitions):
+            log = partition.log
+            if log is not None:
+                yield _labels(partition.tp), log.high_watermark - log.last_stable_offset
+
+    registry.add(
+        "kafka_cluster_partition_laststableoffsetlag",
+        GAUGE,
+        "Records between the last stable offset, where readers of committed records stop, and the high "
+        "watermark.",
+        stable_lags,
+        _OF_PARTITION,
+    )
+
+    def late_transactions() -> int:
+        """Partitions led here whose oldest transaction should have been ended by its time-out long ago."""
+        latest_ms = clock.time_ms() - coordinator.settings.max_timeout_ms - LATE_TRANSACTION_BUFFER_MS
+        logs = (partition.leader_log for partition in replicas.partitions)
+        oldest = (log.producers.oldest_transaction_ms for log in logs if log is not None)
+        return sum(1 for last_ms in oldest if last_ms is not None and 0 < last_ms < latest_ms)
+
+    registry.gauge(
+        "kafka_server_replicamanager_partitionswithlatetransactionscount",
+        "Partitions led here with a transaction that nobody has written to, or ended, for five minutes "
+        "longer than transaction.max.timeout.ms.",
+        late_transactions,
+    )
+    registry.gauge(
+        "kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize",
+        "Transactions with markers for partitions that have no leader which can be reached.",
+        lambda: markers.unknown_destination_queue_size,
+    )
+    registry.gauge(
+        "kafka_coordinator_transaction_transactionmarkerchannelmanager_logappendretryqueuesize",
+        "Transactions whose markers are all written, and whose last record could not be yet.",
+        lambda: markers.log_append_retry_queue_size,
+    )
+    registry.counter(
+        "kafka_server_addpartitionstotxnmanager_verificationfailurerate_total",
+        "Partitions that a coordinator did not count to a transaction which was about to begin there.",
+        lambda: verifier.failures,
+    )
+    registry.add(
+        "kafka_server_addpartitionstotxnmanager_verificationtimems",
+        SUMMARY,
+        "Milliseconds from the question whether a transaction has a partition to the coordinator's answer.",
+        lambda: (((), verifier.times_ms.distribution()),),
+    )
+
+    def open_count() -> Iterator[Reading | None]:
+        found = 0
+        for since_ms in coordinator.open_since_ms():
+            found += since_ms is not None
+            yield None
+        yield (), found
+
+    def oldest_age() -> Iterator[Reading | None]:
+        now_ms = oldest_ms = clock.time_ms()
+        for since_ms in coordinator.open_since_ms():
+            if since_ms is not None and since_ms < oldest_ms:
+                oldest_ms = since_ms
+            yield None
+        yield (), now_ms - oldest_ms
+
+    registry.add(
+        "barnabas_open_transactions",
+        GAUGE,
+        "Transactions of this coordinator that are open, or whose markers are on their way.",
+        open_count,
+    )
+    registry.add(
+        "barnabas_oldest_open_transaction_age_ms",
+        GAUGE,
+        "Milliseconds since the oldest of them began; 0 where there is none.",
+        oldest_age,
+    )
+
+
+def _add_load_times(registry: Registry, parts: Parts) -> None:
+    def gauge(coordinator: str, name: str, doc: str, of: Callable[[list[float]], float]) -> None:
+        times = parts.loaders[coordinator].times
+
+        def read() -> float:
+            recent_ms = times.recent_ms()
+            return of(recent_ms) if recent_ms else math.nan
+
+        registry.gauge(
+            f"kafka_server_{coordinator}_coordinator_metrics_partition_load_time_{name}", doc, read
+        )
+
+    for coordinator in parts.loaders:
+        gauge(
+            coordinator,
+            "max",
+            f"Milliseconds that the {coordinator} coordinator's longest load of a partition in the last "
+            "minute took; NaN where there was none.",
+            max,
+        )
+        gauge(coordinator, "avg", "The mean of them.", lambda times_ms: sum(times_ms) / len(times_ms))
 
 
 def _add_loop(registry: Registry, lag: Histogram, connections: Callable[[], Mapping[str, int]]) -> None:

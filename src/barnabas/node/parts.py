@@ -93,6 +93,8 @@ class Parts:
     def __init__(self, on: Foundation) -> None:
         config, clock, rng = on.config, on.clock, on.rng
         self._closed = False
+        self.loaders = {"group": on.loader, "transaction": on.transaction_loader}
+        """By the name of the coordinator."""
         self._store = on.store
         self.registration = on.registration
         # Each part knows those above it. `local` alone gets the handlers last, as they reach all the others.
@@ -113,13 +115,14 @@ class Parts:
         alter_partition = AlterPartitionManager(
             on.broker_id, on.broker_epoch, IsrChannel(self._alter_partition_channel, clock), clock
         )
-        self._verifier = AddPartitionsToTxnManager(
+        self.verifier = AddPartitionsToTxnManager(
             on.broker_id,
             on.listeners.inter_broker_name,
             self.metadata,
             self._transaction_partition,
             local=local,
             remote=verification_client(on.broker_id, config, clock, rng),
+            clock=clock,
             enabled=config["transaction.partition.verification.enable"],
         )
         self.replicas = ReplicaManager(
@@ -131,7 +134,7 @@ class Parts:
             alter_partition=alter_partition,
             fetchers=self.fetchers,
             quotas=self._quotas,
-            verifier=self._verifier,
+            verifier=self.verifier,
         )
         decisions = partial(read_decisions, on.store)
         self.strays = StrayReplicas(
@@ -192,7 +195,7 @@ class Parts:
         self._resize_fetchers(self.services.config["num.replica.fetchers"], config)
         self.services.config = config
         self._quotas.broker_configured(rates)
-        self._verifier.enabled = config["transaction.partition.verification.enable"]
+        self.verifier.enabled = config["transaction.partition.verification.enable"]
         self._topics.defaults = _topic_defaults(config)
         self.controller.default_unclean_election_changed(config["unclean.leader.election.enable"])
 
@@ -241,7 +244,7 @@ class Parts:
         for client in (*self._to_leaders, self._to_brokers):
             await client.close()
         await self._markers.close()
-        await self._verifier.close()
+        await self.verifier.close()
         for channel in (self._alter_partition_channel, self._forwarding_channel):
             await channel.close()
 

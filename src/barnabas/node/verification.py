@@ -6,12 +6,15 @@ the producer has tried again, and the older one is told to try again too; with a
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TRANSACTION_STATE_TOPIC, TopicPartition, by_topic
+from barnabas.core.metrics import Histogram
 from barnabas.core.pending import Pending
 from barnabas.network.errors import UnsupportedVersionError
 from barnabas.node.channels import BrokerRequests, LocalBroker, Remote
@@ -72,10 +75,16 @@ class AddPartitionsToTxnManager:
         *,
         local: LocalBroker,
         remote: Remote,
+        clock: Clock,
         enabled: bool,
     ) -> None:
         """`partition_for` is the partition of ``__transaction_state`` that an id belongs to."""
         self.enabled = enabled
+        self.failures = 0
+        """Partitions that were not verified (``VerificationFailureRate``)."""
+        self.times_ms = Histogram()
+        """From each question to its answer (``VerificationTimeMs``)."""
+        self._clock = clock
         self._metadata = metadata
         self._partition_for = partition_for
         self._brokers = BrokerRequests(broker_id, listener, metadata, local=local, remote=remote)
@@ -92,6 +101,7 @@ class AddPartitionsToTxnManager:
         if coordinator is None:
             asked.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return asked.answer
+        asked.answer.when_done(partial(self._count, self._clock.monotonic_ms()))
         waiting = self._waiting.setdefault(coordinator, {})
         other = waiting.get(transaction.transactional_id)
         if other is not None:
@@ -106,6 +116,10 @@ class AddPartitionsToTxnManager:
 
     async def close(self) -> None:
         await self._brokers.close()
+
+    def _count(self, asked_ms: float, answer: Pending[Unverified]) -> None:
+        self.times_ms.record(self._clock.monotonic_ms() - asked_ms)
+        self.failures += len(answer.result())
 
     def _coordinator_of(self, transactional_id: str) -> int | None:
         """The broker that coordinates an id, where it lives and can be reached

@@ -1,7 +1,7 @@
 """Transactions that are open for too long, and ids that nothing happens to; what is listed of them."""
 
 import pytest
-from transaction_rig import ID, TIMEOUT_MS, Rig
+from transaction_rig import ID, PAYMENTS, TIMEOUT_MS, Rig
 
 from barnabas.core.errors import ErrorCode, KafkaError
 
@@ -61,6 +61,28 @@ def test_a_time_out_that_could_not_be_written_is_told_and_tried_again(rig, caplo
     rig.turn(SWEEP_MS)
 
     assert (rig.state(), rig.metadata().producer) == ("PrepareAbort", (1000, 1))
+
+
+@pytest.mark.parametrize("jump_ms", [-3_600_000, 3_600_000])
+def test_a_wall_clock_that_jumps_ends_a_transaction_early_or_late_and_never_twice(rig, jump_ms):
+    """Time-outs count by the wall clock, as in Kafka: forward it fences at once, back it waits for longer."""
+    producer = rig.ongoing()
+    of_wall = rig.clock.time_ms
+    rig.clock.time_ms = lambda: of_wall() + jump_ms
+    rig.turn(10_000)
+
+    if jump_ms > 0:
+        assert rig.state() == "PrepareAbort"
+        assert rig.end(producer) is E.PRODUCER_FENCED
+    else:
+        assert rig.add(producer, PAYMENTS) is None
+        assert rig.end(producer) is None
+        rig.turn()
+    assert len(rig.channel.sent) == 1
+    rig.channel.answer()
+    rig.turn(10_000)
+    assert rig.channel.sent == []
+    assert isinstance(rig.init(), tuple)
 
 
 def test_the_sweep_comes_as_often_as_configured():

@@ -3,7 +3,9 @@
 import pytest
 from transaction_rig import ID, ORDERS, PAYMENTS, TIMEOUT_MS, Rig, outcome
 
+from barnabas.coordinator.runtime.decoding import RECORD_PIECE_LENGTH
 from barnabas.coordinator.runtime.journal import CoordinatorRecord
+from barnabas.coordinator.transaction.bulk import decode_ids
 from barnabas.coordinator.transaction.state_machine import REPLICATED_TIMEOUT_MS
 from barnabas.coordinator.transaction.states import TransactionState
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -59,6 +61,22 @@ def test_an_id_as_it_was_written(rig, version):
     assert (metadata.start_ms, metadata.last_update_ms) == (400, 500)
     assert list(metadata.partitions) == [ORDERS, PAYMENTS]
     assert rig.end(PRODUCER) is None
+
+
+@pytest.mark.parametrize("state", [S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
+@pytest.mark.parametrize("partitions", [None, []])
+def test_an_id_without_a_transaction_is_read_by_hand_as_by_its_schema(rig, state, partitions):
+    """A million of them come in a big load: of version 0 they do not go through the schema."""
+    found = []
+    for version in (0, 1):
+        written = record(state, version=version, transaction_partitions=partitions)
+        (piece,) = decode_ids([written.encode()], 0, {})
+        assert (len(piece) == RECORD_PIECE_LENGTH) is (version == 1)
+        metadata = elect(rig, written, epoch=7 + version).metadata()
+        found.append([getattr(metadata, name) for name in metadata.__slots__])
+
+    assert found[0] == found[1]
+    assert found[0][-1] == ID
 
 
 def test_the_last_record_of_an_id_counts(rig):

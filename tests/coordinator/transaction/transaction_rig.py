@@ -112,7 +112,7 @@ class Loads:
     def load(self, replay, log):
         load = Load(replay, log)
         try:
-            for step in self.steps():
+            for step in self.steps(replay.machine.bulk):
                 replay.step(step)
         except KafkaError as error:
             load.done.fail(error)
@@ -120,14 +120,14 @@ class Loads:
             load.done.complete(None)
         return load
 
-    def steps(self):
+    def steps(self, bulk):
         """What is read: a record, its bytes, or why a batch cannot be read."""
         for each in self.records:
             if isinstance(each, str):
                 yield -1, each
             else:
                 encoded = each.encode() if isinstance(each, CoordinatorRecord) else each
-                yield -1, [(0, *encoded)]
+                yield -1, bulk([encoded], 0, {})
 
 
 class Log:

@@ -30,6 +30,7 @@ from barnabas.coordinator.runtime.state_machine import S
 from barnabas.core.chunks import FileSlice
 from barnabas.core.clock import Clock
 from barnabas.core.eventlog import EventLog
+from barnabas.core.metrics import RECENT
 from barnabas.core.offload import Offload
 from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.slices import Slices
@@ -46,6 +47,32 @@ a walk over a million offsets would be a pause of a tenth of a second.
 """
 SLICE_MS: Final = 2.0
 """How long a load holds the loop at a stretch; the child is slower than the replay, so there is time."""
+
+
+LOAD_TIMES_KEPT_MS: Final = 60_000
+"""Kafka's samples of its sensors are of two times 30 seconds."""
+
+
+class LoadTimes:
+    """How long the loads of the last minute took (``partition-load-time-max``, ``partition-load-time-avg``).
+
+    As in Kafka, with the time in the queue.
+    """
+
+    __slots__ = ("_clock", "_times")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._times: deque[tuple[float, float]] = deque(maxlen=RECENT)
+        """When each ended, and how long it took."""
+
+    def record(self, began_ms: float) -> None:
+        now_ms = self._clock.monotonic_ms()
+        self._times.append((now_ms, now_ms - began_ms))
+
+    def recent_ms(self) -> list[float]:
+        oldest_ms = self._clock.monotonic_ms() - LOAD_TIMES_KEPT_MS
+        return [took_ms for ended_ms, took_ms in self._times if ended_ms >= oldest_ms]
 
 
 class Load(Generic[S]):
@@ -85,12 +112,14 @@ class Loader:
         self._filesystem = filesystem
         self._buffer_bytes = buffer_bytes
         self._settle = settle
+        self.times = LoadTimes(clock)
         self._waiting: deque[Load[Any]] = deque()
         self._running: Load[Any] | None = None
 
     def load(self, replay: Replay[S], log: Log | None) -> Load[S]:
         """Queues a partition; an empty one, as most are, is done when this returns."""
         load = Load(replay, log)
+        load.done.when_done(partial(self._loaded, self._clock.monotonic_ms()))
         # Nothing to read. Most of the fifty partitions are so, and their groups are served without a turn's
         # delay.
         if log is not None and log.log_start_offset == log.log_end_offset:
@@ -101,6 +130,10 @@ class Loader:
             # One a turn: fifty partitions that take a millisecond each are a pause too.
             self._clock.call_soon(self._next)
         return load
+
+    def _loaded(self, began_ms: float, done: Pending[None]) -> None:
+        if done.error is None:
+            self.times.record(began_ms)
 
     def _next(self) -> None:
         load = self._running = self._waiting.popleft()

@@ -24,6 +24,7 @@ sent on the strength of a decision that is only in our own log would survive the
 ``end_transaction``          commit, abort, fence
 ``markers``                  `TransactionMarkerChannelManager`: the markers that are on their way
 ``expiry``                   transactions and ids whose time is over
+``bulk``                     ids of a big partition out of bytes
 ``state_machine``            what the records mean: the runtime's port
 ``settings``                 the configuration
 ``transaction_coordinator``  the face for request handlers: its timers, and whose id it is

@@ -24,7 +24,7 @@ def add_partitions(
     # Another change is being written, or the markers are on their way: the producer asks again.
     if metadata.pending_state is not None or metadata.state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if metadata.state is TransactionState.ONGOING and metadata.partitions.keys() >= set(partitions):
+    if metadata.state is TransactionState.ONGOING and all(tp in metadata.partitions for tp in partitions):
         return Pending.of(None)  # nothing new: nothing is written
     # The transaction begins with its first partition (the state becomes Ongoing), or grows.
     transition = metadata.prepare_add_partitions(partitions, clock.time_ms())

@@ -4,7 +4,7 @@ A request names an id. The hash of the name is a partition of ``__transaction_st
 leads, is loading, or does not lead; the code for the client is in `_shard`.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
 from barnabas.coordinator.runtime.journal import Journal
@@ -231,6 +231,13 @@ class TransactionCoordinator:
                     found.append(metadata)
                 yield
         return found
+
+    def open_since_ms(self) -> Iterator[int | None]:
+        """When each open transaction of this broker began; None for an id without one. For metrics."""
+        for shard in self._runtime.shards():
+            for metadata in list(shard.transactions.values()):
+                is_open = metadata.state is TransactionState.ONGOING or metadata.state.is_prepared
+                yield metadata.start_ms if is_open else None
 
     def _require_active(self) -> None:
         if not self._active:
