@@ -10,7 +10,6 @@ Not implemented: v0-3, whose record formats are gone (KIP-896).
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from barnabas.broker.authorizer import Operation
@@ -202,7 +201,7 @@ class _Fetch(Work[FetchResponse]):
     def _go_on(self) -> None:
         """Something has moved, or all are to be read once in a while: as if the request had come now."""
         left_ms = max(0, math.ceil(self._until_ms - self._context.broker.clock.monotonic_ms()))
-        self._params = replace(self._params, max_wait_ms=left_ms)
+        self._params = self._params.waiting(left_ms)
         self._partitions = self._session.partitions()
         self._resumed = None
 
