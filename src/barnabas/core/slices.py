@@ -189,9 +189,15 @@ def further_steps(
         return work
     if awaited is None or awaited.done:
         return _further_steps(work, awaited, clock, portion, holder)
+    return _step_after(awaited, work, clock, portion, holder)
+
+
+def _step_after(
+    awaited: Pending[Any], work: Work[T], clock: Clock, portion: int, holder: Holder | None
+) -> Pending[T]:
+    """What comes of work that waits. Nearly always one step after the wait is all: it needs no slices."""
     value: Pending[T] = Pending()
 
-    # Nearly always one step after the wait is all: it needs no slices either.
     def go_on(_ended: object) -> None:
         try:
             awaited = work.step(AFTER_WAIT * portion)
