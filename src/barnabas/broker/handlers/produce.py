@@ -299,7 +299,9 @@ class _Produce(Work[ProduceResponse | None]):
             self._producer = producer
 
     def _answer(self, left: int) -> None:
-        """Answers for about so many partitions, in the order of the request; done when there are no more."""
+        """Answers for so many partitions, in the order of the request; done when there are no more. A topic
+        that was named without a partition has no answer (``ProduceResponse.toData``).
+        """
         answers, results, at = self._answers, self._results, self._at
         for result in results[at : at + left] if at or len(results) > left else results:
             info, error, tp = result.info, result.error, result.tp
