@@ -70,9 +70,7 @@ def _failed(request: FetchRequest, error: KafkaError, version: int) -> Sliced[Fe
 
 
 @handles(ApiKey.FETCH, versions=(4, 17), failed=_failed)
-def fetch(
-    context: RequestContext, request: FetchRequest
-) -> FetchResponse | Pending[FetchResponse] | Work[FetchResponse]:
+def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse | Pending[FetchResponse]:
     work = _Fetch(context, request)
     awaited = work.step(AT_ONCE_MAX)
     if work.done:

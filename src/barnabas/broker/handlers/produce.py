@@ -26,7 +26,7 @@ from barnabas.cluster.metadata.cache import PartitionState
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import INTERNAL_TOPICS, TopicPartition, topic_partition
 from barnabas.core.pending import Pending, gather
-from barnabas.core.slices import Sliced, Work, further_steps
+from barnabas.core.slices import Sliced, TurnEnd, Work, further_steps
 from barnabas.log.producers import AppendOrigin
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.api import ApiKey
@@ -113,6 +113,8 @@ def produce(
     if work.done:
         answer: ProduceResponse | None = work.value
         return answer
+    if type(awaited) is TurnEnd:
+        return work
     return further_steps(work, awaited, context.broker.clock, PORTION, context.peer)
 
 
