@@ -41,7 +41,7 @@ def partition_hash(tp: TopicPartition) -> int:
 
 
 def grown(count: int) -> int:
-    """The buckets of a map that so many entries were put into one by one."""
+    """The buckets of a map into which `count` entries were put one by one."""
     buckets = _BUCKETS
     while count > buckets * 3 // 4:
         buckets *= 2
@@ -49,7 +49,7 @@ def grown(count: int) -> int:
 
 
 def sized(count: int) -> int:
-    """The buckets of a map that was made for so many entries (``new HashMap<>(count)``) and holds them."""
+    """The buckets of a map that was made for `count` entries (``new HashMap<>(count)``) and holds them."""
     buckets = 1
     while buckets < count:
         buckets *= 2
@@ -57,7 +57,7 @@ def sized(count: int) -> int:
 
 
 def copied(count: int) -> int:
-    """The buckets of an empty map that another one of so many entries was copied into."""
+    """The buckets of an empty map into which another one of `count` entries was copied."""
     wanted = int(count / 0.75 + 1)
     buckets = 1
     while buckets < wanted:

@@ -163,7 +163,8 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         code = _INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output is gone; Python would complain once more when it flushes stdout at exit.
+        # The reader of our output has closed the pipe; Python would complain once more when it flushes stdout
+        # at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     sys.exit(code if isinstance(code, int) else 0)

@@ -78,7 +78,7 @@ def _split(text: str, delimiter: str) -> list[bytes]:
 async def send_all(
     topic: str, count: int, payloads: Iterator[bytes], throughput: float, options: dict[str, Any]
 ) -> None:
-    """Sends so many records and prints the statistics; a record that is refused gives a line on stderr."""
+    """Sends `count` records and prints the statistics; a record that is refused gives a line on stderr."""
     producer = AsyncProducer(options.pop("bootstrap.servers"), **options)
     started_ms = now_ms()
     statistics = ProducerStatistics(count, _REPORTING_INTERVAL_MS, started_ms)

@@ -216,7 +216,9 @@ class _Produce(Work[ProduceResponse | None]):
         self._context.peer.release()
 
     def _name_once(self, left: int) -> bool:
-        """Whether the request names each partition once, after so many more of its entries."""
+        """Looks at `left` more entries of the request; whether they were the last, and each partition is
+        named once.
+        """
         assert self._named_once is not None, "there is a request to be named again"
         try:
             for _ in range(left):
@@ -228,7 +230,7 @@ class _Produce(Work[ProduceResponse | None]):
         return False
 
     def _append(self, left: int) -> bool:
-        """Appends to about so many partitions; whether there are no more."""
+        """Appends to about `left` partitions; whether there are no more."""
         context, request, portions, at = self._context, self._request, self._portions, self._at
         broker, acks, appended, results = context.broker, request.acks, self._appended, self._results
         appender: Appender = broker.replica_manager.appender
@@ -301,7 +303,7 @@ class _Produce(Work[ProduceResponse | None]):
             self._producer = producer
 
     def _answer(self, left: int) -> None:
-        """Answers for so many partitions, in the order of the request; done when there are no more. A topic
+        """Answers for `left` partitions, in the order of the request; done when there are no more. A topic
         that was named without a partition has no answer (``ProduceResponse.toData``).
         """
         answers, results, at = self._answers, self._results, self._at
