@@ -237,6 +237,22 @@ def test_each_partition_has_its_own_answer(world, make_batch):
     }
 
 
+def test_a_topic_that_is_named_without_a_partition_is_not_answered(world, make_batch):
+    world.create("a")
+    data = [PartitionProduceData(index=0, records=make_batch())]
+    topics = {"empty": [], "a": data, "nowhere": []}
+    response = world.send(
+        ProduceRequest(
+            acks=1,
+            timeout_ms=1000,
+            topic_data=[TopicProduceData(name=name, partition_data=of_it) for name, of_it in topics.items()],
+        ),
+        9,
+    )
+
+    assert [topic.name for topic in response.responses] == ["a"]
+
+
 def test_idempotent_producers_are_checked(world, make_batch):
     world.create()
 

@@ -1,15 +1,12 @@
 """What a handler is given besides the request: who asks, how, and of whom (``RequestContext``)."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from barnabas.broker.authorizer import CLUSTER_NAME, SUPPORTED, Operation, Resource
 from barnabas.broker.services import BrokerServices
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.network.peer import Peer
 from barnabas.protocol.framing import RequestHeader
-
-if TYPE_CHECKING:
-    from barnabas.core.slices import Work
 
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client id that may write to internal topics (``AdminUtils.ADMIN_CLIENT_ID``)."""
@@ -41,7 +38,6 @@ class RequestContext:
         "broker",
         "handled_ms",
         "header",
-        "late",
         "metrics_key",
         "peer",
         "size",
@@ -64,8 +60,6 @@ class RequestContext:
         """On the monotonic clock; 0 for a request that came in no frame."""
         self.handled_ms = 0.0
         """When the handler returned, where the answer comes later than that; else 0."""
-        self.late: Work[Any] | None = None
-        """What the handler has left to do when the turn ends, until the dispatcher takes it."""
 
     @property
     def principal(self) -> Any:

@@ -37,7 +37,6 @@ from barnabas.protocol.framing import (
     decode_request_header,
     encode_response,
     encode_response_in_steps,
-    encode_small_response,
 )
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -196,13 +195,16 @@ class Dispatcher:
         if self._in_turn and header.api_key != _PRODUCE:
             # What was asked first is done first.
             self._services.replica_manager.appender.write_turn()
-        outcome = execute(api, context, request, self._finish)
+        outcome: Any = execute(api, context, request, self._finish)
         if isinstance(outcome, Pending):
             context.handled_ms = self._clock.monotonic_ms()
-        elif context.late is not None and outcome is not None:
-            self._late.append((api, context, request, context.late, outcome))
-            context.late = None
-        return outcome
+            return outcome
+        if isinstance(outcome, Work):
+            chunks: Chunks = []
+            self._late.append((api, context, request, outcome, chunks))
+            return chunks
+        answer: Chunks | None = outcome
+        return answer
 
     def begin_turn(self) -> None:
         """As `Service.begin_turn`: appends of the requests that follow may wait for each other, to be written
@@ -256,7 +258,7 @@ class Dispatcher:
                 answer.fail(_unreadable(api, context, error) if isinstance(error, ProtocolError) else error)
                 return
             try:
-                outcome = execute(api, context, done.result()[0], self._finish)
+                outcome: Any = execute(api, context, done.result()[0], self._finish)
             except Exception as failure:
                 answer.fail(failure.with_traceback(None))
                 return
@@ -264,6 +266,7 @@ class Dispatcher:
                 context.handled_ms = self._clock.monotonic_ms()
                 outcome.when_done(answer.end_as)
             else:
+                assert not isinstance(outcome, Work), "no turn is under way"
                 answer.complete(outcome)
 
         decoding.when_done(decoded)
@@ -285,9 +288,9 @@ class Dispatcher:
 
     def _finish(
         self, api: Api, context: RequestContext, response: Response | Work[Any] | None
-    ) -> Chunks | Pending[Chunks | None] | None:
+    ) -> Chunks | Pending[Any] | Work[Any] | None:
         """The one point through which every response leaves;
-        work that waits for its turn to end gets a place here.
+        work that waits for its turn to end comes here again with its response.
         """
         if api.throttled and not self._ends_turn:
             throttle_ms = self._quotas.throttle_ms(context.peer, context.header, context.size)
@@ -297,8 +300,7 @@ class Dispatcher:
                 context.throttle_ms = throttle_ms
                 context.peer.mute_until(self._clock.monotonic_ms() + throttle_ms)
         if isinstance(response, Work):
-            context.late = response
-            return []
+            return response
         if context.throttle_ms > 0 and response is not None:
             response.throttle_time_ms = context.throttle_ms  # type: ignore[attr-defined]
         if self._request_log is not None:
@@ -318,7 +320,7 @@ class Dispatcher:
         if response is None:
             return None
         correlation_id = context.header.correlation_id
-        chunks = encode_small_response(correlation_id, response, version)
+        chunks = response.small_frame(correlation_id, version)
         if chunks is None:
             if self._ends_turn:
                 return encode_response(correlation_id, response, version)

@@ -173,20 +173,19 @@ class Work(Generic[T]):
 
 
 class TurnEnd(Pending[Any]):
-    """Done when all requests that arrived together were handled, before the first of their answers leaves."""
+    """Done when all requests that arrived together were handled, before the first of their answers leaves.
+
+    A handler whose work waits for nothing else returns the work: its last step, of `ALL`, comes then.
+    """
 
 
 def further_steps(
     work: Work[T], awaited: Pending[Any] | None, clock: Clock, portion: int, holder: Holder | None
-) -> Pending[T] | Work[T]:
+) -> Pending[T]:
     """What comes of work whose first step was not all of it, and has returned `awaited`.
 
     Its further steps are of a `portion` of entries, and the `holder` is held where a slice ends between them.
-    Work that waits for nothing but the end of its turn comes back as it is: one more step, of `ALL`, ends it
-    then.
     """
-    if type(awaited) is TurnEnd:
-        return work
     if awaited is None or awaited.done:
         return _further_steps(work, awaited, clock, portion, holder)
     value: Pending[T] = Pending()

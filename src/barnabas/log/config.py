@@ -43,12 +43,14 @@ class LogConfig:
     """``barnabas.validate.records``, a broker key: walk every record that a client sends."""
     takes_batches_as_they_are: bool = field(init=False, default=True)
     """Whether a batch can be judged by its header alone and needs no change; asked at every append."""
+    uses_append_time: bool = field(init=False, default=False)
     roll_ms: int = field(init=False, default=0)
     """``maxSegmentMs``: the age at which a segment is closed;
     a compacted one in time for ``max.compaction.lag.ms``.
     """
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "uses_append_time", self.message_timestamp_type == "LogAppendTime")
         changes = self.target_codec is not None or self.uses_append_time
         walks = self.is_compacted or self.validate_records or self.limits_timestamps
         object.__setattr__(self, "takes_batches_as_they_are", not (changes or walks))
@@ -75,10 +77,6 @@ class LogConfig:
     def deletes(self) -> bool:
         """Whether old segments are deleted by time and size."""
         return "delete" in self.cleanup_policy
-
-    @property
-    def uses_append_time(self) -> bool:
-        return self.message_timestamp_type == "LogAppendTime"
 
     @property
     def timestamp_type(self) -> TimestampType:

@@ -106,11 +106,6 @@ def encode_response(correlation_id: int, response: Response, version: int) -> Ch
     return with_head(response, correlation_id, version, response.encode(version))
 
 
-def encode_small_response(correlation_id: int, response: Response, version: int) -> Chunks | None:
-    """As `encode_response`, but None for a response so large that it would hold an event loop."""
-    return response.small_frame(correlation_id, version)
-
-
 def encode_response_in_steps(
     correlation_id: int, response: Response, version: int
 ) -> Generator[None, None, Chunks]:

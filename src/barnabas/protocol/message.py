@@ -80,7 +80,9 @@ class Message(Struct):
         return encode(self)
 
     def small_frame(self, correlation_id: int, version: int) -> Chunks | None:
-        """As `encode_small`, for a response: the whole frame, its length and header included."""
+        """As `encode_small`, for a response: the whole frame, its length and header included
+        (`framing.encode_response`).
+        """
         encode = self._encoders.get(version) or self.encoder(version)
         chunks = encode(self)
         return None if chunks is None else with_head(self, correlation_id, version, chunks)

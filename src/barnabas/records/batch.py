@@ -53,7 +53,9 @@ DELETE_HORIZON_BIT: Final = 0x40
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _CRC: Final = struct.Struct(">I")
 _FRONT: Final = struct.Struct(">8xi4xb")
-_PRODUCER: Final = struct.Struct(">21xh20xqh")
+_PRODUCER: Final = struct.Struct(">43xqh")
+_ATTRIBUTES_LOW: Final = 22
+"""Where the lower byte of the attributes is: all bits that mean something."""
 """Attributes, producer id and epoch of a batch."""
 """Length and magic, which lie at the same place in every message format."""
 _V0_OVERHEAD: Final = 14
@@ -197,10 +199,10 @@ def transactional_producer(buffer: Buffer) -> tuple[int, int] | None:
     if magic > MAGIC:
         signed = magic - 256 * (magic > 127)
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {signed}")
-    if len(buffer) < HEADER_SIZE or magic != MAGIC:
+    if len(buffer) < HEADER_SIZE or magic != MAGIC or not buffer[_ATTRIBUTES_LOW] & TRANSACTIONAL_BIT:
         return None
-    attributes, producer_id, epoch = _PRODUCER.unpack_from(buffer)
-    return (producer_id, epoch) if attributes & TRANSACTIONAL_BIT else None
+    producer_id, epoch = _PRODUCER.unpack_from(buffer)
+    return producer_id, epoch
 
 
 def batch_headers(buffer: Buffer, position: int = 0) -> Iterator[BatchHeader]:

@@ -1,12 +1,11 @@
 """Reading the partitions of a fetch request, without waiting (``ReplicaManager.readFromLog``)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import ZERO_UUID, TopicPartition
+from barnabas.core.ids import ZERO_UUID, TopicPartition, topic_partition
 from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.replica.cached_partition import CachedPartition
 from barnabas.replica.hosted import HostedPartitions
@@ -23,27 +22,77 @@ LEADER: Final = -1
 """The preferred read replica of a consumer that is to stay here."""
 
 
-@dataclass(frozen=True, slots=True)
 class FetchParams:
     """What holds for a whole fetch request; sizes in bytes."""
 
-    max_wait_ms: int
-    min_bytes: int
-    max_bytes: int
-    isolation: Isolation
-    replica_id: int = CONSUMER_REPLICA_ID
-    broker_epoch: int = -1
-    leader_only: bool = True
-    """False for consumers that may read from a follower (KIP-392)."""
-    rack: str = ""
-    """Where the consumer is, if it says so."""
-    listener: str = ""
-    """Where it asks."""
+    __slots__ = (
+        "broker_epoch",
+        "from_follower",
+        "isolation",
+        "leader_only",
+        "listener",
+        "max_bytes",
+        "max_wait_ms",
+        "min_bytes",
+        "rack",
+        "replica_id",
+    )
 
-    @property
-    def from_follower(self) -> bool:
+    def __init__(
+        self,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        isolation: Isolation,
+        replica_id: int = CONSUMER_REPLICA_ID,
+        broker_epoch: int = -1,
+        *,
+        leader_only: bool = True,
+        rack: str = "",
+        listener: str = "",
+    ) -> None:
+        self.max_wait_ms = max_wait_ms
+        self.min_bytes = min_bytes
+        self.max_bytes = max_bytes
+        self.isolation = isolation
+        self.replica_id = replica_id
+        self.from_follower = replica_id >= 0
         """Whether a replica asks, not a consumer."""
-        return self.replica_id >= 0
+        self.broker_epoch = broker_epoch
+        self.leader_only = leader_only
+        """False for consumers that may read from a follower (KIP-392)."""
+        self.rack = rack
+        """Where the consumer is, if it says so."""
+        self.listener = listener
+        """Where it asks."""
+
+    def waiting(self, max_wait_ms: int) -> "FetchParams":
+        """The same for a request that may wait so long."""
+        return FetchParams(
+            max_wait_ms,
+            self.min_bytes,
+            self.max_bytes,
+            self.isolation,
+            self.replica_id,
+            self.broker_epoch,
+            leader_only=self.leader_only,
+            rack=self.rack,
+            listener=self.listener,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FetchParams) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def _values(self) -> tuple[object, ...]:
+        sizes = self.min_bytes, self.max_bytes
+        who = self.replica_id, self.broker_epoch, self.rack, self.listener
+        return self.max_wait_ms, *sizes, *who, self.isolation, self.leader_only
+
+    def __repr__(self) -> str:
+        return f"<FetchParams of {self.replica_id} {self.min_bytes}..{self.max_bytes} {self.isolation.value}>"
 
 
 class PartitionRead:
@@ -214,7 +263,7 @@ class FetchReader:
     def partition(self, wanted: CachedPartition) -> Partition:
         """The partition asked for; raises what `HostedPartitions.serve` does, and INCONSISTENT_TOPIC_ID."""
         assert wanted.topic is not None, "names are resolved before reading"
-        partition = self._hosted.serve(TopicPartition(wanted.topic, wanted.request.partition))
+        partition = self._hosted.serve(topic_partition(wanted.topic, wanted.request.partition))
         if wanted.topic_id != ZERO_UUID and partition.topic_id not in (wanted.topic_id, ZERO_UUID):
             raise KafkaError(
                 ErrorCode.INCONSISTENT_TOPIC_ID,

@@ -225,12 +225,13 @@ class Appender:
         if turn is None or not turn.unwritten:
             return
         turn.write()
-        for result in waiting:
-            assert result.unwritten is not None, "it is why the result is here"
-            # The disk refused the write of the turn, and with it each append that waited.
-            if result.unwritten.error is not None:
-                self._count(result.tp, result.info, -1)
-                _refuse(result, result.partition, result.unwritten.error)
+        # The disk refused the write of a log, and with it each append that waited there.
+        if any(unwritten.error is not None for unwritten in turn.unwritten):
+            for result in waiting:
+                assert result.unwritten is not None, "it is why the result is here"
+                if result.unwritten.error is not None:
+                    self._count(result.tp, result.info, -1)
+                    _refuse(result, result.partition, result.unwritten.error)
         for unwritten in turn.unwritten:
             if unwritten.buffers:
                 # A produce that waits for replicas of what was refused gets its error now.
@@ -245,33 +246,24 @@ class Appender:
         required_acks: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         header: BatchHeader | None = None,
+        result: AppendResult | None = None,
+        guard: VerificationGuard | None = None,
     ) -> AppendResult:
         """``appendRecordsToLeader``: appends one partition's batch; offset and leader epoch are stamped into
         the buffer.
 
         The `header` is that of the batch, where the caller has read it. A batch that takes long to look into
         gives a result that is `settled` later. Within a turn it is perhaps only written when the turn ends,
-        which may change the result: `acknowledge` waits for that.
+        which may change the result: `acknowledge` waits for that. Of a batch that was verified the `result`
+        is there already, and a `guard`.
         """
-        result = AppendResult(tp)
-        self._append(result, records, required_acks, origin, header)
-        return result
-
-    def _append(
-        self,
-        result: AppendResult,
-        records: bytearray | memoryview,
-        required_acks: int,
-        origin: AppendOrigin,
-        header: BatchHeader | None,
-        guard: VerificationGuard | None = None,
-    ) -> None:
-        """``appendToLocalLog``, for one partition."""
-        partition = self._hosted.online.get(result.tp)
+        if result is None:
+            result = AppendResult(tp)
+        partition = self._hosted.online.get(tp)
         try:
             # Not served here, or offline: `serve` raises the code for that.
             if partition is None:
-                partition = self._hosted.serve(result.tp)
+                partition = self._hosted.serve(tp)
             # KIP-890: the coordinator has answered; a marker may have been written since the question.
             if guard is not None and header is not None:
                 self._check_guard(partition, header, guard)
@@ -293,6 +285,7 @@ class Appender:
             self._failed(result)
         else:
             self._appended(result, partition, info, advanced=advanced)
+        return result
 
     # --- transactions that begin in a partition -------------------------------------------------------------
 
@@ -328,7 +321,7 @@ class Appender:
             if code is not None:
                 result.error, result.message = known_to_producers(code)
                 continue
-            self._append(result, records, required_acks, _CLIENT, header, guard)
+            self.append(result.tp, records, required_acks, _CLIENT, header, result, guard)
             # In order: a batch may follow that continues the producer's sequence in the same partition.
             if result.settled is not None:
                 yield result.settled
@@ -481,26 +474,28 @@ class Appender:
         disks have the records (acks=-1: all in sync), or when the time is over; of those that wait for the
         end of a turn, a Pending of that alone.
         """
-        unsynced: list[Pending[None]] = []
-        waiting: Results = []
+        unsynced: list[Pending[None]] | None = None
+        waiting: Results | None = None
+        turn = self._turn
         is_written = True
         for each in results:
             if each.synced is not None:
+                unsynced = unsynced or []
                 unsynced.append(each.synced)
             if each.unwritten is not None:
                 is_written = False
             # acks=0 and acks=1 are answered by what this broker has done.
             if required_acks == ACKS_ALL and not _acknowledged(each):
+                waiting = waiting or []
                 waiting.append(each)
-        if not waiting and not unsynced:
-            turn = self._turn
-            return results if is_written or turn is None else turn.written
+        if waiting is None and unsynced is None:
+            return results if turn is None or is_written else turn.written
         outcome: Results | Pending[Results] = results
-        if waiting:
+        if waiting is not None:
             operation = DelayedProduce(self._hosted, results, waiting)
             self._purgatory.watch(operation, [result.tp for result in waiting], timeout_ms)
             outcome = operation.answer
-        return _when_synced(outcome, results, unsynced) if unsynced else outcome
+        return outcome if unsynced is None else _when_synced(outcome, results, unsynced)
 
 
 def _sync(result: AppendResult, partition: Partition, log: Log) -> None:

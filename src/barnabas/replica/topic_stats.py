@@ -72,8 +72,12 @@ class BrokerTopicStats:
 
     @staticmethod
     def _add(to: TopicStats, stats: TopicStats) -> None:
-        for name in TopicStats.__slots__:
-            setattr(to, name, getattr(to, name) + getattr(stats, name))
+        to.messages_in += stats.messages_in
+        to.bytes_in += stats.bytes_in
+        to.bytes_out += stats.bytes_out
+        to.bytes_rejected += stats.bytes_rejected
+        to.failed_produces += stats.failed_produces
+        to.failed_fetches += stats.failed_fetches
 
     def __repr__(self) -> str:
         return f"<BrokerTopicStats {len(self.topics)} topics {self.total()}>"

@@ -10,7 +10,6 @@ Not implemented: v0-3, whose record formats Kafka 4 no longer has (KIP-896).
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from barnabas.broker.authorizer import Operation
@@ -71,9 +70,7 @@ def _failed(request: FetchRequest, error: KafkaError, version: int) -> Sliced[Fe
 
 
 @handles(ApiKey.FETCH, versions=(4, 17), failed=_failed)
-def fetch(
-    context: RequestContext, request: FetchRequest
-) -> FetchResponse | Pending[FetchResponse] | Work[FetchResponse]:
+def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse | Pending[FetchResponse]:
     work = _Fetch(context, request)
     awaited = work.step(AT_ONCE_MAX)
     if work.done:
@@ -202,7 +199,7 @@ class _Fetch(Work[FetchResponse]):
     def _go_on(self) -> None:
         """Something has moved, or all are to be read once in a while: as if the request had come now."""
         left_ms = max(0, math.ceil(self._until_ms - self._context.broker.clock.monotonic_ms()))
-        self._params = replace(self._params, max_wait_ms=left_ms)
+        self._params = self._params.waiting(left_ms)
         self._partitions = self._session.partitions()
         self._resumed = None
 

@@ -26,7 +26,7 @@ from barnabas.cluster.metadata.cache import PartitionState
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import INTERNAL_TOPICS, TopicPartition, topic_partition
 from barnabas.core.pending import Pending, gather
-from barnabas.core.slices import Sliced, Work, further_steps
+from barnabas.core.slices import Sliced, TurnEnd, Work, further_steps
 from barnabas.log.producers import AppendOrigin
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.api import ApiKey
@@ -113,6 +113,8 @@ def produce(
     if work.done:
         answer: ProduceResponse | None = work.value
         return answer
+    if type(awaited) is TurnEnd:
+        return work
     return further_steps(work, awaited, context.broker.clock, PORTION, context.peer)
 
 
@@ -124,6 +126,7 @@ class _Produce(Work[ProduceResponse | None]):
     __slots__ = (
         "_answers",
         "_appended",
+        "_at",
         "_context",
         "_leaders",
         "_named_once",
@@ -132,7 +135,6 @@ class _Produce(Work[ProduceResponse | None]):
         "_request",
         "_results",
         "_stage",
-        "_unanswered",
         "_unsettled",
         "_unverified",
     )
@@ -145,13 +147,14 @@ class _Produce(Work[ProduceResponse | None]):
         self._request = request
         self._stage = _APPEND
         topics = request.topic_data
-        self._portions = iter(topics)
-        """What is not appended yet: topics, of a larger request pieces of topics."""
-        self._results: list[tuple[str, Results]] = []
-        """What became of each portion."""
+        self._portions = topics
+        """What is appended: topics, of a larger request pieces of topics."""
+        self._at = 0
+        """Portions that were appended, then results that were answered."""
+        self._results: Results = []
+        """What became of each partition."""
         self._appended: Results = []
         """What the log has, or will have: what was refused waits for nothing."""
-        self._unanswered = iter(self._results)
         self._answers: list[TopicProduceResponse] = []
         self._unsettled: list[Pending[None]] | None = None
         """What looks into batches that take long, and what asks the coordinators of transactions."""
@@ -166,12 +169,11 @@ class _Produce(Work[ProduceResponse | None]):
             entries += len(topic.partition_data)
         # A look at a few names is cheaper than to name them again; no client that is right names one twice.
         if entries > ONE_PARTITION and (entries > AT_ONCE_MAX or _names_twice(topics)):
-            self._named_once = _named_once(topics, self._check_transaction)
+            self._named_once = _named_once(topics, self._check_transactions)
             self._stage = _NAME
         elif entries > ONE_PARTITION:
             for topic in topics:
-                for entry in topic.partition_data:
-                    self._check_transaction(entry)
+                self._check_transactions(topic.partition_data)
 
     def step(self, entries: int) -> Pending[Any] | None:
         """The next portions of what is under way. In a request of few partitions one step is all of it."""
@@ -195,6 +197,7 @@ class _Produce(Work[ProduceResponse | None]):
                     return settled
         if stage < _ANSWER:
             self._stage = _ANSWER
+            self._at = 0
             if request.acks == 0:
                 # At once where it can be known: nothing that comes behind it is answered.
                 self._close_on_error()
@@ -221,27 +224,27 @@ class _Produce(Work[ProduceResponse | None]):
             for _ in range(left):
                 next(self._named_once)
         except StopIteration as named:
-            self._portions = iter(named.value)
+            self._portions = named.value
             self._named_once = None
             return True
         return False
 
     def _append(self, left: int) -> bool:
         """Appends to about `left` partitions; whether there are no more."""
-        context, request = self._context, self._request
-        appender: Appender = context.broker.replica_manager.appender
-        acks, appended = request.acks, self._appended
-        for portion in self._portions:
+        context, request, portions, at = self._context, self._request, self._portions, self._at
+        broker, acks, appended, results = context.broker, request.acks, self._appended, self._results
+        appender: Appender = broker.replica_manager.appender
+        for portion in portions[at : at + left] if at else portions:
             topic = portion.name
             refusal = _topic_refusal(context, topic, acks)
-            known = context.broker.metadata_cache.snapshot.partitions.get(topic, _NOTHING)
-            results: Results = []
+            known = broker.metadata_cache.snapshot.partitions.get(topic, _NOTHING)
             for entry in portion.partition_data:
                 index, data = entry.index, entry.records
                 tp = topic_partition(topic, index)
                 records = data if isinstance(data, memoryview) else _NO_RECORDS
                 checked = _checked(context, request, records, refusal, index in known)
-                if isinstance(checked, ErrorCode):
+                # Asked this way round, because to ask for a member of an enum takes far longer.
+                if not isinstance(checked, BatchHeader):
                     results.append(AppendResult(tp, error=checked))
                     continue
                 if checked.attributes & TRANSACTIONAL_BIT:
@@ -260,11 +263,12 @@ class _Produce(Work[ProduceResponse | None]):
                 elif result.partition is None:
                     continue
                 appended.append(result)
-            self._results.append((topic, results))
-            left -= len(results) + 1
+            at += 1
+            left -= len(portion.partition_data) + 1
             if left < 0:
-                return False
-        return True
+                break
+        self._at = at
+        return at == len(portions)
 
     def _append_verified(self, batches: list[UnverifiedAppend]) -> Pending[None]:
         request, header = self._request, batches[0].header
@@ -276,54 +280,57 @@ class _Produce(Work[ProduceResponse | None]):
             abortable=self._context.version >= ABORTABLE_SINCE,
         )
 
-    def _check_transaction(self, entry: PartitionProduceData) -> None:
+    def _check_transactions(self, entries: list[PartitionProduceData]) -> None:
         """A transaction is one producer's, who may use its id, and there is no batch of an unknown format
         (``RequestUtils.flags``). Raises what is refused of the whole request, before anything of it is
         appended; `_checked` does so for a request of one partition.
         """
-        if not isinstance(entry.records, memoryview) or self._context.version < MAGIC_2_SINCE:
+        if self._context.version < MAGIC_2_SINCE:
             return
-        producer = transactional_producer(entry.records)
-        if producer is None or producer == self._producer:
-            return
-        require_transactional_id(self._context, self._request.transactional_id)
-        if producer[0] < 0:
-            return  # a batch of nobody, which its log judges
-        if self._producer is not None:
-            raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-                "Transactional records contained more than one producer ID",
-            )
-        self._producer = producer
+        for entry in entries:
+            records = entry.records
+            producer = transactional_producer(records) if isinstance(records, memoryview) else None
+            if producer is None or producer == self._producer:
+                continue
+            require_transactional_id(self._context, self._request.transactional_id)
+            if producer[0] < 0:
+                continue  # a batch of nobody, which its log judges
+            if self._producer is not None:
+                raise KafkaError(
+                    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                    "Transactional records contained more than one producer ID",
+                )
+            self._producer = producer
 
     def _answer(self, left: int) -> None:
-        """Answers for about `left` partitions, in the order of the request; done when there are no more."""
-        answers = self._answers
-        for topic, results in self._unanswered:
-            if not answers or answers[-1].name != topic:
-                answers.append(TopicProduceResponse(name=topic, partition_responses=[]))
-            of_topic = answers[-1].partition_responses
-            for result in results:
-                info, error = result.info, result.error
-                answer = PartitionProduceResponse(
-                    index=result.tp.partition,
-                    error_code=error,
-                    base_offset=info.first_offset,
-                    log_append_time_ms=info.log_append_time,
-                    log_start_offset=info.log_start_offset,
-                    error_message=result.message,
-                )
-                if result.record_errors:
-                    answer.record_errors = [
-                        BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
-                        for index, reason in result.record_errors
-                    ]
-                if error is _NOT_LEADER and self._context.version >= LEADERS_SINCE:
-                    self._name_leader(result.tp, answer)
-                of_topic.append(answer)
-            left -= len(results) + 1
-            if left < 0:
-                return
+        """Answers for `left` partitions, in the order of the request; done when there are no more. A topic
+        that was named without a partition has no answer (``ProduceResponse.toData``).
+        """
+        answers, results, at = self._answers, self._results, self._at
+        for result in results[at : at + left] if at or len(results) > left else results:
+            info, error, tp = result.info, result.error, result.tp
+            answer = PartitionProduceResponse(
+                index=tp[1],
+                error_code=error,
+                base_offset=info.first_offset,
+                log_append_time_ms=info.log_append_time,
+                log_start_offset=info.log_start_offset,
+                error_message=result.message,
+            )
+            if result.record_errors:
+                answer.record_errors = [
+                    BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
+                    for index, reason in result.record_errors
+                ]
+            if error is _NOT_LEADER and self._context.version >= LEADERS_SINCE:
+                self._name_leader(tp, answer)
+            if answers and answers[-1].name == tp[0]:
+                answers[-1].partition_responses.append(answer)
+            else:
+                answers.append(TopicProduceResponse(name=tp[0], partition_responses=[answer]))
+        self._at = at + left
+        if at + left < len(results):
+            return
         leaders = [] if self._leaders is None else list(self._leaders.values())
         self.value = ProduceResponse(responses=answers, node_endpoints=leaders)
         self.done = True
@@ -338,7 +345,7 @@ class _Produce(Work[ProduceResponse | None]):
             )
 
     def _close_on_error(self) -> None:
-        refused = [result for _, results in self._results for result in results if result.error]
+        refused = [result for result in self._results if result.error]
         if refused:
             # The text goes into the log: one request may name hundreds of thousands of partitions.
             named = [f"{result.tp} -> {result.error.name}" for result in refused[:_ERRORS_NAMED_MAX]]
@@ -360,15 +367,15 @@ def _names_twice(topics: list[TopicProduceData]) -> bool:
     return False
 
 
-def _no_check(_entry: PartitionProduceData) -> None:
+def _no_check(_entries: list[PartitionProduceData]) -> None:
     pass
 
 
 def _named_once(
-    topics: list[TopicProduceData], check: Callable[[PartitionProduceData], None]
+    topics: list[TopicProduceData], check: Callable[[list[PartitionProduceData]], None]
 ) -> Sliced[list[TopicProduceData]]:
     """Portions with each topic and each partition once: what is named later replaces what was named before.
-    `check` looks at each entry that stays.
+    `check` looks at all entries that stay.
 
     Kafka's broker collects the records of a request in a map of partitions
     (``KafkaApis.handleProduceRequest``). A client that names a partition twice by mistake must not find its
@@ -386,8 +393,7 @@ def _named_once(
         entries = list(of_topic.values())
         for start in range(0, len(entries) or 1, PORTION):
             portion = entries[start : start + PORTION]
-            for entry in portion:
-                check(entry)
+            check(portion)
             portions.append(TopicProduceData(name=name, partition_data=portion))
             yield
     return portions
