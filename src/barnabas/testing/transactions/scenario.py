@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from barnabas.cluster.metadata.topics import NewTopic
 from barnabas.core.chunks import materialize
-from barnabas.core.errors import ErrorCode
+from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.core.slices import in_one_piece
@@ -253,7 +253,10 @@ class TransactionScenario:
 
     def _transactions(self) -> Iterator[Any]:
         for broker in self.brokers.values():
-            yield from _value_of(broker.transaction_coordinator.transactions((), ()))
+            try:
+                yield from in_one_piece(broker.transaction_coordinator.transactions((), ()))
+            except KafkaError as loading:
+                self.trace(f"{broker.name} does not list its transactions: {loading}")
 
     def _judge(self) -> None:
         walks = {tp: walk(_whole(self._leader(tp).log(tp))) for tp in self._orders}
@@ -303,6 +306,10 @@ class TransactionScenario:
             if each.pending_state is not None or each.state.is_prepared or each.state.name == "ONGOING":
                 yield f"{each}"
         for producer in self._ids:
+            try:
+                self._leader(producer.coordinator).transaction_coordinator.describe(producer.name)
+            except KafkaError as error:
+                yield f"{producer.name} has no coordinator: {error}"
             if producer.running:
                 yield f"{producer.name} is still at work"
         for broker in self.brokers.values():
@@ -329,12 +336,6 @@ class TransactionScenario:
             deeds=self._operator.done,
             anomalies=[*self.replication.anomalies, *self.judge.anomalies],
         )
-
-
-def _value_of(sliced: Any) -> list[Any]:
-    """What work in slices comes to; none where it is refused."""
-    found: list[Any] = in_one_piece(sliced)
-    return found
 
 
 def _whole(log: Log | None) -> bytes:
