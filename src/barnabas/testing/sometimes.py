@@ -22,6 +22,7 @@ RARE: Final[dict[str, tuple[str, ...]]] = {
         "a broker is killed while it starts",
         "the power is cut while a segment is new",
         "a log rolls on a full disk",
+        "a transactional producer comes to its end",
     ),
     "replication": (
         "a leader dies with five batches of one producer unanswered",
