@@ -38,7 +38,6 @@ RARE: Final[dict[str, tuple[str, ...]]] = {
     "transactions": (
         "a marker comes while the offsets of its partition are being loaded",
         "a marker is doubled",
-        "a marker of a former coordinator comes late",
         "a producer begins while the end of the last transaction is pending",
         "a producer begins while the markers of the last transaction are on their way",
         "a fence that could not be written is tried again",

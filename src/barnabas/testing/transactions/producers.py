@@ -142,7 +142,7 @@ class TransactionalId(SimulatedClient):
                     code = ErrorCode.of(code_of(response))
                 except LostCallError:
                     lost = True
-            if code not in _AGAIN or self._clock.now_ms > until_ms:
+            if code not in _AGAIN or self._clock.now_ms > until_ms or self.stopping:
                 return response, code, lost
             yield self.pause(_BACKOFF_MS)
 

@@ -63,8 +63,6 @@ def _before_markers(broker: Coordinating, request: WriteTxnMarkersRequest) -> No
                     marker.coordinator_epoch,
                 ):
                     sometimes("a marker is doubled")
-                elif marker.coordinator_epoch < state.coordinator_epoch:
-                    sometimes("a marker of a former coordinator comes late")
 
 
 def _before_producer(known: TransactionMetadata | None) -> None:
