@@ -9,7 +9,6 @@ it look for the coordinator again.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
 
 from barnabas.coordinator.classic.group import ClassicGroup
@@ -34,6 +33,7 @@ from barnabas.coordinator.offsets.commits import (
 )
 from barnabas.coordinator.offsets.group_offsets import Commits, CommittedOffset
 from barnabas.coordinator.runtime.journal import NO_PRODUCER, Journal
+from barnabas.coordinator.runtime.keys import partition_of
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.coordinator.runtime.runtime import CoordinatorRuntime
 from barnabas.coordinator.settings import GroupSettings
@@ -42,7 +42,7 @@ from barnabas.coordinator.state_machine import GroupStateMachine
 from barnabas.core.clock import Clock, Timer, every
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import TopicPartition, java_abs, java_hash
+from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.slices import Sliced, Slices
 from barnabas.log.log import Log
@@ -63,21 +63,6 @@ _events: Final = EventLog("coordinator")
 EXPIRY_TASK: Final = "delete-expired-group-metadata"
 GROUP_NOT_FOUND_SINCE_VERSION: Final = 9
 """Of OffsetCommit; earlier clients know only ILLEGAL_GENERATION."""
-_KNOWN_NAMES_MAX: Final = 65536
-_KNOWN_LENGTH_MAX: Final = 255
-
-
-def partition_of(key: str, partition_count: int) -> int:
-    """The partition of an internal topic that a group or transactional id belongs to."""
-    # Clients choose the names, as long as they like: only those of a sane length are remembered.
-    return (_known_partition if len(key) <= _KNOWN_LENGTH_MAX else _partition)(key, partition_count)
-
-
-def _partition(key: str, partition_count: int) -> int:
-    return java_abs(java_hash(key)) % partition_count
-
-
-_known_partition: Final = lru_cache(_KNOWN_NAMES_MAX)(_partition)
 
 
 class GroupCoordinator:
@@ -113,7 +98,7 @@ class GroupCoordinator:
     # --- life -------------------------------------------------------------------------------------------
 
     def startup(self, partition_count: int) -> None:
-        """Begins to serve; the topic of groups has, or will have, so many partitions."""
+        """Begins to serve; the topic of groups has, or will have, `partition_count` partitions."""
         self.partition_count = partition_count
         self._active = True
         interval_ms = self.settings.offsets_retention_check_interval_ms
@@ -133,7 +118,7 @@ class GroupCoordinator:
         self._runtime.elected(partition, leader_epoch)
 
     def resigned(self, partition: int, leader_epoch: int | None) -> None:
-        """``onResignation``: this broker does not lead the partition any more, and forgets it."""
+        """``onResignation``: this broker no longer leads the partition, and forgets its groups."""
         self._runtime.resigned(partition, leader_epoch)
 
     @steps
@@ -310,7 +295,7 @@ class GroupCoordinator:
         group = self._group(shard, group_id) if generation < 0 else shard.groups.get(group_id)
         if group is None:
             if generation >= 0 and not transactional:
-                # The coordinator of KIP-848 lets new clients know that the group is gone.
+                # The coordinator of KIP-848 lets new clients know that there is no such group.
                 known = version >= GROUP_NOT_FOUND_SINCE_VERSION and self._consumer is not None
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION)
             # A group without members: an admin commits, or a consumer that assigns partitions to itself.
@@ -383,7 +368,9 @@ class GroupCoordinator:
         return group if isinstance(group, ClassicGroup) else None
 
     def groups(self) -> Iterator[Group]:
-        """The groups of this broker, while it goes on to serve them. Raises COORDINATOR_NOT_AVAILABLE."""
+        """The groups of this broker, in slices: it serves others in between. Raises
+        COORDINATOR_NOT_AVAILABLE.
+        """
         if not self._active:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         for shard in self._runtime.shards():

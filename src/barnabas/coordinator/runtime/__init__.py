@@ -1,4 +1,5 @@
-"""What every coordinator does with its internal topic, whatever it keeps there (``CoordinatorRuntime``).
+"""What group and transaction coordinators have in common: one shard for each partition
+(``CoordinatorRuntime``).
 
 Theory of operation
 -------------------
@@ -11,6 +12,7 @@ what the records mean is the business of a `state_machine.StateMachine`.
                     process
 ``decoding``        takes batches of bytes apart; runs in that child
 ``replay``          hands each record that was read to the state machine
+``keys``            which partition a key belongs to
 ``journal``         appends records to the partition and waits for the replicas (``PartitionWriter``)
 ``session``         the time-out of a member
 ``state_machine``   the port

@@ -3,11 +3,12 @@
 Theory of operation
 -------------------
 Only functions over plain values, so that they run in any process. A stretch of whole batches becomes *steps*,
-in the order of the log. A step is a producer's id (-1 outside of transactions) and either whether its marker
-commits, or *pieces*::
+in the order of the log. A step is a producer's id (-1 outside of transactions) and whether its marker
+commits, *pieces*, or why a batch cannot be read::
 
     (producer_id, committed)
     (producer_id, [piece, ...])
+    (producer_id, reason)                               a batch that cannot be read, and why
 
     piece = (journal_offset, key bytes, value bytes or None)    a record, decoded by its schema where it is
                                                                 replayed
@@ -23,13 +24,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from barnabas.core.chunks import Buffer
 from barnabas.core.errors import KafkaError
-from barnabas.core.eventlog import EventLog
 from barnabas.log.filesystem import Filesystem
 from barnabas.records.batch import BatchHeader, batch_headers, records_section
 from barnabas.records.control import ControlType, control_type, marker_of
 from barnabas.records.record import decode_keys_and_values
-
-_events: Final = EventLog("coordinator.decoding")
 
 STEP_RECORDS_MAX: Final = 500
 STEP_BYTES_MAX: Final = 64 * 1024
@@ -38,7 +36,7 @@ NO_PRODUCER_ID: Final = -1
 KeyValue: TypeAlias = tuple[bytes | None, bytes | None]
 Piece: TypeAlias = tuple[Any, ...]
 RECORD_PIECE_LENGTH: Final = 3
-Step: TypeAlias = tuple[int, bool | list[Piece]]
+Step: TypeAlias = tuple[int, bool | list[Piece] | str]
 
 BulkDecoder: TypeAlias = Callable[[list[KeyValue], int, dict[Any, Any]], list[Piece]]
 """Records of one batch, the offset of its first and a memo that lives as long as the stretch; the pieces, of
@@ -51,7 +49,7 @@ class Decoded(NamedTuple):
     """A stretch of the log, decoded."""
 
     next_offset: int
-    """Where to go on; -1 when the range holds no whole batch."""
+    """The offset behind the last whole batch; -1 when the range holds none."""
     blobs: list[bytes]
     """Its steps, each packed by itself: unpacking all of them at once would hold the loop."""
 
@@ -77,15 +75,14 @@ def next_offset_of(data: Buffer) -> int:
 
 
 def steps_of(data: Buffer, bulk: BulkDecoder) -> Iterator[Step]:
-    """The steps of all whole batches, in order.
-
-    A batch that cannot be read is left out, with a line in the log: Kafka would end the load there.
-    """
+    """The steps of all whole batches, in order; of one that cannot be read, its reason."""
     memo: dict[Any, Any] = {}
     producer_id = NO_PRODUCER_ID
     pieces: list[Piece] = []
     count = size = 0
     for header in batch_headers(data):
+        # Of a batch outside of transactions it does not matter which producer wrote it: its records count at
+        # once.
         written_by = header.producer_id if header.is_transactional else NO_PRODUCER_ID
         if pieces and (header.is_control or written_by != producer_id):
             # A step is of one producer, and a marker decides on all that came before it.
@@ -95,17 +92,22 @@ def steps_of(data: Buffer, bulk: BulkDecoder) -> Iterator[Step]:
         producer_id = written_by
         try:
             if header.is_control:
+                # The step of the producer's records went out before, so the marker decides on all of them.
                 yield from _marker(data, header)
                 continue
             section = records_section(data, header)
             records = decode_keys_and_values(section, header.count)
         except KafkaError as error:
-            _events.error("load.batch_unreadable", offset=header.base_offset, reason=error)
+            # One damaged batch must not cost what all others say: the state machine decides what is refused
+            # for it.
+            yield producer_id, f"batch at offset {header.base_offset}: {error}"
             continue
+        # A large batch becomes several steps: the loop serves others between them.
         for start in range(0, len(records), STEP_RECORDS_MAX):
             portion = records[start : start + STEP_RECORDS_MAX]
             pieces += bulk(portion, header.base_offset, memo)
             count += len(portion)
+            # The portion's share of the batch; uncompressed, because that is what the replay walks over.
             size += len(section) * len(portion) // len(records)
             if count >= STEP_RECORDS_MAX or size >= STEP_BYTES_MAX:
                 yield producer_id, pieces
@@ -118,5 +120,6 @@ def steps_of(data: Buffer, bulk: BulkDecoder) -> Iterator[Step]:
 def _marker(data: Buffer, header: BatchHeader) -> Iterator[Step]:
     marker = marker_of(data, header)
     kind = None if marker is None else control_type(marker.key)
+    # Other control types (a leader change of KRaft, one of a later version) end no transaction.
     if kind in {ControlType.COMMIT, ControlType.ABORT}:
         yield header.producer_id, kind is ControlType.COMMIT

@@ -17,6 +17,7 @@ from barnabas.coordinator.runtime.journal import Journal
 from barnabas.coordinator.runtime.loading import Load, Loader
 from barnabas.coordinator.runtime.replay import Replay
 from barnabas.coordinator.runtime.state_machine import S, StateMachine
+from barnabas.core.errors import KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Steps, steps
 from barnabas.log.log import Log
@@ -68,6 +69,7 @@ class CoordinatorRuntime(Generic[S]):
     def elected(self, partition: int, leader_epoch: int) -> None:
         """This broker leads the partition now: loads it (``scheduleLoadOperation``)."""
         _events.info("coordinator.elected", partition=partition, epoch=leader_epoch)
+        # A late request, or the same leadership under a later epoch: the shard that is served stays.
         if not self._take_epoch(partition, leader_epoch) or partition in self.led:
             return
         self._unload(partition)
@@ -83,7 +85,7 @@ class CoordinatorRuntime(Generic[S]):
         try:
             yield load.done
             yield self._machine.loaded(shard)
-        except Exception:
+        except Exception as error:
             # Kafka 3.9 serves what it could read, and members begin where they never were; since 4.0 it
             # refuses.
             readable = False
@@ -91,9 +93,12 @@ class CoordinatorRuntime(Generic[S]):
                 "load.failed",
                 task=self._machine.load_task,
                 partition=shard.partition,
+                reason=error,
                 mend="it is not coordinated until the partition gets a new leader: see to its log directory",
-                exc_info=True,
+                exc_info=not isinstance(error, KafkaError),
             )
+        # A resignation during the load has taken it out of `loading` already, and may have begun another
+        # load.
         if not load.cancelled:
             del self.loading[shard.partition]
             if readable:
@@ -117,6 +122,7 @@ class CoordinatorRuntime(Generic[S]):
             self._epochs.pop(partition, None)
             return True
         known = self._epochs.setdefault(partition, leader_epoch)
+        # Requests of two controllers, or of two channels, may overtake each other.
         if leader_epoch < known:
             _events.info("coordinator.stale_epoch", partition=partition, epoch=leader_epoch, known=known)
             return False
@@ -126,6 +132,7 @@ class CoordinatorRuntime(Generic[S]):
     def _unload(self, partition: int) -> None:
         load = self.loading.pop(partition, None)
         if load is not None:
+            # The load ends at its next turn, and `_serve_when_loaded` gives its shard up.
             load.cancelled = True
         shard = self.led.pop(partition, None)
         if shard is not None:

@@ -25,14 +25,18 @@ class TransactionShard(CoordinatorShard):
     """The ids of one partition that this broker leads. Markers carry its leader epoch."""
 
     transactions: dict[str, TransactionMetadata] = field(default_factory=dict)
+    unreadable: set[str] = field(default_factory=set)
+    """Ids whose last record the load could not read: nobody coordinates them."""
     resigned: bool = False
     """Another broker coordinates the ids: what is still on its way for this shard changes nothing."""
 
     def of_producer(self, transactional_id: str, producer: ProducerIdAndEpoch) -> TransactionMetadata:
         """The id, for a request of its current producer."""
         metadata = self.transactions.get(transactional_id)
+        # Expired, never begun, or begun again under another producer id.
         if metadata is None or metadata.producer_id != producer.producer_id:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        # Another producer of the same id has begun since, or the transaction timed out (KIP-588).
         if metadata.producer_epoch != producer.epoch:
             raise KafkaError(ErrorCode.PRODUCER_FENCED)
         return metadata
@@ -59,6 +63,7 @@ def append_transition(
         yield shard.journal.append([record], acks=ACKS_ALL, timeout_ms=transition.timeout_ms)
     except KafkaError as error:
         code = APPEND_ERRORS.get(error.code, error.code)
+        # Without a pending state the next request of the producer is handled as if this one had not come.
         if not (may_be_repeated and code is ErrorCode.COORDINATOR_NOT_AVAILABLE):
             metadata.take_back()
         raise KafkaError(code) from error

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, Final
 
-from barnabas.coordinator.group_coordinator import partition_of
+from barnabas.coordinator.runtime.keys import partition_of
 from barnabas.coordinator.transaction.metadata import ProducerIdAndEpoch
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition

@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 from barnabas.client.completed_fetch import CompletedFetch
 from barnabas.client.types import AbortedTransaction
-from barnabas.coordinator.group_coordinator import partition_of
+from barnabas.coordinator.runtime.keys import partition_of
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TopicPartition
 from barnabas.core.pending import Pending

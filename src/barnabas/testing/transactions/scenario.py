@@ -205,8 +205,8 @@ class TransactionScenario:
             reader.run(self._orders, 100.0)
         self._operator.run(self._rng.choice([500.0, 2_000.0]))
         self._faults.run()
-        # A broker that is taken for dead while a topic is deleted never hears of it, and waits for a leader of
-        # the topic: no controller tells it, in Kafka with ZooKeeper neither.
+        # A broker that is taken for dead while a topic is deleted never hears of it, and goes on to send its
+        # markers to those who led it: no controller tells it, in Kafka with ZooKeeper neither.
         if _FORGETFUL.issuperset(self._faults.kinds):
             self.clock.call_later(self._rng.uniform(0, self._seconds * 1000), self._delete_doomed)
         self._pass(self._seconds * 1000)
