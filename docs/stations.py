@@ -169,23 +169,55 @@ WALKS: Final = {
         ),
     ),
     "Produce": (
-        ("WRITE on each topic; duplicates, sizes and CRCs", "broker/handlers/produce:produce"),
+        (
+            "WRITE on each topic; one whole batch for each partition, which is named once",
+            "broker/handlers/produce:produce records/batch:only_header",
+        ),
         (
             "does the first batch of a transaction belong to it? Its coordinator is asked",
             "replica/produce:Appender.unverified node/verification:AddPartitionsToTxnManager.verify",
         ),
-        ("the leader, with enough replicas in sync", "replica/produce:Appender.append"),
         (
-            "the producer's sequence, the offset, the leader epoch",
-            "replica/partition:Partition.append log/producers:ProducerStateManager.check",
+            "the leader, with enough replicas in sync",
+            "replica/produce:Appender.append replica/partition:Partition.append",
+        ),
+        (
+            "size and CRC; the producer's sequence; offset and leader epoch are stamped",
+            "log/log:Log.append log/validator:validate log/producers:ProducerStateManager.check",
         ),
         (
             "**disk**: at once, or with what else this turn appends",
-            "log/log:Log.append log/write_turn:WriteTurn",
+            "log/segment:LogSegment.append log/write_turn:WriteTurn.write",
         ),
         ("with acks=all the answer waits for the high watermark", "replica/produce:Appender.acknowledge"),
-        ("a follower's fetch moves it", "replica/partition:Partition.advance_high_watermark"),
+        ("a follower's fetch moves it", "replica/partition:Partition.record_follower_fetch"),
         ("the replicas have it: the answer is due", "replica/produce:DelayedProduce.try_complete"),
+    ),
+    "Fetch": (
+        (
+            "READ on each topic; a session names what has changed",
+            "broker/handlers/fetch:fetch replica/fetch_context:new_context",
+        ),
+        (
+            "partition by partition, until the size limits are used up",
+            "replica/fetch:Fetch.step replica/fetch_reader:FetchReader.read",
+        ),
+        (
+            "how far the reader may see; whether it has to cut (KIP-595)",
+            "replica/partition:Partition.read replica/log_read:read_records",
+        ),
+        (
+            "**disk**: the index, then a piece of the file, which nobody reads yet",
+            "log/log:Log.read log/segments:SegmentList.read",
+        ),
+        (
+            "a follower's fetch says how far it has got: the ISR may grow, the high watermark rise",
+            "replica/partition:Partition.record_follower_fetch",
+        ),
+        (
+            "too little to answer: it waits for appends, or for max_wait_ms",
+            "replica/delayed_fetch:DelayedFetch.try_complete",
+        ),
     ),
     "An ISR shrinks": (
         ("every half replica.lag.time.max.ms the leaders look", "replica/manager:ReplicaManager.shrink_isrs"),
@@ -207,14 +239,18 @@ WALKS: Final = {
         ("the controller's broker takes it", "broker/handlers/alter_partition:alter_partition"),
         (
             "the epochs are current: **store**: the partition's state",
-            "cluster/controller/isr_events:alter_partitions cluster/controller/fenced_store:FencedStore",
+            (
+                "cluster/controller/isr_events:alter_partitions"
+                " cluster/controller/fenced_store:FencedStore.update_states"
+            ),
         ),
         (
-            "the verdict comes back; the high watermark may rise without the one that left",
-            (
-                "replica/alter_partition:AlterPartitionManager"
-                " replica/partition:Partition.advance_high_watermark"
-            ),
+            "the verdict comes back",
+            "node/isr_channel:IsrChannel.alter_partition replica/partition:Partition._decided",
+        ),
+        (
+            "the high watermark may rise without the one that left: what waits for it is due",
+            "replica/partition:Partition.advance_high_watermark replica/produce:Wake.progressed",
         ),
     ),
     "EndTxn": (
@@ -256,7 +292,10 @@ WALKS: Final = {
             "a task: fetches its ranges, until all are read",
             "spark/source:_TopicReader.read spark/reading:read_ranges",
         ),
-        ("Fetch requests of the worker's one consumer", "client/fetcher:Fetcher.send_fetches"),
+        (
+            "Fetch requests of the worker's one consumer; the broker's side is the walk of Fetch",
+            "spark/kafka:KafkaFetcher.fetch client/fetcher:Fetcher.send_fetches",
+        ),
         ("record batches become columns, without aborted ones", "records/columnar:decode"),
     ),
 }

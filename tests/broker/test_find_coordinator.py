@@ -17,6 +17,7 @@ from barnabas.protocol.messages.stop_replica import (
     StopReplicaRequest,
     StopReplicaTopicState,
 )
+from barnabas.protocol.messages.update_metadata import UpdateMetadataPartitionState
 
 ME, OTHER = 1, 2
 GROUP, TRANSACTION, SHARE = 0, 1, 2
@@ -88,10 +89,27 @@ def test_the_leader_of_the_partition_that_the_hash_says(world):
     assert find(world, "polygenelubricants")[0].node_id == ME
 
 
+def test_a_topic_that_has_grown_leaves_each_id_where_its_coordinator_looks_for_it(world):
+    """The id "t" belongs to partition 16 of 50; of 60 it would be 56."""
+    world.create(TRANSACTION_STATE_TOPIC, 50)
+    added = [
+        UpdateMetadataPartitionState(
+            partition_index=index,
+            controller_epoch=1,
+            leader=OTHER,
+            leader_epoch=1,
+            isr=[OTHER],
+            replicas=[OTHER],
+        )
+        for index in range(50, 60)
+    ]
+    world.update_metadata({TRANSACTION_STATE_TOPIC: added})
+
+    assert find(world, "t", key_type=TRANSACTION)[0].node_id == ME
+
+
 def lead(world, partition, *, leader, epoch=1):
     """As the controller says it to everybody."""
-    from barnabas.protocol.messages.update_metadata import UpdateMetadataPartitionState
-
     state = LeaderAndIsrPartitionState(
         partition_index=partition,
         controller_epoch=1,

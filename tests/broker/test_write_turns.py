@@ -251,3 +251,26 @@ def test_records_that_are_synced_wait_for_the_sync(make_world, make_batch):
     world.clock.advance(0)
 
     assert [number for number, code, _ in produced(line) if code is ErrorCode.NONE] == [0, 1, 2]
+
+
+class Quota:
+    """The third request is too much."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def throttle_ms(self, peer, header, size):
+        self.asked += 1
+        return 250 if self.asked == 3 else 0
+
+
+def test_an_answer_that_is_made_at_the_end_of_a_turn_asks_the_client_to_wait(make_world, make_batch):
+    quota = Quota()
+    world = make_world(quotas=quota)
+    world.create()
+    line = Line(world)
+
+    line.send(*(produce(make_batch(), number) for number in range(3)))
+
+    assert [answer.throttle_time_ms for _, answer in line.answers(ApiKey.PRODUCE, 9)] == [0, 0, 250]
+    assert quota.asked == 3, "a request counts once"

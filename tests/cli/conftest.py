@@ -35,7 +35,8 @@ def barnabas(monkeypatch):
             main_module.main()
 
         monkeypatch.setattr(sys, "argv", ["barnabas", *arguments])
-        return CliRunner().invoke(entry, [], input=stdin, standalone_mode=True)
+        # A bug of a command shows its traceback here, as it does to a user.
+        return CliRunner().invoke(entry, [], input=stdin, standalone_mode=True, catch_exceptions=False)
 
     return run
 

@@ -8,6 +8,7 @@ from brokers_fake import ask
 
 from barnabas.cluster.metadata.registration import cluster_id
 from barnabas.cluster.store import znodes
+from barnabas.cluster.store.unreadable import report_unreadable
 from barnabas.core.ids import TopicPartition
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from damaged_znodes import damages
@@ -41,6 +42,18 @@ WRITTEN = {
     f"{znodes.LOG_DIR_EVENTS}/log_dir_event_0000000000": znodes.encode_log_dir_event(0),
 }
 """What is in the store for a moment only, as tools and brokers write it."""
+WITHOUT_PAYLOAD = {znodes.BROKER_SEQUENCE, znodes.DELETE_TOPICS}
+"""Their names and versions are all that is read of them and of what is below."""
+
+
+def test_each_znode_is_damaged_here_and_the_log_has_words_for_it(make_cluster, caplog):
+    known = {value for name, value in vars(znodes).items() if name.isupper() and str(value).startswith("/")}
+    store = make_cluster(0).brokers[0].store
+    for path in PATHS:
+        report_unreadable(store, path, "a test")
+
+    assert {path for path in known if not any(each.startswith(path) for each in PATHS)} == WITHOUT_PAYLOAD
+    assert "it is passed over" not in caplog.text
 
 
 def furnish(cluster):

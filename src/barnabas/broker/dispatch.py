@@ -233,8 +233,6 @@ class Dispatcher:
                 except CloseConnection as failed:  # of acks=0; the others are answered
                     closing = failed
                     continue
-                if context.throttle_ms > 0 and response is not None:
-                    response.throttle_time_ms = context.throttle_ms
                 answer = self._finish(api, context, response)
                 if isinstance(answer, list):  # it is encoded at once, as `_ends_turn` asks
                     chunks += answer
@@ -294,10 +292,15 @@ class Dispatcher:
         if api.throttled and not self._ends_turn:
             throttle_ms = self._quotas.throttle_ms(context.peer, context.header, context.size)
             if throttle_ms > 0:
-                self._throttle(context, response, throttle_ms)
+                # The answer asks the client to wait. One that ignores it is muted: its requests are not read
+                # (KIP-219).
+                context.throttle_ms = throttle_ms
+                context.peer.mute_until(self._clock.monotonic_ms() + throttle_ms)
         if isinstance(response, Work):
             context.late = response
             return []
+        if context.throttle_ms > 0 and response is not None:
+            response.throttle_time_ms = context.throttle_ms  # type: ignore[attr-defined]
         if self._request_log is not None:
             self._log_request(self._request_log, api, context)
         version = context.version
@@ -321,16 +324,6 @@ class Dispatcher:
                 return encode_response(correlation_id, response, version)
             return in_slices(encode_response_in_steps(correlation_id, response, version), self._clock)
         return chunks
-
-    def _throttle(
-        self, context: RequestContext, response: Response | Work[Any] | None, throttle_ms: int
-    ) -> None:
-        # The response asks the client to wait; one that comes late does so in `end_turn`. A client that
-        # ignores it is muted: its requests are not read (KIP-219).
-        if response is not None and not isinstance(response, Work):
-            response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]
-        context.throttle_ms = throttle_ms
-        context.peer.mute_until(self._clock.monotonic_ms() + throttle_ms)
 
     def _log_request(self, log: EventLog, api: Api, context: RequestContext) -> None:
         """``RequestChannel.updateRequestMetrics``: what was asked by whom;

@@ -31,7 +31,7 @@ class NodeToControllerChannel(Protocol):
 
 
 class ProducerIdManager:
-    """Hands out ids that no other broker hands out; implements `services.ProducerIds`."""
+    """Hands out ids that no other broker hands out."""
 
     __slots__ = ("_asking", "_blocks", "_broker_epoch", "_broker_id", "_channel", "_waiting")
 

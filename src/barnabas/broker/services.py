@@ -10,6 +10,7 @@ from typing import Protocol
 from barnabas.broker.authorizer import AllowAll, Authorizer
 from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.described_topics import DescribedTopics
+from barnabas.broker.producer_ids import ProducerIdManager
 from barnabas.broker.registry import ApiTable
 from barnabas.broker.topic_changes import TopicChanges
 from barnabas.broker.topics import Topics
@@ -50,13 +51,6 @@ class NoQuotas:
     def throttle_ms(self, peer: Peer, header: RequestHeader, size: int) -> int:
         del peer, header, size
         return 0
-
-
-class ProducerIds(Protocol):
-    """Hands out ids for idempotent producers (``ProducerIdManager``)."""
-
-    def generate(self) -> Pending[int]:
-        """A producer id that was never given out; fails with KafkaError while none can be had."""
 
 
 class ControllerPort(Protocol):
@@ -132,7 +126,7 @@ class BrokerServices:
     fetch_sessions: FetchSessionCache
     topics: Topics
     controller: ControllerPort
-    producer_ids: ProducerIds
+    producer_ids: ProducerIdManager
     topic_configs: TopicConfigs
     config_admin: ConfigAdminPort
     broker_epoch: Callable[[], int]

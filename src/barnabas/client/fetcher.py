@@ -75,7 +75,7 @@ class Fetcher:
         """Errors that only the caller can deal with."""
 
     def send_fetches(self) -> None:
-        """Asks every broker that is idle for the partitions that want records."""
+        """``sendFetches``: asks every broker that is idle for the partitions that want records."""
         now = time.monotonic()
         # What was fetched and not taken yet is not asked for again: each partition is buffered once.
         wanted = [

@@ -93,7 +93,8 @@ def validate(
     header: BatchHeader | None = None,
     at_once: bool = True,
 ) -> Validated:
-    """The batch in `buffer`, checked, and changed where the topic's configuration asks for it.
+    """``analyzeAndValidateRecords``, ``validateMessagesAndAssignOffsets``: the batch in `buffer`, checked,
+    and changed where the topic's configuration asks for it.
 
     Raises KafkaError with the code and the words that Kafka answers; with `at_once`, HeavyBatchError for a
     client's batch that would hold the event loop.

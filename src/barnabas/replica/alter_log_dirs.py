@@ -15,9 +15,8 @@ continues those that it finds.
 """
 
 import os.path
-from collections.abc import Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from barnabas.core.chunks import FileSlice
 from barnabas.core.clock import Clock
@@ -28,8 +27,8 @@ from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.slices import Slices
 from barnabas.log.directory import LogDirectory
-from barnabas.log.future_logs import FutureLogs
 from barnabas.log.log import Log
+from barnabas.log.manager import LogManager
 from barnabas.log.names import DIRECTORY_NAME_LENGTH_MAX, future_name
 from barnabas.log.results import UnexpectedAppendOffsetError
 from barnabas.replica.hosted import HostedPartitions
@@ -53,25 +52,6 @@ _UNIQUE: Final = "0" * 32
 _log: Final = EventLog("replica.alter_log_dirs")
 
 
-class Logs(Protocol):
-    """The part of the log manager that moves need."""
-
-    futures: FutureLogs
-
-    def is_cleaning(self, log: Log) -> bool:
-        """Whether a cleaner is at the log."""
-
-    @property
-    def directories(self) -> Sequence[LogDirectory]:
-        """The log directories in the order of the configuration."""
-
-    def prefer(self, tp: TopicPartition, directory: str) -> None:
-        """Where a log is to be made that does not exist yet."""
-
-    def create_future(self, tp: TopicPartition, directory: str) -> Log:
-        """Begins a future log; raises KAFKA_STORAGE_ERROR."""
-
-
 class ReplicaAlterLogDirsManager:
     """The moves of this broker."""
 
@@ -89,7 +69,7 @@ class ReplicaAlterLogDirsManager:
 
     def __init__(
         self,
-        logs: Logs,
+        logs: LogManager,
         hosted: HostedPartitions,
         quota: ReplicationQuotaManager,
         clock: Clock,

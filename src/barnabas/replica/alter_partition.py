@@ -72,6 +72,7 @@ class AlterPartitionManager:
         return item.decision
 
     def _send(self) -> None:
+        """``maybePropagateIsrChanges``."""
         # What is proposed while a request is in flight goes into the next one, all together.
         if self._in_flight or not self._waiting:
             return
@@ -96,7 +97,9 @@ class AlterPartitionManager:
 
     @steps
     def _decide(self, sent: list[_Proposal], verdicts: list[IsrVerdict]) -> Steps[None]:
-        """Ends the proposals, in slices. What is proposed meanwhile goes into the next request together."""
+        """``handleAlterPartitionResponse``: ends the proposals, in slices. What is proposed meanwhile goes
+        into the next request together.
+        """
         slices = Slices(self._clock)
         for item, verdict in zip(sent, verdicts, strict=True):
             if slices.over():

@@ -12,8 +12,7 @@ Two timers run while the broker does: one writes the high watermarks to ``replic
 removal of followers that fell behind.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Collection, Iterable, Mapping
 
 from barnabas.cluster.leadership import ControllerEpoch
 from barnabas.cluster.metadata.cache import MetadataCache, MetadataChange, MetadataDelta
@@ -24,13 +23,11 @@ from barnabas.core.eventlog import STATE_CHANGES, EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.core.pending import Pending
 from barnabas.core.slices import Sliced
-from barnabas.log.directory import LogDirectory
-from barnabas.log.future_logs import FutureLogs
 from barnabas.log.leader_epochs import EpochEnd
 from barnabas.log.log import Log
+from barnabas.log.manager import LogManager
 from barnabas.log.producers import ProducerStateEntry
 from barnabas.log.results import TimestampAndOffset
-from barnabas.log.strays import StrayLog
 from barnabas.protocol.partition_states import LeaderAndIsrPartitionState
 from barnabas.replica.alter_log_dirs import ReplicaAlterLogDirsManager
 from barnabas.replica.control_queue import ControlQueue
@@ -53,52 +50,6 @@ from barnabas.replica.topic_stats import BrokerTopicStats
 from barnabas.replica.verification import Verifier
 
 _state_changes = EventLog(STATE_CHANGES)
-
-
-class Logs(Protocol):
-    """What the replica manager needs of `barnabas.log.manager.LogManager`."""
-
-    futures: FutureLogs
-    """Logs on their way to another directory."""
-
-    def is_cleaning(self, log: Log) -> bool:
-        """Whether a cleaner is at a log."""
-
-    def prefer(self, tp: TopicPartition, directory: str) -> None:
-        """Where a log is to be made that does not exist yet."""
-
-    def create_future(self, tp: TopicPartition, directory: str) -> Log:
-        """Begins a future log; raises KAFKA_STORAGE_ERROR."""
-
-    def get_or_create(self, tp: TopicPartition, topic_id: Uuid | None, *, is_new: bool) -> Log:
-        """The partition's log; raises KafkaError KAFKA_STORAGE_ERROR."""
-
-    def get(self, tp: TopicPartition) -> Log | None:
-        """The partition's log; None if there is none."""
-
-    def keep_log_starts(self) -> object:
-        """Writes down where logs start, so that a kill does not bring back what was deleted."""
-
-    @property
-    def logs(self) -> Mapping[TopicPartition, Log]:
-        """All logs, whether their partitions are served or not."""
-
-    @property
-    def directories(self) -> Sequence[LogDirectory]:
-        """The log directories in the order of the configuration."""
-
-    def delete(self, tp: TopicPartition) -> Pending[None]:
-        """Takes the partition's directory out of use; nothing if there is none. Done when that is durable."""
-
-    def mark_stray(self, tp: TopicPartition) -> Pending[None]:
-        """Sets the partition's directory aside; nothing if there is none. Done when that is durable."""
-
-    @property
-    def strays(self) -> Iterable[StrayLog]:
-        """Directories that were set aside."""
-
-    def checkpoint_high_watermarks(self) -> None:
-        """Writes ``replication-offset-checkpoint`` in every log directory."""
 
 
 class ReplicaManager:
@@ -135,7 +86,7 @@ class ReplicaManager:
         *,
         config: Config,
         clock: Clock,
-        logs: Logs,
+        logs: LogManager,
         metadata: MetadataCache,
         alter_partition: AlterPartition,
         fetchers: Fetchers,
@@ -250,6 +201,7 @@ class ReplicaManager:
                 partition.advance_high_watermark()
                 self.delete_records_purgatory.check_and_complete(partition.tp)
                 yield
+        # A topic that is made again under the name is another one: neither quotas nor figures pass on to it.
         for tp in change.deleted:
             self.quotas.topic_deleted(tp.topic)
             self.topic_stats.deleted((tp.topic,))

@@ -252,7 +252,7 @@ class Partition:
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 f"Leader not local for partition {self.tp} on broker {self._ports.broker_id}",
             )
-        # Only acks=all is refused: whoever asks for less gets less.
+        # Only acks=all is refused: acks=1 and acks=0 do not ask for more than the leader's copy.
         if required_acks == -1 and self.under_min_isr:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -533,7 +533,7 @@ class Partition:
 
     def maybe_shrink_isr(self) -> None:
         """``maybeShrinkIsr``: asks for the removal of followers that have not caught up for
-        replica.lag.time.max.ms.
+        replica.lag.time.max.ms (``getOutOfSyncReplicas``).
         """
         log = self.leader_log
         # One proposal at a time (KIP-497): the answer to it may change who is behind.
@@ -555,6 +555,7 @@ class Partition:
         self._submit(self.isr_state, isr)
 
     def _submit(self, state: IsrState, isr: frozenset[int]) -> None:
+        """``submitAlterPartition``."""
         proposal = LeaderAndIsr(
             self._ports.broker_id,
             tuple(sorted(isr)),
@@ -584,6 +585,7 @@ class Partition:
             self._submit(state, isr)
 
     def _accepted(self, decided: LeaderAndIsr) -> None:
+        """``handleAlterPartitionUpdate``."""
         # LeaderAndIsr was faster than this answer.
         if decided.leader_epoch != self.leader_epoch or decided.partition_epoch < self.partition_epoch:
             return

@@ -28,7 +28,7 @@ class Replica:
         self.broker_epoch = -1
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_max_ms: int) -> bool:
-        """Whether it has all there is, or had it no longer ago than `lag_max_ms`."""
+        """``isCaughtUp``: whether it has all there is, or had it no longer ago than `lag_max_ms`."""
         return leader_end_offset == self.log_end_offset or now_ms - self.last_caught_up_time_ms <= lag_max_ms
 
     def record_fetch(

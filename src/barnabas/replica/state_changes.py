@@ -25,6 +25,7 @@ from barnabas.core.ids import (
 )
 from barnabas.core.pending import Pending, gather
 from barnabas.core.slices import Sliced
+from barnabas.log.manager import LogManager
 from barnabas.protocol.partition_states import LeaderAndIsrPartitionState
 from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.listeners import Listeners
@@ -78,22 +79,6 @@ class Fetchers(Protocol):
         """``removeFetcherForPartitions``: does nothing for a partition that is not fetched."""
 
 
-class Logs(Protocol):
-    """The part of the log manager that changes of roles need."""
-
-    def get(self, tp: TopicPartition) -> object | None:
-        """The partition's log; None if there is none."""
-
-    def delete(self, tp: TopicPartition) -> Pending[None]:
-        """Takes the partition's directory out of use and deletes it later; nothing if there is none.
-
-        Done when that is durable.
-        """
-
-    def mark_stray(self, tp: TopicPartition) -> Pending[None]:
-        """Sets the partition's directory aside; nothing if there is none. Done when that is durable."""
-
-
 class StateChanges:
     """Turns the controller's orders into roles."""
 
@@ -113,7 +98,7 @@ class StateChanges:
         self,
         hosted: HostedPartitions,
         ports: Ports,
-        logs: Logs,
+        logs: LogManager,
         fetchers: Fetchers,
         wake: Wake,
         clock: Clock,

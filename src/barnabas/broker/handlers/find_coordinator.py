@@ -14,7 +14,6 @@ from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
-from barnabas.coordinator.runtime.keys import partition_of
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import GROUP_METADATA_TOPIC, NO_BROKER, TRANSACTION_STATE_TOPIC, TopicPartition
 from barnabas.core.slices import Sliced
@@ -84,9 +83,7 @@ def _find(context: RequestContext, key_type: int, key: str) -> Found:
     elif key_type == CoordinatorType.TRANSACTION:
         if not context.authorize(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, key):
             return Found(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        known = len(broker.metadata_cache.partitions(TRANSACTION_STATE_TOPIC))
-        count = known or broker.config["transaction.state.log.num.partitions"]
-        tp = TopicPartition(TRANSACTION_STATE_TOPIC, partition_of(key, count))
+        tp = TopicPartition(TRANSACTION_STATE_TOPIC, broker.transaction_coordinator.partition_for(key))
     elif key_type == CoordinatorType.SHARE:
         if context.version < SHARE_GROUPS_SINCE:
             return Found(ErrorCode.INVALID_REQUEST)

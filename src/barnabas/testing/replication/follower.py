@@ -44,7 +44,9 @@ _SIZES: Final = (200, 2_000, 10_000)
 
 
 class FetchingBroker(Party, Protocol):
-    """What a fetch needs of the broker that makes it, and of the one that serves it."""
+    """What a fetch needs of the broker that makes it, and of the one that serves it.
+    They are `broker.SimulatedBroker`, which imports this module.
+    """
 
     id: int
     rng: Random

@@ -16,7 +16,7 @@ from barnabas.testing.sometimes import sometimes
 
 
 class Copying(Protocol):
-    """A broker as far as its logs are looked at."""
+    """A broker as far as its logs are looked at: `broker.SimulatedBroker`, which imports this module."""
 
     replicas: ReplicaManager
     logs: LogManager
@@ -24,7 +24,7 @@ class Copying(Protocol):
 
 
 class Watched(Copying, Protocol):
-    """What is looked at in a broker that a fault befalls."""
+    """What is looked at in a broker that a fault befalls; the same class."""
 
     id: int
     unanswered: Counter[tuple[str, TopicPartition]]
@@ -36,7 +36,7 @@ class Watched(Copying, Protocol):
 
 
 class Holding(Protocol):
-    """A broker whose logs the judge reads."""
+    """A broker whose logs the judge reads; the same class."""
 
     logs: LogManager
 
@@ -98,7 +98,7 @@ def at_the_end_of_a_session(broker: Watched) -> None:
 
 
 def when_it_goes_on(broker: Watched, table: MemoryTable) -> None:
-    """A broker that stood still goes on."""
+    """A broker that stood still runs again."""
     for partition in broker.replicas.partitions:
         znode = table.find(znodes.partition_state_path(partition.tp))
         if partition.leader_log is not None and znode is not None:
