@@ -415,9 +415,10 @@ class World:
         replicas=None,
         epoch=0,
         topic_id=ZERO_UUID,
+        metadata=True,
     ):
         """Makes partitions come to life here, as the controller does it:
-        LeaderAndIsr, then UpdateMetadata.
+        LeaderAndIsr, then UpdateMetadata, unless a test has it come later.
         """
         states = [
             LeaderAndIsrPartitionState(
@@ -441,6 +442,8 @@ class World:
             ],
         )
         response = self.send(request, 7)
+        if not metadata:
+            return response
         self.update_metadata(
             {
                 topic: [

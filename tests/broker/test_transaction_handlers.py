@@ -354,6 +354,28 @@ def test_a_new_leader_sends_no_marker_of_a_decision_that_it_alone_has(replicated
     assert markers_in(world) == [(producer, True, 2)]
 
 
+def test_a_partition_that_the_first_metadata_do_not_name_yet_gets_its_marker(replicated, make_batch):
+    """Simulation, seed 7: a controller that begins names the brokers first, has partitions led, and names
+    them last. A broker that was killed between decision and markers took all for deleted meanwhile.
+    """
+    world = replicated
+    producer = begun(world, make_batch)
+    answer = ending(world, producer)
+    world.create(TRANSACTION_STATE_TOPIC, 1, leader=OTHER, isr=(ME, OTHER), epoch=1)
+    assert E.of(answer().error_code) is E.NOT_COORDINATOR
+    world.delete("orders")  # of the metadata alone: as a broker knows it that has just been started
+    world.create(TRANSACTION_STATE_TOPIC, 1, isr=(ME, OTHER), epoch=2, metadata=False)
+    replicate(world, TRANSACTION_STATE_TOPIC)
+    world.clock.advance(1_000)
+    assert described_of(world, ID)[0].transaction_state == "PrepareCommit"
+    assert markers_in(world) == []
+    world.create("orders", epoch=1)
+    world.create(TRANSACTION_STATE_TOPIC, 1, isr=(ME, OTHER), epoch=2)
+    world.clock.advance(1_000)
+
+    assert markers_in(world) == [(producer, True, 2)]
+
+
 def test_a_transaction_that_nobody_ends_is_aborted(world, make_batch):
     producer = init(world)
     add(world, producer)

@@ -29,12 +29,15 @@ MEMORY_KB_MAX = 6_000_000
 SEEDS_IN_TESTS = 200
 """Of the models that tests run; `tests/seeds.py` reads it."""
 MODELS = {
-    "log": ("nodes",),
+    "log": ("nodes", "transactions"),
     "records": ("nodes",),
     "network": ("nodes",),
     "client": ("nodes",),
-    "replica": ("nodes", "replication"),
+    "replica": ("nodes", "replication", "transactions"),
     "cluster": ("replication", "nodes"),
+    "coordinator": ("transactions",),
+    "node": ("transactions",),
+    "broker": ("transactions",),
 }
 """Which simulations run the code of a folder; `tests/model` does the same to groups."""
 FAR = {

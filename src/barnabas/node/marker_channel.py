@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.coordinator.transaction.markers import MarkerCodes, TxnMarker
 from barnabas.core.errors import ErrorCode
-from barnabas.core.ids import NO_BROKER, TopicPartition, by_topic
+from barnabas.core.ids import NO_BROKER, TRANSACTION_STATE_TOPIC, TopicPartition, by_topic
 from barnabas.core.pending import Pending
 from barnabas.node.channels import BrokerRequests, LocalBroker, Remote
 from barnabas.protocol.messages.write_txn_markers import (
@@ -32,14 +32,17 @@ class TxnMarkerChannel:
         self._brokers = BrokerRequests(broker_id, listener, metadata, local=local, remote=remote)
 
     def leader_of(self, tp: TopicPartition) -> int | None:
-        """As `MarkerChannel.leader_of`. Before the controller has sent any metadata nothing is known to be
-        deleted.
-        """
+        """As `MarkerChannel.leader_of`."""
         state = self._metadata.partition(tp)
         if state is None:
-            return None if self._metadata.snapshot.brokers else NO_BROKER
+            return None
         reachable = self._metadata.broker_endpoint(state.leader, self._listener) is not None
         return state.leader if reachable else NO_BROKER
+
+    def is_as_new_as(self, state_partition: int, leader_epoch: int) -> bool:
+        """As `MarkerChannel.is_as_new_as`."""
+        state = self._metadata.partition(TopicPartition(TRANSACTION_STATE_TOPIC, state_partition))
+        return state is not None and state.leader_epoch >= leader_epoch
 
     def write_markers(self, broker_id: int, markers: Sequence[TxnMarker]) -> Pending[MarkerCodes]:
         """As `MarkerChannel.write_markers`."""

@@ -6,6 +6,7 @@ Examples::
     python -m barnabas.testing.simulate --seed 17 --trace t  one seed, every event of it in the file t
     python -m barnabas.testing.simulate replication          the model of replication: leaders, followers,
     controllers
+    python -m barnabas.testing.simulate transactions         the same with transactions: coordinators, markers
 
 From 200 seeds on a campaign must reach every rare state of its model (`barnabas.testing.sometimes`).
 """
@@ -32,6 +33,8 @@ SECONDS: Final = 15.0
 """Virtual seconds of load in a scenario, by default."""
 REPLICATION_SECONDS: Final = 8.0
 """The same for the model of replication."""
+TRANSACTIONS_SECONDS: Final = 4.0
+"""The same for the model of transactions."""
 
 
 @dataclass(slots=True)
@@ -87,6 +90,17 @@ def run_replication_seed(
     )
 
 
+def run_transactions_seed(
+    seed: int, seconds: float = TRANSACTIONS_SECONDS, trace: str | None = None
+) -> SeedVerdict:
+    """Runs one history of transactions."""
+    from barnabas.testing.transactions.scenario import TransactionScenario
+
+    return run_model(
+        "python -m barnabas.testing.simulate transactions", TransactionScenario, seed, seconds, trace
+    )
+
+
 def run_model(
     program: str, model: Callable[..., Any], seed: int, seconds: float, trace: str | None
 ) -> SeedVerdict:
@@ -109,6 +123,7 @@ def run_model(
 _RUNS: Final[dict[str, tuple[Callable[..., SeedVerdict], float]]] = {
     "nodes": (run_seed, SECONDS),
     "replication": (run_replication_seed, REPLICATION_SECONDS),
+    "transactions": (run_transactions_seed, TRANSACTIONS_SECONDS),
 }
 
 
@@ -147,7 +162,7 @@ def main() -> int:
         nargs="?",
         choices=list(_RUNS),
         default="nodes",
-        help="whole nodes, or the model of replication",
+        help="whole nodes, or the model of replication, or of transactions over it",
     )
     given = parser.parse_args()
     return run_command(given, given.what, *_RUNS[given.what])

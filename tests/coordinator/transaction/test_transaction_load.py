@@ -136,6 +136,20 @@ def test_but_not_before_the_replicas_have_the_decision(rig):
     assert len(rig.channel.sent) == 1
 
 
+def test_a_partition_that_is_not_in_the_metadata_waits_until_they_are_as_new_as_the_election(rig):
+    rig.channel.is_new = False
+    rig.channel.leaders[ORDERS] = None
+    elect(rig, record(S.PREPARE_COMMIT))
+    rig.turn()
+    rig.channel.answer()  # of the other partition
+    rig.turn(1000)
+
+    assert (rig.state(), rig.coordinator.markers.unknown_destination_queue_size) == ("PrepareCommit", 1)
+    rig.channel.is_new = True
+    rig.coordinator.metadata_changed({"orders"})
+    assert rig.state() == "CompleteCommit"
+
+
 def test_a_coordinator_that_resigns_before_sends_none(rig):
     rig.journal.whole = Pending()
     elect(rig, record(S.PREPARE_COMMIT))

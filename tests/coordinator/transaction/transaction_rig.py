@@ -75,9 +75,14 @@ class Channel:
     def __init__(self):
         self.leaders = {}
         self.sent = []
+        self.is_new = True
 
     def leader_of(self, tp):
         return self.leaders.get(tp, 1)
+
+    def is_as_new_as(self, state_partition, leader_epoch):
+        assert (state_partition, leader_epoch) >= (0, 5)
+        return self.is_new
 
     def write_markers(self, broker_id, markers):
         answer = Pending()

@@ -12,10 +12,10 @@ Theory of operation
 
 The markers that wait for one broker go in one request, also those of different transactions. A partition
 whose leader is not alive waits for the next look at the metadata (``markersQueueForUnknownBroker``); one that
-the metadata does not have is deleted and needs no marker. A transaction has one `_Completion`; an entry in a
-queue whose completion is no longer the id's current one is dropped when its turn comes. So nothing has to be
-searched when a broker resigns from a partition of ``__transaction_state``, or when a partition says that the
-transaction is over.
+the metadata does not have is deleted and needs no marker, if the metadata is as new as our own election. A
+transaction has one `_Completion`; an entry in a queue whose completion is no longer the id's current one is
+dropped when its turn comes. So nothing has to be searched when a broker resigns from a partition of
+``__transaction_state``, or when a partition says that the transaction is over.
 """
 
 from collections import deque
@@ -74,7 +74,12 @@ class MarkerChannel(Protocol):
     def leader_of(self, tp: TopicPartition) -> int | None:
         """The broker that leads the partition (``getPartitionLeaderEndpoint``).
 
-        NO_BROKER while it cannot be reached, None where there is no such partition.
+        NO_BROKER while it cannot be reached, None where the metadata has no such partition.
+        """
+
+    def is_as_new_as(self, state_partition: int, leader_epoch: int) -> bool:
+        """Whether the metadata says who leads this partition of ``__transaction_state`` in this epoch, or a
+        later one.
         """
 
     def write_markers(self, broker_id: int, markers: Sequence[TxnMarker]) -> Pending[MarkerCodes]:
@@ -184,9 +189,15 @@ class TransactionMarkerChannelManager:
         completion = entry.completion
         if not self._is_current(completion):
             return
+        # A controller that begins names the brokers first, then has us lead (and load), and then names the
+        # partitions. What the metadata does not have by then is not deleted: Kafka takes it for that, and
+        # completes the transaction without its markers.
+        shard = completion.shard
+        missing = None if self._channel.is_as_new_as(shard.partition, shard.leader_epoch) else NO_BROKER
         by_leader: dict[int | None, list[TopicPartition]] = {}
         for tp in entry.partitions:
-            by_leader.setdefault(self._channel.leader_of(tp), []).append(tp)
+            leader = self._channel.leader_of(tp)
+            by_leader.setdefault(missing if leader is None else leader, []).append(tp)
         for leader, partitions in by_leader.items():
             # Deleted: there is no log that a marker could be missing in.
             if leader is None:

@@ -34,6 +34,7 @@ from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest, Up
 from barnabas.replica.alter_partition import AlterPartitionManager
 from barnabas.replica.fetch_session import FetchSessionCache
 from barnabas.replica.manager import ReplicaManager
+from barnabas.replica.verification import Verifier
 from barnabas.testing.clock import ProcessClock, VirtualClock
 from barnabas.testing.disk import SimulatedFilesystem
 from barnabas.testing.replication import rare
@@ -51,7 +52,7 @@ T = TypeVar("T")
 
 Brokers: TypeAlias = "dict[int, SimulatedBroker]"
 
-_LISTENER: Final = "INTERNAL"
+LISTENER: Final = "INTERNAL"
 _SHUTDOWN_TRIES: Final = 3
 _FETCH_SESSIONS: Final = 1
 """So few that two followers take each other's now and then."""
@@ -125,7 +126,7 @@ class SimulatedBroker:
             offload=InPlace(),
             log_config=lambda _topic: self._log_config,
         )
-        endpoint = Endpoint(_LISTENER, self.name, 9092)
+        endpoint = Endpoint(LISTENER, self.name, 9092)
         self.registration = BrokerRegistration(self.store, BrokerIdentity(self.id, (endpoint,)), self.clock)
         self.fetch_sessions = FetchSessionCache(
             _FETCH_SESSIONS, now_ms=self.clock.time_ms, new_id=lambda: self.rng.randrange(1, 2**31)
@@ -149,16 +150,27 @@ class SimulatedBroker:
                 self.clock,
             ),
             fetchers=self.fetchers,
+            verifier=self._verifier(),
         )
         self.channels = Channels(self)
         self.controller = KafkaController(
-            ControllerConfig(self.id, _LISTENER),
+            ControllerConfig(self.id, LISTENER),
             self.store,
             ControlRequests(self.channels),
             self.registration,
             self.clock,
             lambda: random_uuid(self.rng),
         )
+
+    def _verifier(self) -> Verifier | None:
+        """Who asks the coordinators of transactions; without coordinators there are none."""
+        return None
+
+    def _start_coordinators(self) -> None:
+        """The broker is about to hear of its roles."""
+
+    def _stop_coordinators(self) -> None:
+        """The broker ends in order."""
 
     # --- life -------------------------------------------------------------------------------------------
 
@@ -183,6 +195,7 @@ class SimulatedBroker:
         yield self.store.start()
         yield ensure_persistent_paths(self.store)
         yield self.registration.register()
+        self._start_coordinators()
         yield self.controller.startup()
         self.replicas.start()
 
@@ -276,6 +289,7 @@ class SimulatedBroker:
         )
 
     def _end(self) -> None:
+        self._stop_coordinators()
         self.fetchers.close()
         self.replicas.shutdown()
         self.logs.shutdown(clean=True)

@@ -95,7 +95,9 @@ class PartyNetwork:
 
 def on_the_wire(message: Any, version: int) -> Any:
     """The message as the other end decodes it."""
-    return type(message).decode(materialize(message.encode(version)), version)[0]
+    # A leader stamps offsets into the records of a produce request, so the bytes have to be writable.
+    received = memoryview(bytearray(materialize(message.encode(version))))
+    return type(message).decode(received, version)[0]
 
 
 def _run(work: Callable[[], Pending[T]]) -> Pending[T]:

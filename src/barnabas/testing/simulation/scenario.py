@@ -16,6 +16,7 @@ from barnabas.log.producers import BATCHES_KEPT
 from barnabas.testing.simulation.checker import Anomaly, check
 from barnabas.testing.simulation.faults import KINDS, PATIENCE_S, FaultPlan
 from barnabas.testing.simulation.history import History, ProducerPromise, TopicPromise
+from barnabas.testing.simulation.transactions import BROKER_CONFIG, Ledger
 from barnabas.testing.simulation.workload import (
     DELIVERY_TIMEOUT_MS,
     ConsumerClient,
@@ -34,6 +35,8 @@ _PRODUCERS: Final = (
 )
 """acks, idempotent, pipelines"""
 _QUIET_S: Final = 2.0
+_TRANSACTIONAL_SHARE: Final = 0.15
+"""How many seeds have transactions too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,8 @@ class Report:
     virtual_s: float
     history: History
     faults: int
+    transactions: str = ""
+    """What became of them, where the seed has some."""
     anomalies: list[Anomaly] = field(default_factory=list)
 
     @property
@@ -107,7 +112,7 @@ class Report:
         return (
             f"seed {self.seed}: {verdict} trace {self.digest} events {self.events} virtual "
             f"{self.virtual_s:.1f} s "
-            f"{self.history!r} faults {self.faults} of {','.join(self.plan.faults)}"
+            f"{self.history!r}{self.transactions} faults {self.faults} of {','.join(self.plan.faults)}"
         )
 
 
@@ -119,7 +124,13 @@ class Scenario:
         self.history = History()
         self.plan = SeedPlan.draw(self.world.new_rng(), duration_s)
         self._rng = self.world.new_rng()
-        self._machine = self.world.add_machine(self.plan.broker_config)
+        # By choices of its own, so that the other seeds stay what they are.
+        own_rng = Random(f"{seed}/transactions")
+        transactional = own_rng.random() < _TRANSACTIONAL_SHARE
+        self._machine = self.world.add_machine(
+            {**self.plan.broker_config, **(BROKER_CONFIG if transactional else {})}
+        )
+        self._ledger = Ledger(self.world, self._machine.address, own_rng) if transactional else None
         self.history.deaths_s = self._machine.deaths_s
         self._producers: list[ProducerClient] = []
         self._faults = FaultPlan(self.world, self._machine, self.history, self._unanswered)
@@ -136,7 +147,15 @@ class Scenario:
             virtual_s=world.loop.time(),
             history=self.history,
             faults=self._faults.injected,
-            anomalies=check(self.history) + [Anomaly("crash", problem) for problem in world.loop.problems],
+            transactions=f" {self._ledger}" if self._ledger else "",
+            anomalies=[
+                *check(self.history),
+                *(
+                    Anomaly("transaction", text)
+                    for text in (self._ledger.anomalies() if self._ledger else ())
+                ),
+                *(Anomaly("crash", problem) for problem in world.loop.problems),
+            ],
         )
 
     async def _main(self) -> None:
@@ -150,6 +169,9 @@ class Scenario:
             self.world.loop.spawn(client.process, client.run(self._rng.choice([0.3, 1.5, 4.0])))
             for client in clients
         ]
+        if self._ledger is not None:
+            async with Admin(self._machine.address) as admin:
+                await self._ledger.start(admin, self._rng.choice([0.5, 2.0]))
         await self._live()
         await self._recover()
         for client in clients:
@@ -159,8 +181,12 @@ class Scenario:
         for task in running:
             if task not in late:
                 task.result()
+        if self._ledger is not None:
+            await self._ledger.stop(PATIENCE_S)
         await self._last_stop()
         await self._read_back()
+        if self._ledger is not None:
+            await self._ledger.read_back(PATIENCE_S)
 
     async def _create_topics(self) -> None:
         async with Admin(self._machine.address) as admin:

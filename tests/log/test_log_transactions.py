@@ -1,0 +1,90 @@
+"""What a partition keeps of its transactions: where they began, who asked about them, which were aborted."""
+
+import pytest
+
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
+from barnabas.log.producers import AppendOrigin, ProducerStateManager
+from barnabas.log.txn_index import AbortedTxn, TransactionIndex
+from barnabas.records.batch import batch_headers, build_batch
+from barnabas.records.record import Record
+from barnabas.testing.disk import SimulatedFilesystem
+
+PRODUCER = 7
+
+
+@pytest.fixture
+def producers():
+    return ProducerStateManager(TopicPartition("orders", 0))
+
+
+@pytest.fixture
+def index():
+    disk = SimulatedFilesystem()
+    disk.mkdir("/data")
+    index = TransactionIndex(disk, "/data/0.txnindex")
+    for txn in (AbortedTxn(1, 0, 10, 5), AbortedTxn(2, 5, 20, 21), AbortedTxn(3, 25, 30, 31)):
+        index.append(txn)
+    return index
+
+
+def batch(sequence, epoch=0, count=2):
+    records = [Record(place, 0, None, b"v") for place in range(count)]
+    data = build_batch(
+        records,
+        producer_id=PRODUCER,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        transactional=True,
+    )
+    return next(batch_headers(data))
+
+
+def test_a_transaction_begins_with_its_first_batch(producers):
+    producers.apply(batch(0), 10)
+    producers.apply(batch(2), 15)
+
+    assert (producers.ongoing, producers.first_unstable_offset) == ({PRODUCER: 10}, 10)
+
+
+def test_a_transaction_of_a_former_epoch_verifies_no_batch(producers):
+    producers.apply(batch(0), 10)
+
+    assert producers.start_verification(PRODUCER, 0, 2, 0) is None
+    assert producers.start_verification(PRODUCER, 1, 0, 0) is not None
+    with pytest.raises(KafkaError) as refused:
+        producers.check_verified(PRODUCER, 1, None)
+    assert refused.value.code is ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_later_epoch_asks_with_its_own_sequence(producers):
+    producers.start_verification(PRODUCER, 0, 5, 0)
+    producers.start_verification(PRODUCER, 1, 0, 0)
+
+    with pytest.raises(KafkaError) as refused:
+        producers.check(batch(3, epoch=1), AppendOrigin.CLIENT, 10)
+    assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    producers.check(batch(0, epoch=1), AppendOrigin.CLIENT, 10)
+
+
+@pytest.mark.parametrize(
+    ("start", "upper", "producer_ids", "complete"),
+    [
+        (0, 4, [1], True),
+        (0, 8, [1, 2], True),
+        (0, 26, [1, 2, 3], True),
+        (11, 40, [2, 3], False),
+        (0, 31, [1, 2, 3], True),
+        (21, 24, [], True),
+    ],
+)
+def test_the_list_has_every_transaction_with_records_in_the_range(
+    index, start, upper, producer_ids, complete
+):
+    found, whole = index.collect(start, upper)
+    assert ([txn.producer_id for txn in found], whole) == (producer_ids, complete)
+
+
+def test_a_cut_forgets_what_was_aborted_behind_it(index):
+    index.truncate_to(20)
+    assert [txn.producer_id for txn in index.entries] == [1]
