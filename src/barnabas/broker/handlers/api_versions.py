@@ -3,8 +3,8 @@
 Behaviour: answers with the table of handlers, so a client learns what works here and nothing else.
 Versions:  v3 flexible, the client says what it is (KIP-511); its answer has the header of v0.
            A version above ours is answered in v0 form by the dispatcher.
-           The epoch of the finalized features is told since v3; with ZooKeeper there are no features
-themselves.
+           Features and the epoch of the finalized ones are told since v3; with ZooKeeper there are none.
+           v4 tells of features with the level 0 too (KIP-1022).
 Not implemented: nothing.
 """
 
@@ -15,7 +15,16 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.core.errors import ErrorCode
 from barnabas.protocol.api import ApiKey
-from barnabas.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+LEVEL_ZERO_SINCE: Final = 4
+"""Older clients take a level of 0 for an error."""
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -25,10 +34,21 @@ def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
     """The APIs of this broker and their versions."""
     if context.version >= 3 and not _says_what_it_is(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    features = context.broker.features
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
             for api in context.broker.api_table.values()
+            if api.advertised
+        ],
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in features.items()
+            if low > 0 or context.version >= LEVEL_ZERO_SINCE
+        ],
+        finalized_features=[
+            FinalizedFeatureKey(name=name, min_version_level=high, max_version_level=high)
+            for name, (_, high) in features.items()
         ],
         finalized_features_epoch=context.broker.finalized_features_epoch(),
     )
