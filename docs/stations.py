@@ -40,7 +40,7 @@ WALKS: Final = {
         ),
         (
             "the hash of the name gives the partition of `__consumer_offsets`",
-            "coordinator/group_coordinator:partition_of core/ids:java_hash",
+            "coordinator/runtime/keys:partition_of core/ids:java_hash",
         ),
         (
             "the topic is not there: it is created, the client asks again",

@@ -452,7 +452,10 @@ EVENTS = {
     "directory.offline": "The log directory is not served any more; a broker without another one ends.",
     "index.rebuild": "An index is missing or impossible; it is written again from its segment.",
     "leader_epochs.torn": "leader-epoch-checkpoint is removed and written again from the segments.",
-    "load.record_unreadable": "A record of `__consumer_offsets` cannot be read; loading goes on behind it.",
+    "load.batch_unreadable": "A batch of a coordinator's topic cannot be read.",
+    "load.failed": "The partition is not coordinated until it gets a new leader.",
+    "load.record_unreadable": "A record of a coordinator's topic cannot be read; loading goes on behind it.",
+    "load.transactional_id_unreadable": "Nobody coordinates this id: its last record cannot be read.",
     "log.damaged": "A partition cannot be loaded as it is; everything in it is checked.",
     "log.emptied": "log-start-offset-checkpoint lies beyond the end of the log; the log starts there, empty.",
     "log.lost_end": "The log ends below the high watermark that was written down: so many offsets are lost.",
@@ -516,7 +519,19 @@ touched is lost: at most what came in one interval and the look itself. A closed
 first reader, or by retention, with the same result. *While it runs* is the moment before that look. By its
 source Kafka's broker goes on acknowledging until the segment is full, however long that takes, and then its
 whole log directory goes offline. Kafka's column is from the source of 3.9, that of the znodes from starts of
-3.9.2."""
+3.9.2.
+
+A coordinator passes over a record of its topic that it cannot read (`load.record_unreadable`; also one of a
+version that it does not know). In `__consumer_offsets` that costs what the record said: a group goes on from
+the offset before, and reads some records again. In `__transaction_state` the record before must not count in
+its place, or a transaction would be aborted that is committed in part, or a fenced producer be let in. Each
+record says all of its id, so a later one that can be read mends it; without one the id has no coordinator
+(NOT_COORDINATOR, `load.transactional_id_unreadable`), and the other ids are served. A batch of
+`__transaction_state` that cannot be read may be of any id: its partition is not coordinated (`load.failed`).
+What mends both is another leader for the partition, whose copy is whole or whose version knows the record.
+Kafka's coordinators end the load at such a record. Of `__transaction_state` they serve what they had read
+by then: the ids as they were, and no later ones. Of `__consumer_offsets` they serve nothing, and all groups
+begin where `auto.offset.reset` says."""
 COLUMNS = "| damage | after a clean stop | after kill -9 | while it runs | Kafka 3.9 |\n|---|---|---|---|---|"
 SECTIONS = {
     "Segments": SEGMENTS,

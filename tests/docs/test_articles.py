@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.coordinator.group_coordinator import partition_of
+from barnabas.coordinator.runtime.keys import partition_of
 from barnabas.core.ids import java_hash
 
 ROOT = Path(__file__).parents[2]

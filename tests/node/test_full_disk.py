@@ -19,7 +19,7 @@ TIMEOUT_S = 60
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system in memory of so many bytes; what the broker says is written beside it, where there is room."""
+    """A file system in memory of so many bytes. The broker's log is beside it, where there is room."""
     libc = ctypes.CDLL(None, use_errno=True)
     path = tmp_path / "data"
     path.mkdir()

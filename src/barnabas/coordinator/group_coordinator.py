@@ -9,7 +9,6 @@ it look for the coordinator again.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
 
 from barnabas.coordinator.classic.group import ClassicGroup
@@ -34,6 +33,7 @@ from barnabas.coordinator.offsets.commits import (
 )
 from barnabas.coordinator.offsets.group_offsets import Commits, CommittedOffset
 from barnabas.coordinator.runtime.journal import NO_PRODUCER, Journal
+from barnabas.coordinator.runtime.keys import partition_of
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.coordinator.runtime.runtime import CoordinatorRuntime
 from barnabas.coordinator.settings import GroupSettings
@@ -42,7 +42,7 @@ from barnabas.coordinator.state_machine import GroupStateMachine
 from barnabas.core.clock import Clock, Timer, every
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import TopicPartition, java_abs, java_hash
+from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.slices import Sliced, Slices
 from barnabas.log.log import Log
@@ -63,21 +63,6 @@ _events: Final = EventLog("coordinator")
 EXPIRY_TASK: Final = "delete-expired-group-metadata"
 GROUP_NOT_FOUND_SINCE_VERSION: Final = 9
 """Of OffsetCommit; earlier clients know only ILLEGAL_GENERATION."""
-_KNOWN_NAMES_MAX: Final = 65536
-_KNOWN_LENGTH_MAX: Final = 255
-
-
-def partition_of(key: str, partition_count: int) -> int:
-    """The partition of an internal topic that a group or transactional id belongs to."""
-    # Clients choose the names, as long as they like: only those of a sane length are remembered.
-    return (_known_partition if len(key) <= _KNOWN_LENGTH_MAX else _partition)(key, partition_count)
-
-
-def _partition(key: str, partition_count: int) -> int:
-    return java_abs(java_hash(key)) % partition_count
-
-
-_known_partition: Final = lru_cache(_KNOWN_NAMES_MAX)(_partition)
 
 
 class GroupCoordinator:

@@ -77,6 +77,11 @@ class GroupStateMachine:
     def replay_end_transaction_marker(self, shard: Shard, producer_id: int, *, committed: bool) -> None:
         complete_transaction(shard, producer_id, committed=committed)
 
+    def replay_unreadable(self, shard: Shard, key: bytes | None) -> None:
+        """Passed over: a group goes on from the offset that it committed before, and reads some records
+        again. Kafka 3.9 would serve none of the partition's groups, and all begin where they never were.
+        """
+
     @steps
     def loaded(self, shard: Shard) -> Steps[None]:
         """Groups that only kept offsets get a place among the groups; sessions begin."""

@@ -6,8 +6,8 @@ import tracemalloc
 import pytest
 from life_rig import Life, code, commit_bytes, group_bytes
 
-from barnabas.coordinator.group_coordinator import partition_of
 from barnabas.coordinator.offsets import removal
+from barnabas.coordinator.runtime.keys import partition_of
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending

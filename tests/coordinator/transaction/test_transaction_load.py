@@ -1,7 +1,7 @@
 """What a coordinator finds that another one wrote, and goes on with."""
 
 import pytest
-from transaction_rig import ID, ORDERS, PAYMENTS, Rig
+from transaction_rig import ID, ORDERS, PAYMENTS, TIMEOUT_MS, Rig, outcome
 
 from barnabas.coordinator.runtime.journal import CoordinatorRecord
 from barnabas.coordinator.transaction.state_machine import REPLICATED_TIMEOUT_MS
@@ -134,11 +134,65 @@ def test_a_decided_end_whose_partitions_are_all_done(rig):
     assert rig.state() == "CompleteCommit"
 
 
-def test_a_record_that_cannot_be_read_is_passed_over_and_named(rig, caplog):
-    elect(rig, record(99), record(S.ONGOING, transactional_id="readable"))
+# --- what cannot be read
+
+STATE_THAT_THERE_IS_NOT = record(99)
+LATER_VERSION = (record(S.ONGOING).encode()[0], b"\x00\x63" + bytes(30))
+SHORT = (record(S.ONGOING).encode()[0], record(S.ONGOING).encode()[1][:-3])
+
+
+@pytest.mark.parametrize("unreadable", [STATE_THAT_THERE_IS_NOT, LATER_VERSION, SHORT])
+def test_an_id_whose_last_record_cannot_be_read_has_no_coordinator(rig, unreadable, caplog):
+    """The record before it must not count: the transaction may be committed, the producer be fenced."""
+    elect(rig, record(S.ONGOING), unreadable, record(S.ONGOING, transactional_id="readable"))
 
     assert rig.listed() == ["readable"]
+    for refused in (rig.init(), rig.add(PRODUCER), rig.end(PRODUCER), rig.verify(PRODUCER)):
+        assert refused is E.NOT_COORDINATOR
+    assert outcome(rig.metadata) is E.NOT_COORDINATOR
     assert "load.record_unreadable" in caplog.text
+    assert f"load.transactional_id_unreadable transactional_id={ID} partition=0" in caplog.text
+    assert rig.end(PRODUCER, transactional_id="readable") is None
+
+
+def test_a_transaction_with_an_unreadable_record_is_not_ended_by_time(rig):
+    elect(rig, record(S.ONGOING), STATE_THAT_THERE_IS_NOT)
+    rig.turn(10 * TIMEOUT_MS)
+
+    assert rig.channel.sent == []
+    assert rig.journal.written == []
+
+
+@pytest.mark.parametrize(("later", "found"), [(record(S.ONGOING), [ID]), (tombstone(), [])])
+def test_a_later_record_of_the_id_says_all_of_it(rig, later, found, caplog):
+    elect(rig, STATE_THAT_THERE_IS_NOT, later)
+
+    assert rig.listed() == found
+    assert isinstance(rig.init(), tuple) or rig.state() == "PrepareAbort"
+    assert "load.transactional_id_unreadable" not in caplog.text
+
+
+def test_the_next_coordinator_may_read_what_this_one_could_not(rig):
+    elect(rig, STATE_THAT_THERE_IS_NOT)
+    elect(rig, record(S.ONGOING), epoch=9)
+
+    assert rig.end(PRODUCER) is None
+
+
+@pytest.mark.parametrize("unreadable", ["a batch", (b"\x00\x00\x00\x09ab", None), (b"\x00", b"")])
+def test_what_may_be_of_any_id_fails_the_load(rig, unreadable, caplog):
+    elect(rig, record(S.ONGOING), unreadable)
+
+    assert rig.end(PRODUCER) is rig.init(transactional_id="new") is E.NOT_COORDINATOR
+    assert "load.failed" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+def test_a_record_of_a_later_type_is_no_ids(rig, caplog):
+    elect(rig, record(S.ONGOING), (b"\x00\x63later", b"\x00\x00"))
+
+    assert rig.end(PRODUCER) is None
+    assert "load.unknown_records" in caplog.text
 
 
 def test_a_later_election_ends_what_the_earlier_one_began(rig):

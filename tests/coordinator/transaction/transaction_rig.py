@@ -3,6 +3,7 @@
 A module beside `conftest`, so that tests can import from it by a name of its own.
 """
 
+from barnabas.coordinator.runtime.journal import CoordinatorRecord
 from barnabas.coordinator.runtime.loading import Load
 from barnabas.coordinator.transaction.metadata import ProducerIdAndEpoch
 from barnabas.coordinator.transaction.settings import TransactionSettings
@@ -110,9 +111,23 @@ class Loads:
 
     def load(self, replay, log):
         load = Load(replay, log)
-        replay.step((-1, [(0, *record.encode()) for record in self.records]))
-        load.done.complete(None)
+        try:
+            for step in self.steps():
+                replay.step(step)
+        except KafkaError as error:
+            load.done.fail(error)
+        else:
+            load.done.complete(None)
         return load
+
+    def steps(self):
+        """What is read: a record, its bytes, or why a batch cannot be read."""
+        for each in self.records:
+            if isinstance(each, str):
+                yield -1, each
+            else:
+                encoded = each.encode() if isinstance(each, CoordinatorRecord) else each
+                yield -1, [(0, *encoded)]
 
 
 class Log:

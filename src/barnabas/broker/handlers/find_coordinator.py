@@ -14,7 +14,7 @@ from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
-from barnabas.coordinator.group_coordinator import partition_of
+from barnabas.coordinator.runtime.keys import partition_of
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import GROUP_METADATA_TOPIC, NO_BROKER, TRANSACTION_STATE_TOPIC, TopicPartition
 from barnabas.core.slices import Sliced

@@ -11,6 +11,7 @@ what the records mean is the business of a `state_machine.StateMachine`.
                     process
 ``decoding``        takes batches of bytes apart; runs in that child
 ``replay``          hands each record that was read to the state machine
+``keys``            which partition a key belongs to
 ``journal``         appends records to the partition and waits for the replicas (``PartitionWriter``)
 ``session``         the time-out of a member
 ``state_machine``   the port

@@ -3,11 +3,12 @@
 Theory of operation
 -------------------
 Only functions over plain values, so that they run in any process. A stretch of whole batches becomes *steps*,
-in the order of the log. A step is a producer's id (-1 outside of transactions) and either whether its marker
-commits, or *pieces*::
+in the order of the log. A step is a producer's id (-1 outside of transactions) and whether its marker
+commits, *pieces*, or why a batch cannot be read::
 
     (producer_id, committed)
     (producer_id, [piece, ...])
+    (producer_id, reason)                               a batch that cannot be read, and why
 
     piece = (journal_offset, key bytes, value bytes or None)    a record, decoded by its schema where it is
                                                                 replayed
@@ -23,13 +24,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from barnabas.core.chunks import Buffer
 from barnabas.core.errors import KafkaError
-from barnabas.core.eventlog import EventLog
 from barnabas.log.filesystem import Filesystem
 from barnabas.records.batch import BatchHeader, batch_headers, records_section
 from barnabas.records.control import ControlType, control_type, marker_of
 from barnabas.records.record import decode_keys_and_values
-
-_events: Final = EventLog("coordinator.decoding")
 
 STEP_RECORDS_MAX: Final = 500
 STEP_BYTES_MAX: Final = 64 * 1024
@@ -38,7 +36,7 @@ NO_PRODUCER_ID: Final = -1
 KeyValue: TypeAlias = tuple[bytes | None, bytes | None]
 Piece: TypeAlias = tuple[Any, ...]
 RECORD_PIECE_LENGTH: Final = 3
-Step: TypeAlias = tuple[int, bool | list[Piece]]
+Step: TypeAlias = tuple[int, bool | list[Piece] | str]
 
 BulkDecoder: TypeAlias = Callable[[list[KeyValue], int, dict[Any, Any]], list[Piece]]
 """Records of one batch, the offset of its first and a memo that lives as long as the stretch; the pieces, of
@@ -77,10 +75,7 @@ def next_offset_of(data: Buffer) -> int:
 
 
 def steps_of(data: Buffer, bulk: BulkDecoder) -> Iterator[Step]:
-    """The steps of all whole batches, in order.
-
-    A batch that cannot be read is left out, with a line in the log: Kafka would end the load there.
-    """
+    """The steps of all whole batches, in order; of one that cannot be read, its reason."""
     memo: dict[Any, Any] = {}
     producer_id = NO_PRODUCER_ID
     pieces: list[Piece] = []
@@ -100,7 +95,7 @@ def steps_of(data: Buffer, bulk: BulkDecoder) -> Iterator[Step]:
             section = records_section(data, header)
             records = decode_keys_and_values(section, header.count)
         except KafkaError as error:
-            _events.error("load.batch_unreadable", offset=header.base_offset, reason=error)
+            yield producer_id, f"batch at offset {header.base_offset}: {error}"
             continue
         for start in range(0, len(records), STEP_RECORDS_MAX):
             portion = records[start : start + STEP_RECORDS_MAX]

@@ -29,6 +29,10 @@ class Replay(Generic[S]):
         if isinstance(content, bool):
             self.machine.replay_end_transaction_marker(self.shard, producer_id, committed=content)
             return
+        if isinstance(content, str):
+            _events.error("load.batch_unreadable", partition=self.shard.partition, reason=content)
+            self.machine.replay_unreadable(self.shard, None)
+            return
         for piece in content:
             if len(piece) == RECORD_PIECE_LENGTH:
                 self._replay_record(*piece, producer_id)
@@ -50,14 +54,16 @@ class Replay(Generic[S]):
                     "load.unknown_records", partition=self.shard.partition, type=error.record_type
                 )
         except Exception as error:
-            # It cannot be decoded, or says what cannot be (two members of one id). One record must not cost
-            # all others.
+            # It cannot be decoded, or says what cannot be (two members of one id). The old coordinators of
+            # Kafka 3.9 end the load here and serve what they have; the machine knows what may be served
+            # without this record.
             _events.error(
                 "load.record_unreadable",
                 partition=self.shard.partition,
                 offset=journal_offset,
                 reason=repr(error),
             )
+            self.machine.replay_unreadable(self.shard, key)
 
     def __repr__(self) -> str:
         return f"<Replay {self.shard!r} records={self.records}>"

@@ -17,6 +17,7 @@ from barnabas.coordinator.runtime.journal import Journal
 from barnabas.coordinator.runtime.loading import Load, Loader
 from barnabas.coordinator.runtime.replay import Replay
 from barnabas.coordinator.runtime.state_machine import S, StateMachine
+from barnabas.core.errors import KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Steps, steps
 from barnabas.log.log import Log
@@ -83,7 +84,7 @@ class CoordinatorRuntime(Generic[S]):
         try:
             yield load.done
             yield self._machine.loaded(shard)
-        except Exception:
+        except Exception as error:
             # Kafka 3.9 serves what it could read, and members begin where they never were; since 4.0 it
             # refuses.
             readable = False
@@ -91,8 +92,9 @@ class CoordinatorRuntime(Generic[S]):
                 "load.failed",
                 task=self._machine.load_task,
                 partition=shard.partition,
+                reason=error,
                 mend="it is not coordinated until the partition gets a new leader: see to its log directory",
-                exc_info=True,
+                exc_info=not isinstance(error, KafkaError),
             )
         if not load.cancelled:
             del self.loading[shard.partition]

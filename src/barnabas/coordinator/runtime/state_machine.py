@@ -65,6 +65,12 @@ class StateMachine(Protocol[S]):
     def replay_end_transaction_marker(self, shard: S, producer_id: int, *, committed: bool) -> None:
         """Applies the end of a transaction that was read back."""
 
+    def replay_unreadable(self, shard: S, key: bytes | None) -> None:
+        """A record with this key cannot be read; without a key, a whole batch.
+
+        Raises KafkaError where the shard cannot be served without it: the load fails.
+        """
+
     def loaded(self, shard: S) -> Pending[None]:
         """All records were applied: prepares the shard to be served, in slices (``onLoaded``)."""
 

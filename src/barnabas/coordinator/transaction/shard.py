@@ -25,6 +25,8 @@ class TransactionShard(CoordinatorShard):
     """The ids of one partition that this broker leads. Markers carry its leader epoch."""
 
     transactions: dict[str, TransactionMetadata] = field(default_factory=dict)
+    unreadable: set[str] = field(default_factory=set)
+    """Ids whose last record the load could not read: nobody coordinates them."""
     resigned: bool = False
     """Another broker coordinates the ids: what is still on its way for this shard changes nothing."""
 

@@ -9,16 +9,18 @@ from barnabas.coordinator.transaction.metadata import TransactionMetadata, Trans
 from barnabas.coordinator.transaction.records import metadata_of
 from barnabas.coordinator.transaction.shard import TransactionShard
 from barnabas.core.clock import Clock
-from barnabas.core.errors import KafkaError
+from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TRANSACTION_STATE_TOPIC
 from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.slices import Slices
 from barnabas.protocol.coordinator.record import CoordinatorKey, CoordinatorValue
 from barnabas.protocol.coordinator.topics import TRANSACTION_STATE
+from barnabas.protocol.coordinator.transaction_log import TransactionLogKey
+from barnabas.protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from barnabas.protocol.coordinator.transaction_log import TransactionLogKey, TransactionLogValue
+    from barnabas.protocol.coordinator.transaction_log import TransactionLogValue
 
 _events: Final = EventLog("coordinator")
 
@@ -66,6 +68,8 @@ class TransactionStateMachine:
         else:
             metadata = metadata_of(transactional_id, cast("TransactionLogValue", value))
             shard.transactions[transactional_id] = metadata
+        # It says all of the id: what could not be read before it does not count any more.
+        shard.unreadable.discard(transactional_id)
 
     def replay_bulk(
         self, shard: TransactionShard, piece: Any, *, producer_id: int, memo: dict[Any, Any]
@@ -77,9 +81,32 @@ class TransactionStateMachine:
     ) -> None:
         """No transaction has records here."""
 
+    def replay_unreadable(self, shard: TransactionShard, key: bytes | None) -> None:
+        """Takes the id out of service, until a later record of it is read.
+
+        The record before it must not count in its place: a transaction that is committed already would be
+        aborted, or a producer that is fenced let in again. Without an id, any id may be meant. Kafka ends
+        the load here, and serves the ids as they were then.
+        """
+        if key is None:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch of unknown transactional ids")
+        try:
+            transactional_id = TransactionLogKey.from_bytes(key).transactional_id
+        except ProtocolError as error:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a record of an unknown id: {error}") from error
+        shard.transactions.pop(transactional_id, None)
+        shard.unreadable.add(transactional_id)
+
     @steps
     def loaded(self, shard: TransactionShard) -> Steps[None]:
         """Has the markers sent of transactions whose end the former coordinator had decided."""
+        for transactional_id in shard.unreadable:
+            _events.error(
+                "load.transactional_id_unreadable",
+                transactional_id=transactional_id,
+                partition=shard.partition,
+                mend="nobody coordinates the id until its partition is led by a broker that can read it",
+            )
         slices = Slices(self._clock)
         prepared: list[Prepared] = []
         for metadata in shard.transactions.values():

@@ -7,8 +7,8 @@ leads, is loading, or does not lead; the code for the client is in `_shard`.
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
-from barnabas.coordinator.group_coordinator import partition_of
 from barnabas.coordinator.runtime.journal import Journal
+from barnabas.coordinator.runtime.keys import partition_of
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.coordinator.runtime.runtime import CoordinatorRuntime
 from barnabas.coordinator.transaction.add_partitions import add_partitions, verify_partitions
@@ -135,6 +135,9 @@ class TransactionCoordinator:
         if shard is None:
             loading = partition in self._runtime.loading
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR)
+        # As if the load had failed, for this id alone.
+        if transactional_id in shard.unreadable:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return shard
 
     def _shard_of_named(self, transactional_id: str) -> TransactionShard:
