@@ -18,7 +18,7 @@ import pytest
 
 from barnabas.broker.authorizer import Resource
 from barnabas.broker.handlers import api_table
-from barnabas.broker.profiles import PROFILE_3_9, PROFILE_4_4
+from barnabas.broker.profiles import PROFILE_4_4
 from barnabas.core.chunks import materialize
 from barnabas.core.ids import GROUP_METADATA_TOPIC
 from barnabas.core.offload import InPlace
@@ -215,7 +215,7 @@ def without_a_log():
 def timed(make_world, monkeypatch, without_a_log):
     """A broker on a clock that times its callbacks, with one topic."""
     monkeypatch.setitem(make_world.__init__.__globals__, "Clock", TurnClock)
-    world = make_world(group_coordinator_rebalance_protocols="classic,consumer")
+    world = make_world(barnabas_api_profile="4.4")
     world.create("n1", 2)
     world.clock.holds_ms.clear()
     gc.freeze()  # what tests leave behind is not the broker's, and the collector would walk it
@@ -357,5 +357,5 @@ def test_every_api_of_the_table_is_walked():
         )
     }
 
-    assert walked | without_arrays == {ApiKey(key) for key in api_table(PROFILE_3_9)}
+    assert walked | without_arrays == {ApiKey(key) for key in api_table(PROFILE_4_4)}
     assert len(walked) >= 20

@@ -72,6 +72,8 @@ BROKER_CONFIG: Final = ConfigTable(
         # Sockets and requests
         ConfigKey("socket.request.max.bytes", INT, 104857600,
             "The largest request in bytes; a larger one closes its connection.", at_least(1)),
+        ConfigKey("max.request.partition.size.limit", INT, 2000,
+            "How many partitions an answer to DescribeTopicPartitions has at most.", at_least(1)),
         ConfigKey("barnabas.request.elements.max", INT, 250_000,
             "How many elements all arrays of one request may have together (eight numbers count as one); "
             "more close its connection.", at_least(65_536)),
