@@ -1,8 +1,24 @@
-"""How many seeds a simulation runs in the tests of one form."""
+"""How many seeds a simulation runs in the tests of one form, and what a run draws for itself."""
 
 import os
+import zlib
+from collections.abc import Sequence
+from typing import TypeVar
 
 from barnabas.core.form import describe
+
+T = TypeVar("T")
+
+
+def drawn_by_this_run(choices: Sequence[T], what: str) -> list[T]:
+    """One of the choices, another one from run to run and for each `what`: for judges that take too long to
+    make all of them each time. BARNABAS_TEST_ALL=1 takes all.
+    """
+    if os.environ.get("BARNABAS_TEST_ALL"):
+        return list(choices)
+    # The workers of one run must collect the same tests.
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+    return [choices[zlib.crc32(f"{run} {what}".encode()) % len(choices)]]
 
 
 def first_seeds(count: int) -> range:

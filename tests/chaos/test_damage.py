@@ -4,6 +4,8 @@ import damage
 import pytest
 from damage_rig import ALL, STATES, look_at_brokers, look_at_partitions
 
+from seeds import drawn_by_this_run
+
 READERS_KNOW = ("bad CRC", "a closed connection", "refuses: Error")
 """The client finds the first itself; the log has the reason of the others without the name of a partition."""
 
@@ -30,14 +32,14 @@ def test_damaged_partitions(state, tmp_path):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", drawn_by_this_run(STATES, "brokers"))
 def test_damaged_brokers(state, tmp_path):
     found = look_at_brokers(damage.BROKER, state, tmp_path, damage.expected(state))
     assert not list(differences(found, state))
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", drawn_by_this_run(STATES, "znodes"))
 def test_damaged_znodes(state, tmp_path):
     found = look_at_brokers(damage.ZNODES, state, tmp_path, damage.expected(state))
     assert not list(differences(found, state))

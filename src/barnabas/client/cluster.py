@@ -96,7 +96,7 @@ class Cluster:
         return list(self._nodes.values())
 
     def handle_server_disconnect(self, node: Node, error: Exception) -> None:
-        """A broker that is gone may have handed over what it led."""
+        """A broker that has closed the connection may have handed over what it led."""
         if node.id in self.metadata.brokers:
             _log.debug("broker.lost", node=node.id, error=error)
             self.refresh_soon()
@@ -107,7 +107,7 @@ class Cluster:
         self._watchers.append(watcher)
 
     def pause_s(self, attempts: int) -> float:
-        """Seconds to wait after so many failed attempts, from 0."""
+        """Seconds to wait after this number of failed `attempts`, from 0."""
         return self.backoff.after(attempts) / 1000
 
     async def send(
@@ -220,7 +220,7 @@ class Cluster:
         if self._refreshing is None or self._refreshing.done():
             names = None if self._all_topics else frozenset(self._topics)
             self._refreshing = asyncio.create_task(self._ask(names))
-            # The caller may be gone by the time it fails; then its error is read here.
+            # The caller may no longer wait by the time it fails; then its error is read here.
             self._refreshing.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
             await asyncio.shield(self._refreshing)

@@ -195,7 +195,7 @@ class AsyncConsumer:
         return self._subscriptions.topics
 
     async def unsubscribe(self) -> None:
-        """Leaves the group and reads nothing any more. Raises what a listener raises."""
+        """Leaves the group; nothing is read from now on. Raises what a listener raises."""
         reason = "the consumer unsubscribed from all topics"
         try:
             if self._coordinator is not None:
@@ -212,7 +212,7 @@ class AsyncConsumer:
     ) -> None:
         """Commits these offsets (of the next records to read), by default all positions; waits until done.
 
-        Raises CommitFailedError when the group has gone on without this member, KafkaError
+        Raises CommitFailedError when the group has a new generation without this member, KafkaError
         (REBALANCE_IN_PROGRESS: poll, then try again; others are final), ClientTimeoutError.
         """
         commits = self._member().commits
@@ -354,7 +354,7 @@ class AsyncConsumer:
         if self._coordinator is None:
             await self._positions.find(Deadline(self._timeout_ms))
         else:
-            # Neither the group nor a position is waited for: partitions that have one go on.
+            # Neither the group nor a position is waited for: partitions that have one are read.
             await self._coordinator.poll()
             self._positions.advance()
         self._fetcher.send_fetches()

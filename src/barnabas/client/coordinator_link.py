@@ -7,7 +7,7 @@ says that this client may not know it (`failure`, raised once to the next caller
 
 The coordinator is a node of its own with a connection of its own, as in Java's client: a broker answers the
 requests of one connection in order, so a JoinGroup that waits for a whole group would hold up the fetches
-behind it. When it is not the coordinator any more, or cannot be reached, the connection is
+behind it. When it is no longer the coordinator, or cannot be reached, the connection is
 dropped with all that waits on it, and the look-up begins again.
 """
 
@@ -136,7 +136,7 @@ class CoordinatorLink:
             self._cluster.network.disconnect(self.node.id)
 
     def lost(self, reason: str) -> None:
-        """This is not the coordinator, or not any more (``markCoordinatorUnknown``)."""
+        """This is not the coordinator, or no longer (``markCoordinatorUnknown``)."""
         if self.node is not None:
             _log.info("coordinator.lost", key=self._key, reason=reason)
             node, self.node = self.node, None
@@ -144,7 +144,7 @@ class CoordinatorLink:
             self._on_news()
 
     async def close(self) -> None:
-        """Ends a look-up that is under way; nothing is sent any more."""
+        """Ends a look-up that is under way; nothing is sent from now on."""
         self.node = None
         if self._task is not None:
             self._task.cancel()

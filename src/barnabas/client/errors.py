@@ -56,7 +56,7 @@ class FatalTransactionError(KafkaError):
 
     @property
     def retriable(self) -> bool:
-        """Never, whatever the code may mean elsewhere."""
+        """Never, also where other requests with this code are tried again."""
         return False
 
 
@@ -75,7 +75,7 @@ class GroupError(KafkaError):
 
     @property
     def retriable(self) -> bool:
-        """Never, whatever the code may mean elsewhere."""
+        """Never, also where other requests with this code are tried again."""
         return False
 
 

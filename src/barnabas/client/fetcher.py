@@ -77,6 +77,7 @@ class Fetcher:
     def send_fetches(self) -> None:
         """Asks every broker that is idle for the partitions that want records."""
         now = time.monotonic()
+        # What was fetched and not taken yet is not asked for again: each partition is buffered once.
         wanted = [
             tp
             for tp, state in self._partitions.items()
@@ -87,6 +88,7 @@ class Fetcher:
             if node_id < 0:
                 self._cluster.need({tp.topic for tp in partitions})
                 self._cluster.refresh_soon()
+            # One request at a time to a broker: its session counts them.
             elif node_id not in self._asked:
                 self._fetch(node_id, partitions)
 
@@ -94,6 +96,7 @@ class Fetcher:
         self, wanted: Iterable[TopicPartition], now: float
     ) -> Mapping[int, Iterable[TopicPartition]]:
         """The partitions under the brokers to ask, -1 for those without a known leader."""
+        # Without a rack no leader names a follower (KIP-392): the leaders are grouped once for all fetches.
         if not self._config["client.rack"]:
             return self._cluster.by_leader(wanted)
         grouped: dict[int, list[TopicPartition]] = {}
@@ -118,6 +121,7 @@ class Fetcher:
         return metadata.leader(state.tp)
 
     def _fetch(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
+        # KIP-227: the plan says only what has changed since the last request of the session.
         session = self._sessions.setdefault(node_id, FetchSessionHandler())
         targets = {tp: self._target(self._partitions[tp]) for tp in partitions}
         for tp in targets:
@@ -189,6 +193,8 @@ class Fetcher:
         # What the broker knows of the session is unknown: the next request begins a new one (KIP-227).
         session.failed()
         self._later(targets)
+        # A lost connection passes. Anything else (no common version, say) would come again: the caller is
+        # told.
         if isinstance(call.error, DisconnectedError | OSError):
             _log.debug("fetch.failed", node=node_id, error=call.error)
         else:
@@ -223,7 +229,7 @@ class Fetcher:
                 tp = TopicPartition(name, data.partition_index)
                 state = self._partitions.get(tp)
                 target = targets.get(tp)
-                # Otherwise the caller sought elsewhere, or the partition is not assigned any more.
+                # Otherwise the caller sought elsewhere, or the partition is no longer assigned.
                 if state is not None and target is not None and state.position == target.offset:
                     self._arrived(state, target, data)
 
@@ -237,6 +243,8 @@ class Fetcher:
         # The leader itself says so: auto.offset.reset decides, when the caller polls.
         elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self.out_of_range[state.tp] = target.offset
+        # Another broker leads by now, or the metadata here are older than the broker's (KIP-320): asked again
+        # with new ones.
         elif code in _MOVED:
             _log.debug("fetch.moved", partition=state.tp, error=code.name)
             self._later([state.tp])
@@ -250,6 +258,8 @@ class Fetcher:
         state.high_watermark = data.high_watermark
         state.last_stable_offset = data.last_stable_offset
         state.log_start_offset = data.log_start_offset
+        # KIP-392: nothing was read here; the next request goes to the follower, for ``metadata.max.age.ms``
+        # at most.
         if data.preferred_read_replica >= 0:
             state.preferred_read_replica = data.preferred_read_replica
             state.preferred_until = time.monotonic() + self._config["metadata.max.age.ms"] / 1000
@@ -278,6 +288,7 @@ class Fetcher:
             # The caller sought elsewhere since it was fetched, or the partition was taken away.
             if state is None or state.position != self.arrived[tp].position:
                 del self.arrived[tp]
+            # A paused partition keeps what was fetched, so that nothing is fetched twice after `resume`.
             elif not state.is_held_back:
                 return self.arrived.pop(tp)
         return None

@@ -4,8 +4,8 @@ Theory of operation
 -------------------
 A partition begins where the last `seek_to_...` says; else at the offset that its group has committed; else
 where ``auto.offset.reset`` says. One look-up is under way at a time, for all partitions without a position.
-When some of them are taken away meanwhile, it starts again with those that are left: it may wait for
-the partitions that are gone.
+When some of them are taken away meanwhile, it starts again with those that are left: else it might wait for
+partitions that are no longer assigned.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class Positions:
 
     def _over(self, finished: "asyncio.Task[None]") -> None:
         if not finished.cancelled():
-            finished.exception()  # The consumer may be closed, and not look at it any more.
+            finished.exception()  # The consumer may be closed, and nobody looks at the error.
         self._on_news()
 
     def _is_wanted(self, state: AssignedPartition) -> bool:

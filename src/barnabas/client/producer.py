@@ -329,7 +329,8 @@ class AsyncProducer:
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
         """``async with producer.transaction():`` begins one, and commits it at the end of the block; an
-        exception of the block aborts it, and goes on. Raises as `commit_transaction`, after the abort.
+        exception of the block aborts it, and is raised again. Raises as `commit_transaction`, after the
+        abort.
         """
         await self.init_transactions()
         self.begin_transaction()

@@ -96,19 +96,23 @@ class Sender:
         if self._closed:
             return
         now = time.monotonic()
+        # Before anything is sent: what has waited longer than ``delivery.timeout.ms`` must not go out now.
         if now >= self._expire_at:
             self._expire(now)
         self._cluster.refresh_if_old()
         ending = self._transactions is not None and self._transactions.is_ending
+        # A flush, or the end of a transaction, waits for the records: nothing lingers then.
         due = self._accumulator.due(0.0 if self.hurry or ending else self._linger_s)
         ready = [queue for at, queue in due if at <= now]
         if self._transactions is not None:
             ready = self._admitted(ready, self._transactions)
+        # KIP-98: no idempotent batch can be numbered before the producer has an id.
         if ready and self._identity is None:
             self._identify()
         elif ready:
             self._send_ready(ready)
         later = [at for at, _ in due if at > now]
+        # Awake for the next batch that is due, and for the next look at what has expired.
         if due or self._accumulator.waiting_bytes:
             self._arm(min([*later, self._expire_at]) - now)
 
@@ -145,6 +149,8 @@ class Sender:
         if by_leader.pop(-1, None):
             self._cluster.refresh_soon()
         for node_id, queues in by_leader.items():
+            # Partitions that do not fit into one request go into the next, as long as the broker has room for
+            # one.
             while queues and self._has_room(node_id):
                 self._send(node_id, self._drain(node_id, queues))
 
@@ -174,6 +180,7 @@ class Sender:
         size = 0
         while queues and (not sent or size + queues[0].waiting[0].size_bytes <= self._request_bytes_max):
             queue = queues.pop(0)
+            # From here on the batch has its sequence number, which it keeps in every retry.
             batch = self._accumulator.take(queue, self._identity)
             queue.sent_to = node_id
             size += batch.size_bytes
@@ -211,6 +218,7 @@ class Sender:
         """
         _log.error("request.failed", node=node_id, error=repr(error))
         for queue, batch in sent:
+            # Those whose outcome was known before the error are not touched.
             if batch in queue.in_flight:
                 self._give_up(queue, batch, error)
         self._pump_soon()
@@ -242,6 +250,7 @@ class Sender:
                 self._give_up(queue, batch, error)
 
     def _answered(self, sent: Sent, response: ProduceResponse) -> None:
+        # No answer comes: what is on its way counts as stored, at an offset that nobody knows.
         if self._acks == 0:
             for queue, batch in sent:
                 self._stored(queue, batch, -1, -1)
@@ -294,10 +303,11 @@ class Sender:
 
     def _again(self, queue: PartitionQueue, batch: ProducerBatch, error: Exception) -> None:
         now = time.monotonic()
+        # KIP-91: ``delivery.timeout.ms`` bounds all tries together.
         if now - batch.created_at >= self._delivery_s:
             self._give_up(queue, batch, self._expired(batch, error))
             return
-        # Another producer has the id: whatever is sent again is refused.
+        # Another producer has the id: every batch that is sent again is refused.
         if self._transactions is not None and self._transactions.is_fatal:
             self._give_up(queue, batch, error)
             return
@@ -314,6 +324,7 @@ class Sender:
     def give_up_waiting(self, error: Callable[[], Exception], *, never_sent: bool) -> None:
         """Gives up the batches that no broker is being asked about; or those of them that were never sent."""
         for queue, batch in self._accumulator.waiting():
+            # What was sent may be stored: only a broker's answer can say so.
             if not (never_sent and batch.attempts):
                 self._give_up(queue, batch, error())
 

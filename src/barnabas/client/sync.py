@@ -298,7 +298,7 @@ class Producer(ClientFace[AsyncProducer]):
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:
         """``with producer.transaction():`` begins one, and commits it at the end of the block; an exception
-        of the block aborts it, and goes on. Raises as `AsyncProducer.transaction`.
+        of the block aborts it, and is raised again. Raises as `AsyncProducer.transaction`.
         """
         block = self._twin.transaction()
         self._thread.run(block.__aenter__())

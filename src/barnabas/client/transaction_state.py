@@ -122,6 +122,6 @@ FATAL_IN_PRODUCE: Final = frozenset(
         ErrorCode.PRODUCER_FENCED,
     }
 )
-"""Codes of a refused batch after which no transaction of this producer can go on
+"""Codes of a refused batch after which no transaction of this producer can continue
 (``maybeTransitionToErrorState``).
 """

@@ -9,12 +9,13 @@ all partitions that come up meanwhile go together in the next request. `commit` 
 stored, and only then sends EndTxn: so nothing of a transaction can reach a log after its marker. `abort`
 fails what was never sent, waits for the outcome of what was, and sends EndTxn.
 
-A failed batch, or an answer that says so, makes the transaction one that can only be aborted; the
-producer then takes a new epoch, so that whatever is still under way from the old one is refused. An answer
-that says that another producer has the id, or one that was not foreseen, is the end of this producer.
+A failed batch, or an answer that says so, makes the transaction one that can only be aborted; the producer
+then takes a new epoch, so that batches of the old one that are still under way are refused. An answer that
+says that another producer has the id, or one that was not foreseen, is the end of this producer.
 
 `EndTxn` and its like are repeated until there is an answer: giving up would leave it open what became of the
-transaction. ``max.block.ms`` limits how long a caller waits; who calls again waits for the same end.
+transaction. ``max.block.ms`` limits how long a caller waits; a caller that calls again waits for the same
+end.
 
 The requests are those of a client before KIP-890's second part (Produce up to v11, EndTxn up to v4), which
 every broker from Kafka 0.11 to 4.x serves; ``TransactionManager`` of Java's client is the model.
@@ -230,6 +231,7 @@ class TransactionManager:
         self._bump = True
         if isinstance(error, KafkaError) and error.code in codes.FATAL_IN_PRODUCE:
             self._fail(FatalTransactionError(error.code, str(error)))
+        # The first failure is the one that the caller gets; what follows from it says less.
         elif self.state is not S.ABORTABLE_ERROR:
             code = error.code if isinstance(error, KafkaError) else ErrorCode.TRANSACTION_ABORTABLE
             self._fail(AbortableTransactionError(code, str(error)))
@@ -254,6 +256,7 @@ class TransactionManager:
             producer_id=bumped.producer_id,
             producer_epoch=bumped.epoch,
         )
+        # KIP-360: only from version 3 on a request names the id and epoch of before.
         versions = _INIT if bumped is NO_IDENTITY else _BUMP
 
         async def attempt() -> TransactionOutcome:
@@ -279,6 +282,7 @@ class TransactionManager:
         """Tells the coordinator of the partitions that came up, until there are none
         (``AddPartitionsToTxnHandler``).
         """
+        # Partitions that come up while a request is under way are collected for the next one.
         while self._new and self.state in _OPEN:
             self._pending, self._new = self._new, set()
             request = AddPartitionsToTxnRequest(
@@ -330,6 +334,7 @@ class TransactionManager:
         if not await self._while_open(self._link, announce):
             return
         self._started = True
+        # The group's coordinator is another broker than the transaction's, in general.
         link = self._group_links.get(group.group_id)
         if link is None:
             link = self._group_links[group.group_id] = CoordinatorLink(
@@ -362,6 +367,7 @@ class TransactionManager:
         return self._judged_all(found, codes.OFFSET_COMMIT, "TxnOffsetCommit")
 
     async def _commit(self) -> None:
+        # A batch may fail while its outcome is waited for: then there is nothing to commit.
         await self._settled()
         if self.state is S.COMMITTING:
             await self._end(committed=True)
@@ -378,7 +384,7 @@ class TransactionManager:
         # An answer has said that the producer is fenced: the transaction is no longer its own to end.
         if self.state is not S.ABORTING:
             return
-        # The coordinator does not have this producer id any more: there is nothing that it could end.
+        # The coordinator no longer has this producer id: there is nothing that it could end.
         lost = self._error is not None and self._error.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if not lost:
             await self._end(committed=False)
@@ -390,6 +396,7 @@ class TransactionManager:
     async def _settled(self) -> None:
         """Waits until no batch of the transaction is on its way, nor a partition or offsets being added."""
         others = [task for name, task in self._calls.items() if name.startswith(_SEND_OFFSETS)]
+        # An abort waits for it: a partition that is added after EndTxn would begin the next transaction.
         if self._adding is not None and self.state is S.ABORTING:
             others.append(self._adding)
         if others:
@@ -397,6 +404,7 @@ class TransactionManager:
         while (futures := self._accumulator.outcomes()) and self.is_ending:
             self._pump()
             stored = asyncio.gather(*map(asyncio.wrap_future, futures), return_exceptions=True)
+            # A failure ends the wait of a commit: the batches that are left are the abort's to wait for.
             failed = asyncio.ensure_future(self._failed.wait())
             await asyncio.wait((stored, failed), return_when=asyncio.FIRST_COMPLETED)
             failed.cancel()
@@ -473,6 +481,7 @@ class TransactionManager:
         if outcome in (TransactionOutcome.DONE, TransactionOutcome.AGAIN, TransactionOutcome.MOVED):
             return outcome
         where = f"{code.message} ({request}, transactional id {self.transactional_id})"
+        # Another producer of the id has begun (KIP-98): this one can do nothing more.
         if outcome is TransactionOutcome.FENCED:
             error: KafkaError = ProducerFencedError(ErrorCode.PRODUCER_FENCED, where)
         # While it ends there is nothing left to abort: what would be abortable is fatal then.
@@ -516,6 +525,7 @@ class TransactionManager:
         self._to(S.FATAL_ERROR if fatal else S.ABORTABLE_ERROR)
         self._accumulator.refuse_with(self._refusal)
         _log.warning("transactions.failed", id=self.transactional_id, fatal=fatal, error=error)
+        # No batch can be sent any more, so their futures fail now.
         if fatal:
             self._give_up_waiting(lambda: _again(error), False)
         self._pump()
@@ -563,8 +573,12 @@ class TransactionManager:
             self.raise_error()
 
     async def _waited(self, call: str, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Waits for a step that goes on without its caller. Raises ClientTimeoutError, and what it raises."""
+        """Waits for a step, which continues when its caller no longer waits. Raises ClientTimeoutError, and
+        what it raises.
+        """
         task = self._calls.get(call)
+        # A caller that gave up after ``max.block.ms`` finds the step here, and does not begin it a second
+        # time.
         if task is None or task.done():
             task = self._calls[call] = asyncio.create_task(step())
             task.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -28,7 +28,7 @@ class OffsetExpiry(NamedTuple):
     since_ms: int | None
     """When the group became empty; None: each offset counts from its own commit."""
     subscribed: frozenset[str]
-    """Topics whose offsets stay whatever their age."""
+    """Topics whose offsets stay, however old they are."""
 
 
 class Group(Protocol):

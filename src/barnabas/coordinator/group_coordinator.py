@@ -98,7 +98,7 @@ class GroupCoordinator:
     # --- life -------------------------------------------------------------------------------------------
 
     def startup(self, partition_count: int) -> None:
-        """Begins to serve; the topic of groups has, or will have, so many partitions."""
+        """Begins to serve; the topic of groups has, or will have, `partition_count` partitions."""
         self.partition_count = partition_count
         self._active = True
         interval_ms = self.settings.offsets_retention_check_interval_ms
@@ -118,7 +118,7 @@ class GroupCoordinator:
         self._runtime.elected(partition, leader_epoch)
 
     def resigned(self, partition: int, leader_epoch: int | None) -> None:
-        """``onResignation``: this broker does not lead the partition any more, and forgets it."""
+        """``onResignation``: this broker no longer leads the partition, and forgets its groups."""
         self._runtime.resigned(partition, leader_epoch)
 
     @steps
@@ -295,7 +295,7 @@ class GroupCoordinator:
         group = self._group(shard, group_id) if generation < 0 else shard.groups.get(group_id)
         if group is None:
             if generation >= 0 and not transactional:
-                # The coordinator of KIP-848 lets new clients know that the group is gone.
+                # The coordinator of KIP-848 lets new clients know that there is no such group.
                 known = version >= GROUP_NOT_FOUND_SINCE_VERSION and self._consumer is not None
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION)
             # A group without members: an admin commits, or a consumer that assigns partitions to itself.
@@ -371,7 +371,9 @@ class GroupCoordinator:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {reason}.")
 
     def groups(self) -> Iterator[Group]:
-        """The groups of this broker, while it goes on to serve them. Raises COORDINATOR_NOT_AVAILABLE."""
+        """The groups of this broker, in slices: it serves others in between. Raises
+        COORDINATOR_NOT_AVAILABLE.
+        """
         if not self._active:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         for shard in self._runtime.shards():

@@ -6,7 +6,7 @@ from typing import Final
 from barnabas.core.config import Config
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
-"""How long a new member that waits for its first assignment may be gone before it is forgotten."""
+"""How long a new member that waits for its first assignment may be silent before it is removed."""
 
 
 @dataclass(frozen=True, slots=True)

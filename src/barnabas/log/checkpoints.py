@@ -61,7 +61,7 @@ class Checkpoints:
                     self._errors.directory_failed(directory, error)
 
     def write_all(self, path: str) -> None:
-        """Writes all kinds in one directory: a log has come to it, or gone."""
+        """Writes all kinds in one directory: a log has come to it, or was moved away."""
         for what in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED):
             self.write(what, only=path)
 

@@ -26,7 +26,9 @@ from barnabas.log.shortage import is_full, is_passing
 from barnabas.log.table import LogTable
 
 PREFERRED_MAX: Final = 100_000
-"""For so many logs that do not exist yet a directory is remembered; the oldest is forgotten then."""
+"""The number of logs that do not exist yet for which a directory is remembered; the oldest is forgotten
+first.
+"""
 
 _events: Final = EventLog("log.manager")
 

@@ -24,7 +24,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 WARNINGS_MAX: Final = 100
-"""After so many damaged places of one partition, further ones get no line."""
+"""The number of damaged places of one partition that get a line each; further ones get none."""
 
 _events: Final = EventLog("log")
 
@@ -44,7 +44,7 @@ def mend(log: LogState, error: OSError | KafkaError | IndexCorruptError) -> None
         rebuild_index(log, error)
         return
     if isinstance(error, FileNotFoundError):
-        # A segment was removed by hand: the disk works, and the other logs of the directory go on.
+        # A segment was removed by hand: the disk works, and the other logs of the directory stay in service.
         if any(segment.path == error.filename for segment in log.segments):
             raise log.storage_failed(error) from error
         # An index was: the next start makes it again, until then its segment cannot be searched.
@@ -61,7 +61,7 @@ def mend(log: LogState, error: OSError | KafkaError | IndexCorruptError) -> None
 def rebuild_index(log: LogState, error: IndexCorruptError) -> None:
     """Makes the indexes of a segment again from its batches, a large one's in a child process.
 
-    Raises KAFKA_STORAGE_ERROR, which clients try again, while that goes on.
+    Raises KAFKA_STORAGE_ERROR, which clients try again, while the child process runs.
     """
     segment = next((each for each in log.segments if each.base_offset == error.base_offset), None)
     if segment is not None and segment not in log.rebuilding:
@@ -83,7 +83,7 @@ def rebuild_index(log: LogState, error: IndexCorruptError) -> None:
 
 
 def _rebuilt(log: LogState, segment: LogSegment, scanned: Pending[tuple[bytes, bytes]]) -> None:
-    # The log was truncated meanwhile: what was found may be gone.
+    # The log was truncated meanwhile: what was found may be cut off.
     if log.rebuilding.get(segment) is not scanned:
         return
     del log.rebuilding[segment]

@@ -2,14 +2,14 @@
 
 Theory of operation
 -------------------
-Only the active ``.log`` of a partition keeps a descriptor of its own, and only the latest so many of those.
-Indexes and older segments are opened through `DescriptorCache` at each look-up, and the least
+Only the active ``.log`` of a partition keeps a descriptor of its own, and only a bounded number of those, the
+latest. Indexes and older segments are opened through `DescriptorCache` at each look-up, and the least
 recently used are dropped. A file closes itself when its last holder lets go, so a response that still sends a
 range is never cut off.
 
-When the process has none left all the same (sockets take them, too), `SparingFilesystem` has the log give
-back whatever it can open again, and tries once more. Only what fails even then is refused, with an error that
-clients try again.
+When the process has none left all the same (sockets take them, too), `SparingFilesystem` has the log close
+each file that it can open again, and tries once more. Only what fails even then is refused, with an error
+that clients try again.
 """
 
 from collections.abc import Callable
@@ -70,7 +70,7 @@ class DescriptorCache:
             next(iter(self._active)).rest()
 
     def let_go(self, segment: Resting) -> None:
-        """Notes that a segment has no file of its own any more."""
+        """Notes that a segment no longer has a file of its own."""
         self._active.pop(segment, None)
 
     def clear(self) -> None:

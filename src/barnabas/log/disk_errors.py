@@ -112,8 +112,8 @@ class DiskErrors:
         return True
 
     def set_log_aside(self, path: str, error: OSError) -> bool:
-        """Takes the log in this directory out of service; False when there is none, or all of its disk is
-        gone.
+        """Takes the log in this directory out of service; False when there is none, or the whole log
+        directory is missing.
         """
         log = self._logs.in_path(path)
         if log is None or not self._filesystem.exists(log.parent_dir):

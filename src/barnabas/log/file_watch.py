@@ -93,7 +93,7 @@ class FileWatch:
 
 
 def damages(filesystem: Filesystem, segments: Sequence[tuple[str, int]]) -> list[str]:
-    """What is wrong with each of the files that should have so many bytes;
+    """What is wrong with each of the files, which should have the size that stands beside it;
     "" for those that are as they should be.
     """
     return [damage_of(filesystem, path, size) for path, size in segments]

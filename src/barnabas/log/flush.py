@@ -8,7 +8,7 @@ everything that was appended to the log by then is covered by one sync. While a 
 requests for it wait for the next one, because bytes written after a sync began are not promised by it.
 
 Who syncs is a port: in place for tools and simulation, a thread in a broker (``fdatasync`` releases the
-interpreter, the loop goes on).
+interpreter, so the loop is not held up).
 """
 
 import contextlib
@@ -89,7 +89,7 @@ class Flushable(Protocol):
 
     @property
     def offline(self) -> bool:
-        """Whether it is closed, deleted or broken: then nothing can be promised any more."""
+        """Whether it is closed, deleted or broken: then no sync can be promised."""
 
     def begin_flush(self) -> tuple[int, Sequence[Syncable]]:
         """The end of the log now, and the files that make everything below it durable."""

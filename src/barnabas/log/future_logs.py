@@ -12,8 +12,8 @@ log:
 3. all of the future log is synced, and its directory renamed to ``<topic>-<partition>``;
 4. the old directory is renamed to ``…-delete``, and ``moved-to`` with it.
 
-A death before 3 leaves a future log, which the next start goes on with. Between 3 and 4 both directories have
-the current name: the next start sees by ``moved-to`` that the new one holds everything (`finish_moves`).
+A death before 3 leaves a future log, which the next start continues to fill. Between 3 and 4 both directories
+have the current name: the next start sees by ``moved-to`` that the new one holds everything (`finish_moves`).
 Apache Kafka refuses to start then.
 """
 
@@ -107,7 +107,7 @@ class FutureLogs:
         """``replaceCurrentWithFutureLog``: from now on `log` is in the directory of `future`, which has all
         of its records.
 
-        `log` stays the object that it is, so that whatever reads it or waits for it goes on. What is not
+        `log` stays the same object, so that those who read it or wait for it notice nothing. What is not
         synced yet is synced here and now. Raises KAFKA_STORAGE_ERROR; then the log is where it was, and the
         future log is given up.
         """
@@ -155,7 +155,7 @@ class FutureLogs:
         )
 
     def _stay(self, log: Log, future: Log, target: str, error: Exception) -> None:
-        """The move failed half-way: the current log goes on, and nothing may say that it has moved."""
+        """The move failed half-way: the current log stays in service, and no file says that it has moved."""
         _events.error("log.not_moved", partition=log.tp, target=target, error=error)
         self.logs.pop(log.tp, None)
         future.release()

@@ -101,14 +101,14 @@ class LeaderEpochCache:
         if place == len(entries):
             return EpochEnd()
         if place == 0:
-            # Older than anything known: its data is gone, the first known start is where the log begins.
+            # Older than anything known: its data was deleted, the first known start is where the log begins.
             return EpochEnd(epoch, entries[0].start_offset)
         return EpochEnd(entries[place - 1].epoch, entries[place].start_offset)
 
     def fit(self, start_offset: int, end_offset: int) -> None:
         """Forgets what lies outside a log that is being loaded (``truncateFromEndAsyncFlush``).
 
-        This needs no sync: whatever a loss of power leaves in the file, the next start forgets the same.
+        This needs no sync: the next start forgets the same, also if a loss of power brings the old file back.
         Where nothing is left, as in an empty log, the file is not even written: no record comes in before its
         epoch is noted, and that replaces all of the file. So thousands of empty partitions are loaded without
         a wait for the disk.

@@ -31,7 +31,7 @@ _events: Final = EventLog("log.leftovers")
 
 
 def tidy(filesystem: Filesystem, directory: str) -> None:
-    """Removes or promotes whatever is not a plain segment file. Raises OSError."""
+    """Removes or promotes each file that is not a plain segment file. Raises OSError."""
     names = filesystem.listdir(directory)
     kept = (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX, BATCHES_SUFFIX)
     if all(name.endswith(kept) or not name[0].isdigit() for name in names):
@@ -91,6 +91,6 @@ def _remove_orphans(filesystem: Filesystem, directory: str, names: list[str]) ->
             if base is not None and base not in logs:
                 if suffix == INDEX_SUFFIX:
                     # A deletion that a kill cut short, or a segment was removed by hand: its records are
-                    # gone.
+                    # lost.
                     _events.warning("segment.missing", directory=directory, base_offset=base, orphan=name)
                 filesystem.remove(f"{directory}/{name}")

@@ -1,6 +1,6 @@
 """Building a `Log` from its directory (``LogLoader``), or a new directory with an empty one.
 
-Loading trusts what it finds: whatever needs a scan was put right by `barnabas.log.recovery` before.
+Loading trusts what it finds: a segment that needs a scan was put right by `barnabas.log.recovery` before.
 """
 
 from typing import Final
@@ -80,7 +80,7 @@ def load_log(
             meaning="the log starts where it did, so that no follower deletes what is missing here",
         )
     if log_start_offset is not None and end_offset < log_start_offset:
-        # DeleteRecords reached beyond what survived: nothing here is visible any more.
+        # DeleteRecords reached beyond what survived: no record that is here is visible.
         _events.warning(
             "log.emptied",
             partition=tp,

@@ -304,7 +304,7 @@ class Log(LogState):
             known.first_offset,
             known.last_offset,
             known.timestamp,
-            known.timestamp,  # as in Kafka, whatever the type of the topic's timestamps
+            known.timestamp,  # as in Kafka, also with LogAppendTime
             self.log_start_offset,
             duplicate=True,
             size=0,
@@ -380,8 +380,8 @@ class Log(LogState):
                 new = self.segments.create(base_offset, index_bytes_max, now_ms)
                 old.seal()
             except OSError:
-                # The old segment goes on; an empty one beyond its next records would end the log at a
-                # restart.
+                # The old segment stays the active one; an empty one beyond its next records would end the log
+                # at a restart.
                 self.segments.remove_files(segment_paths(self.directory, base_offset))
                 raise
             self.segments.add(new)
@@ -591,7 +591,7 @@ class Log(LogState):
         self.release()
 
     def relocate(self, moved: "Log") -> None:
-        """Goes on in the directory of `moved`, which has the same records, all of them synced.
+        """Takes over the directory of `moved`, which has the same records, all of them synced.
 
         What is in flight for the old files has nothing left to promise, and cannot move the recovery point.
         """
@@ -610,7 +610,7 @@ class Log(LogState):
         self.loaded_end_offset = -1
 
     def release(self) -> None:
-        """Lets go of all files without touching the disk; no call is served any more."""
+        """Lets go of all files without touching the disk; no call is served from now on."""
         self.offline = True
         self.write_unwritten()  # refuses them
         for segment in self.segments:

@@ -234,7 +234,7 @@ class LogManager:
         self._creation.prefer(tp, directory)
 
     def delete(self, tp: TopicPartition) -> Pending[None]:
-        """``asyncDelete``: removes a partition: renamed at once, gone from the disk after
+        """``asyncDelete``: removes a partition: renamed at once, removed from the disk after
         ``file.delete.delay.ms``.
 
         Done when a loss of power does not bring it back; partitions that are deleted together share that
@@ -311,7 +311,7 @@ class LogManager:
         return count
 
     def remove_files_later(self, paths: Sequence[str], delay_ms: float) -> None:
-        """Removes files that are no log's any more, once readers have had the time to let go of them."""
+        """Removes files that no log has from now on, once readers have had the time to let go of them."""
         self._removal.files_later(paths, delay_ms)
 
     def flush_by_time(self) -> None:

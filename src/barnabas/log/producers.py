@@ -109,6 +109,7 @@ class ProducerStateEntry:
 
     def find_duplicate(self, batch: BatchHeader) -> BatchMetadata | None:
         """The remembered batch with the same epoch and sequence numbers."""
+        # Sequence numbers begin again with each epoch.
         if batch.producer_epoch != self.epoch:
             return None
         last_sequence = batch.last_sequence
@@ -129,7 +130,7 @@ class ProducerStateEntry:
         self._batches, self._packed = other.batches, b""
 
     def bump(self, epoch: int) -> None:
-        """Begins a new epoch; batches of the old one are no duplicates any more."""
+        """Begins a new epoch; a batch of the old one no longer counts as a duplicate."""
         if epoch != self.epoch:
             self._batches.clear()
             self._packed = b""
@@ -210,14 +211,19 @@ class ProducerStateManager:
 
     def check(self, batch: BatchHeader, origin: AppendOrigin, offset: int) -> None:
         """Raises what Kafka answers to a data batch whose epoch or sequence number does not fit."""
+        # KIP-890: first, because a producer that is being asked about may be unknown here until its batch is
+        # appended.
         if self._verifications and origin is AppendOrigin.CLIENT:
             self._check_order_of_verified(batch, offset)
         state = self.producers.get(batch.producer_id)
+        # A new producer, or one that has expired here: its count begins with any sequence number.
         if state is None:
             return
         self._check_epoch(state, batch.producer_epoch, offset)
+        # A coordinator's commits in a transaction carry the client's epoch, and no sequence numbers.
         if origin is AppendOrigin.CLIENT:
             self._check_sequence(state, batch, offset)
+        # A transaction is open: its marker would stand behind a batch that is not part of it.
         if state.current_txn_first_offset is not None and not batch.is_transactional:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
@@ -231,6 +237,7 @@ class ProducerStateManager:
         if state is None:
             return
         self._check_epoch(state, batch.producer_epoch, offset)
+        # The coordinator was replaced: its successor has written, and decides.
         if marker.coordinator_epoch < state.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
@@ -260,6 +267,7 @@ class ProducerStateManager:
 
     def _check_sequence(self, state: ProducerStateEntry, batch: BatchHeader, offset: int) -> None:
         sequence = batch.base_sequence
+        # A higher epoch (a lower one was refused): its count begins at 0.
         if batch.producer_epoch != state.epoch:
             if sequence != 0 and state.epoch != NO_PRODUCER_EPOCH:
                 raise KafkaError(
@@ -270,6 +278,7 @@ class ProducerStateManager:
                 )
             return
         last = state.last_sequence
+        # The count wraps from 2^31-1 to 0.
         if sequence == last + 1 or (sequence == 0 and last == SEQUENCE_MAX):
             return
         raise KafkaError(
@@ -289,6 +298,8 @@ class ProducerStateManager:
             BatchMetadata(batch.last_sequence, last_offset, batch.last_offset_delta, batch.max_timestamp)
         )
         state.last_timestamp = batch.max_timestamp
+        # The batch is in the log: a guard of before answers for nothing that comes later. The first batch of
+        # a transaction is how far readers of committed data may go.
         if batch.is_transactional:
             self._verifications.pop(batch.producer_id, None)
             if state.current_txn_first_offset is None:
@@ -302,13 +313,16 @@ class ProducerStateManager:
         self._verifications.pop(batch.producer_id, None)
         state = self._state(batch.producer_id)
         state.bump(batch.producer_epoch)
+        # Remembered, so that a marker of an earlier coordinator is refused.
         state.coordinator_epoch = marker.coordinator_epoch
         state.last_timestamp = timestamp
         first_offset, state.current_txn_first_offset = state.current_txn_first_offset, None
+        # The transaction wrote nothing here, or its marker is written a second time.
         if first_offset is None:
             return None
         self.ongoing.pop(batch.producer_id, None)
         completed = CompletedTxn(batch.producer_id, first_offset, offset, not marker.committed)
+        # The last stable offset stays below it until the high watermark has passed the marker.
         self._completed.append(completed)
         return completed
 
@@ -338,6 +352,7 @@ class ProducerStateManager:
         """Begins to ask about a producer's transaction; None where it has written here already
         (``maybeStartTransactionVerification``).
         """
+        # Verified with its first batch, or by an earlier life of this broker.
         if self._is_ongoing(producer_id, epoch):
             return None
         asked = self._verifications.get(producer_id)
@@ -382,7 +397,9 @@ class ProducerStateManager:
     # -- life ----------------------------------------------------------------------------------------
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
-        """Forgets producers that were silent for so long and have no open transaction; returns how many."""
+        """Forgets producers that were silent for `expiration_ms` and have no open transaction; returns how
+        many.
+        """
         expired = [
             producer_id
             for producer_id, state in self.producers.items()

@@ -4,11 +4,11 @@ Theory of operation
 -------------------
 `recover_log` is a function of plain values, so it can run in a child process: a scan of gigabytes never
 shares the interpreter with the event loop. It checks every segment that reaches beyond the recovery point,
-cuts the log at the first bad batch, drops all later segments, writes new indexes, fills the
-leader-epoch file, replays producers, and leaves a snapshot at the end, so that loading afterwards reads no
-batches. After a clean shutdown only segments whose indexes are missing or impossible are treated, or what
-else turns out to be damaged. Then a bad batch ends its own segment only: the segments after it were whole and
-synced when they were closed, and one bad sector must not take all that came later with it
+cuts the log at the first bad batch, drops all later segments, writes new indexes, fills the leader-epoch
+file, replays producers, and leaves a snapshot at the end, so that loading afterwards reads no batches. After
+a clean shutdown only segments whose indexes are missing or impossible are treated, and others that turn out
+to be damaged. Then a bad batch ends its own segment only: the segments after it were whole and synced when
+they were closed, and one bad sector must not take all that came later with it
 (``LogLoader.loadSegmentFiles``).
 
 A loss of power just after a roll may take the end of the old segment, at the edge of a batch, and leave what
@@ -71,8 +71,10 @@ def segments_to_recover(
 ) -> list[int]:
     """Which segments must be scanned before the directory can be loaded. Raises OSError."""
     bases = base_offsets(filesystem, directory)
+    # After a clean stop all bytes were synced: only indexes can be missing or wrong.
     if clean:
         return [base for base in bases if not _has_sane_indexes(filesystem, directory, base)]
+    # Epochs can only be read from the batches, and those of any segment may be missing.
     if drop_torn_files(filesystem, directory):
         return bases
     # A segment that ends at the recovery point may have been closed without its indexes being synced.
@@ -107,6 +109,7 @@ def _has_sane_indexes(filesystem: Filesystem, directory: str, base: int) -> bool
         time_bytes = filesystem.size(stem + TIME_INDEX_SUFFIX)
         index = OffsetIndex(files, stem + INDEX_SUFFIX, base, index_bytes // 8, index_bytes)
         index.sanity_check(index_bytes)
+        # The entry that reaches furthest must lie inside the log file.
         last_position = index.lookup(base + RELATIVE_OFFSET_MAX)[1]
         if last_position and last_position >= (size := filesystem.size(stem + LOG_SUFFIX)):
             raise IndexCorruptError(
@@ -187,12 +190,15 @@ class _Recovering:
             scan = self._rebuild(base)
             if not scan.is_whole:
                 truncated += scan.size - scan.valid_bytes
+            # What lies behind the first loss cannot be told from what was never acknowledged: it is all cut
+            # off.
             if not clean and (not scan.is_whole or self._ends_too_soon(base, scan, recovery_point)):
                 self._drop_after(base, scan.next_offset)
                 break
         if truncated or not clean:
             self._snapshots.take(self._producers)
         end_offset = self._producers.map_end_offset
+        # Something counts as durable from now on that was not.
         if clean or truncated or end_offset > recovery_point or self._epochs.entries != epochs:
             self._sync()
         # Else nothing is new but indexes of the last segment, which the next recovery makes again. Thousands
@@ -219,6 +225,7 @@ class _Recovering:
     def _prepare_producers(self, base: int) -> None:
         """Brings producer state to the start of a segment: a snapshot, and what was appended since."""
         producers = self._producers
+        # No state yet, or one of a later place: the newest snapshot at or below the segment.
         if not 0 < producers.map_end_offset <= base:
             self._snapshots.load_into(producers, self._bases[0], at_most=base)
         self._txn_index = None
@@ -235,12 +242,14 @@ class _Recovering:
         scan = self._scan(base)
         file = self._filesystem.open(stem + LOG_SUFFIX)
         if not scan.is_whole:
+            # It is no damage: cutting it would destroy records that Kafka can read.
             if holds_old_format(file, scan.valid_bytes):
                 raise KafkaError(
                     ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
                     f"{stem}{LOG_SUFFIX} has messages of format 0 or 1 at position {scan.valid_bytes},"
                     " which a broker of Apache Kafka still reads",
                 )
+            # Not the last segment: the cut leaves a gap.
             if base < self._following(base):
                 self._withdraw_note()
             lost = scan.size - scan.valid_bytes
@@ -274,8 +283,10 @@ class _Recovering:
 
     def _observe(self, header: BatchHeader, block: bytes) -> None:
         latest = self._epochs.latest_epoch
+        # The first batch of each epoch is where the epoch begins.
         if header.leader_epoch >= 0 and (latest is None or header.leader_epoch > latest):
             self._epochs.assign(header.leader_epoch, header.base_offset)
+        # Below that offset the snapshot knows the producers already.
         if header.producer_id >= 0 and header.base_offset >= self._producers.map_end_offset:
             self._replay(header, block)
 

@@ -363,7 +363,7 @@ class LogSegment:
         if place is None:
             return 0
         removed = self.size - place.position
-        # Indexes first: an entry for bytes that are gone would be a lie, a missing one costs a scan.
+        # Indexes first: an entry must not lead to bytes that were cut off; a missing one only costs a scan.
         try:
             self.index.truncate_to(offset)
             self.time_index.truncate_to(offset)
@@ -560,7 +560,7 @@ class LogSegment:
     def retire(self) -> list[str]:
         """Renames the files to ``.deleted`` and returns the new names; open readers keep what they have.
 
-        Raises OSError; called again, it goes on where it was refused.
+        Raises OSError; called again, it continues where it was refused.
         """
         retired = []
         for path in self.paths:

@@ -10,7 +10,7 @@ the name of its directory:
 
 ===================  ==================================================================
 ``orders-0``         the log of a partition
-``….<uuid>-future``  its copy on the way to another directory; it goes on with the move
+``….<uuid>-future``  its copy on the way to another directory; the move continues
 ``….<uuid>-delete``  nothing needs it; it is removed after ``file.delete.delay.ms``
 ``….<uuid>-stray``   a replica that is no longer this broker's; `StrayLogs` keeps it
 ===================  ==================================================================

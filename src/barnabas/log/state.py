@@ -121,7 +121,7 @@ class LogState:
 
     def write_unwritten(self) -> None:
         """Writes the appends that wait. Where the disk refuses, each has failed with
-        `UnwrittenAppends.error`, and the log is what it was before them.
+        `UnwrittenAppends.error`, and the log is as it was before them.
         """
         unwritten = self.unwritten
         if unwritten is None:
@@ -165,7 +165,7 @@ class LogState:
         """What to raise when an operation failed that left everything as it was.
 
         Neither descriptors that have run out nor a disk without room is broken: the client tries again, and
-        the log goes on.
+        the log stays in service.
         """
         if not is_passing(error):
             return self.storage_failed(error)

@@ -22,7 +22,7 @@ class LogTable:
         self.unusable: set[TopicPartition] = set()
         """Partitions whose directories are damaged beyond repair: an empty log must not take their place."""
         self.vanished: dict[TopicPartition, str] = {}
-        """Where a checkpoint names a partition with records, of which there is no directory any more."""
+        """Where a checkpoint names a partition with records, of which the directory is missing."""
 
     def __iter__(self) -> Iterator[Log]:
         """The future logs and the current ones."""

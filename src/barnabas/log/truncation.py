@@ -29,7 +29,7 @@ def truncate_to(log: LogState, offset: int) -> bool:
         truncate_fully_and_start_at(log, offset)
         return True
     try:
-        # What a scan finds now may be gone in a moment, and an index must not lead to it.
+        # What a scan finds now may be cut off in a moment, and an index must not lead to it.
         log.rebuilding.clear()
         _begin_cut(log, offset)
         # Whole segments first: a death in between leaves a log that ends later, and no hole.

@@ -3,8 +3,8 @@
 A first batch is appended only when the coordinator says that it counts the partition to the transaction. The
 answer comes later than the question: a marker may have ended the transaction meanwhile, and the producer may
 have begun another one. So each question has a guard, an object of its own, which lasts until the next batch
-or marker of the producer: who comes back with a guard that is gone has an answer to another question
-(``VerificationStateEntry``, ``VerificationGuard``).
+or marker of the producer: a request that comes back with a guard that was dropped has the answer to another
+question (``VerificationStateEntry``, ``VerificationGuard``).
 """
 
 

@@ -69,7 +69,7 @@ class UnwrittenAppends:
         """Why all of them were refused, if they were."""
 
     def has_room(self, size: int) -> bool:
-        """Whether an append of so many bytes may wait with the others."""
+        """Whether an append of `size` bytes may wait with the others."""
         return self.size + size <= WAITING_BYTES_MAX and len(self.buffers) < IOV_MAX
 
     def add(self, buffer: Buffer, append: AppendInfo) -> None:

@@ -10,8 +10,8 @@ Where the current log is cut, the future log is cut as well before the next piec
 log rests until the move is over. ``num.replica.alter.log.dirs.threads`` partitions are copied side by side,
 all together at most at the rate of ``replica.alter.log.dirs.io.max.bytes.per.second``.
 
-A move that fails is tried again, as long as its future log is there: a start, and each LeaderAndIsr, goes on
-with those that it finds.
+A move that fails is tried again, as long as its future log is there: a start, and each LeaderAndIsr,
+continues those that it finds.
 """
 
 import os.path
@@ -41,7 +41,7 @@ PIECE_BYTES: Final = 1 << 16
 LAST_SYNC_BYTES: Final = 1 << 20
 """What may be left to sync, in place, when the future log becomes the current one."""
 SYNCS_MAX: Final = 5
-"""After so many syncs aside what is left is synced in place, however much it is:
+"""After this number of syncs aside the rest is synced in place, however large it is:
 producers may outrun the disk.
 """
 WAIT_MS: Final = 100
@@ -153,13 +153,13 @@ class ReplicaAlterLogDirsManager:
         raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"Log dir {path} is not found in the config.")
 
     def resume(self) -> None:
-        """``maybeAddLogDirFetchers``: goes on with future logs of partitions that have a role now."""
+        """``maybeAddLogDirFetchers``: continues the moves of partitions that have a role now."""
         for tp in list(self._logs.futures.logs):
             if tp in self._hosted.online:
                 self._enqueue(tp)
 
     def close(self) -> None:
-        """Nothing is copied any more; what was copied stays for the next start."""
+        """Copies stop; what was copied stays for the next start."""
         self._closed = True
         self._waiting.clear()
 
@@ -217,9 +217,12 @@ class ReplicaAlterLogDirsManager:
                 self._quota.record(size)
                 if slices.over():
                     yield slices.next_turn()
+            # Everything is copied. Most of it is synced aside, so that the change of logs holds the loop only
+            # for the rest.
             elif unsynced > LAST_SYNC_BYTES and syncs < SYNCS_MAX:
                 unsynced, syncs = 0, syncs + 1
                 yield future.flush_soon()
+            # The cleaner replaces segments of the current log: the change has to wait until it lets go.
             elif self._logs.is_cleaning(log):
                 yield self._wait()
             else:
@@ -244,9 +247,11 @@ class ReplicaAlterLogDirsManager:
     def _copy_piece(self, log: Log, future: Log) -> int:
         """Copies what comes next; the bytes of it, 0 when the future log has everything."""
         cut, log.lowest_cut = log.lowest_cut, LONG_MAX
+        # The current log was truncated since the last piece (a new leader).
         if cut < future.log_end_offset:
             _log.info("move.cut", partition=log.tp, offset=cut)
             future.truncate_to(cut)
+        # Retention has deleted what was to be copied next.
         if future.log_end_offset < log.log_start_offset:
             future.truncate_fully_and_start_at(log.log_start_offset)
         found = log.read(future.log_end_offset, PIECE_BYTES, min_one_message=True).records
@@ -273,6 +278,7 @@ def cut_to_common_end(log: Log, future: Log) -> None:
         return
     latest = future.leader_epochs.latest_epoch
     end = None if latest is None else log.leader_epochs.end_offset_for(latest, log.log_end_offset)
+    # The epochs do not meet: nothing of the future log is known to be the same.
     if end is None or end.epoch != latest or future.log_start_offset > log.log_start_offset:
         future.truncate_fully_and_start_at(log.log_start_offset)
     else:

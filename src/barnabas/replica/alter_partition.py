@@ -62,6 +62,7 @@ class AlterPartitionManager:
         self._waiting: dict[TopicPartition, _Proposal] = {}
 
     def submit(self, tp: TopicPartition, topic_id: Uuid, proposal: LeaderAndIsr) -> Pending[LeaderAndIsr]:
+        # KIP-497: one proposal a partition; `Partition.isr_state` holds the next one back.
         if tp in self._waiting:
             return Pending.failed(
                 KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, f"Failed to enqueue ISR change for {tp}")
@@ -71,6 +72,7 @@ class AlterPartitionManager:
         return item.decision
 
     def _send(self) -> None:
+        # What is proposed while a request is in flight goes into the next one, all together.
         if self._in_flight or not self._waiting:
             return
         self._in_flight = True
@@ -83,6 +85,7 @@ class AlterPartitionManager:
 
     def _answered(self, sent: list[_Proposal], answer: Pending[list[IsrVerdict]]) -> None:
         error = answer.error
+        # Refused as a whole, or never answered: the proposals stay and are sent again.
         if error is not None:
             self._in_flight = False
             reason = error.code.name if isinstance(error, KafkaError) else error

@@ -4,8 +4,8 @@ Theory of operation
 -------------------
 LeaderAndIsr, StopReplica and UpdateMetadata may name every partition of the cluster, so they are worked off
 in slices. Two of them must not cross: the connection of a controller that was replaced may still hold a
-request when the new controller sends its first. Whatever comes while one is worked off waits here, and looks
-at the epochs when its turn comes. A request that finds the queue empty and is small is done when `run`
+request when the new controller sends its first. A request that comes while one is worked off waits here, and
+looks at the epochs when its turn comes. A request that finds the queue empty and is small is done when `run`
 returns.
 """
 

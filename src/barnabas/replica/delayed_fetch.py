@@ -13,8 +13,8 @@ from barnabas.replica.purgatory import DelayedOperation
 
 
 class DelayedFetch(DelayedOperation):
-    """A fetch that waits for more bytes, an error, or the end of its time; `over` says whether nothing has
-    moved till then.
+    """A fetch that waits for more bytes, an error, or the end of its time; `over` says whether nothing had
+    moved by then.
 
     In a session it may *rest* then: it stays under its keys until the next request resumes it. An idle
     follower of thousands of partitions would else cost a look at each of them with every request. What moves

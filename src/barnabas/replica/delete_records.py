@@ -47,14 +47,15 @@ def delete_records(
 ) -> Sliced[Deletions]:
     """``ReplicaManager.deleteRecords``: moves the log starts to these offsets (-1: the high watermark).
 
-    Writes them down with `keep_log_starts`, and waits, at most so long, until every live replica has moved
-    its own.
+    Writes them down with `keep_log_starts`, and waits, at most `timeout_ms`, until every live replica has
+    moved its own.
     """
     deletions: Deletions = {}
     for tp, offset in offsets.items():
         deletions[tp] = _delete_locally(hosted, tp, offset)
         yield
     waiting = {tp: each for tp, each in deletions.items() if not each.error}
+    # Before the answer: a kill must not bring back what a client was told is deleted.
     if waiting:
         keep_log_starts()
     if all(each.low_watermark >= each.offset for each in waiting.values()):
@@ -68,6 +69,7 @@ def delete_records(
 def _delete_locally(hosted: HostedPartitions, tp: TopicPartition, offset: int) -> Deletion:
     """``deleteRecordsOnLocalLog``."""
     error = ErrorCode.UNKNOWN_SERVER_ERROR
+    # As in Kafka: coordinators would lose what they have not loaded.
     if tp.topic in INTERNAL_TOPICS:
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
     else:
@@ -95,7 +97,7 @@ class DelayedDeleteRecords(DelayedOperation):
             deletion.error = ErrorCode.REQUEST_TIMED_OUT  # what holds if nothing else comes
 
     def try_complete(self, key: Hashable = None) -> bool:
-        """Completes when every partition has the low watermark, or cannot get it any more."""
+        """Completes when every partition has the low watermark, or can no longer get it."""
         for tp in list(self._waiting) if key is None else (key,):
             deletion = self._waiting.get(tp)
             if deletion is not None and self._settled(tp, deletion):
@@ -110,6 +112,7 @@ class DelayedDeleteRecords(DelayedOperation):
             deletion.error = gone.code
             deletion.low_watermark = INVALID_LOW_WATERMARK
             return True
+        # A live follower has not moved its log start yet; its next fetch says when it has.
         if low_watermark < deletion.offset:
             return False
         deletion.error = ErrorCode.NONE

@@ -24,7 +24,8 @@ WATCHED_MAX: Final = 10_000
 POLL_MS: Final = 100.0
 """How often a larger fetch looks again."""
 REST_MS: Final = 3000.0
-"""So long the requests of a session in which nothing moves may go without a look at all its partitions."""
+"""How long requests of a session in which nothing moves may be answered without a look at all its partitions.
+"""
 
 
 class Fetches:
@@ -98,6 +99,7 @@ class Fetch(Work[list[PartitionRead]]):
     def step(self, entries: int) -> Pending[Any] | None:
         operation = self._operation
         if operation is not None and not self._at:
+            # The wait is over and nothing was woken: what was read before is still the answer.
             if operation.over.result():
                 if self._are_current():
                     self.resting = operation
@@ -163,7 +165,7 @@ class Fetch(Work[list[PartitionRead]]):
                 found, log = each.found, self._fetches.reader.partition(each.partition).log
                 if (
                     found is None
-                    or each.throttled  # time alone lets it go on
+                    or each.throttled  # it can be read when time has passed, without any change here
                     or log is None
                     or found.high_watermark != log.high_watermark
                     or found.log_start_offset != log.log_start_offset

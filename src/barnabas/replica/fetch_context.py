@@ -176,6 +176,7 @@ class IncrementalFetchContext(FetchContext):
         return None
 
     def leave_resting(self, fetch: DelayedFetch) -> None:
+        # Else a later request of the session has come, and reads by itself.
         if self._session.epoch == self._expected_epoch:
             self._session.resting = fetch
         else:
@@ -218,7 +219,7 @@ def new_context(
 ) -> FetchContext:
     """``FetchManager.newContext``; `names` resolves topic ids (empty for versions without them).
 
-    Where a request has so many `entries` that they are looked at in slices, the `partitions` are what
+    Where a request's `entries` are too many for one piece of work, the `partitions` are what
     `requested` has found.
     """
     if partitions is None:
@@ -226,6 +227,7 @@ def new_context(
     too_many = entries > SESSION_PARTITIONS_MAX
     uses_topic_ids = version >= TOPIC_IDS_SINCE
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        # A full fetch ends the session that the client had.
         if request.session_id != INVALID_SESSION_ID:
             cache.remove(request.session_id)
         if too_many or request.session_epoch == FINAL_EPOCH:
@@ -235,10 +237,13 @@ def new_context(
         cache.remove(request.session_id)
         return SessionErrorContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     session = cache.get(request.session_id)
+    # Evicted, or of this broker's former life: the client begins again with a full fetch.
     if session is None:
         return SessionErrorContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    # A request was lost or sent twice: the two sides may differ in what the session holds.
     if session.epoch != request.session_epoch:
         return SessionErrorContext(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+    # The client changed its version, so topics of the session are known by other keys (KIP-516).
     if session.uses_topic_ids != uses_topic_ids:
         return SessionErrorContext(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
     session.update(partitions, _forgotten(request, version))

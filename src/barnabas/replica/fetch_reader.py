@@ -137,11 +137,13 @@ class FetchReader:
                 if params.replica_id >= 0
                 else None
             )
+            # KIP-392: a consumer in another rack is sent to a follower near it, and reads nothing here.
             if params.rack and self._selector is not None:
                 preferred = self._preferred_replica(self._selector, params, partition, request)
                 if preferred is not None:
                     log = partition.log_for(request.current_leader_epoch, leader_only=False)
                     return PartitionRead(wanted, LogRead(log), preferred_read_replica=preferred)
+            # KIP-73: a throttled follower gets the offsets and no records.
             throttled = replica is not None and self.throttles(partition, params.replica_id)
             found = partition.read(
                 request,
@@ -150,6 +152,8 @@ class FetchReader:
                 min_one_message=min_one_message and not throttled,
                 leader_only=params.leader_only,
             )
+            # Only on the first pass: a fetch that waited says nothing new about the follower. One that
+            # diverges has other records than this log.
             if replica is not None and record_follower and found.diverging is None:
                 partition.record_follower_fetch(replica, request, found, params.broker_epoch)
         except KafkaError as error:

@@ -94,7 +94,8 @@ class FetchSession:
 
 
 class FetchSessionCache:
-    """All sessions of a broker, at most `slots` of them, and of so many partitions between them.
+    """All sessions of a broker, at most `slots` of them, with at most `partitions_max` partitions between
+    them.
 
     A consumer whose session would be one partition too many gets none, as where all slots are taken.
     Followers do.
@@ -140,8 +141,10 @@ class FetchSessionCache:
     def open(self, *, size: int, privileged: bool, uses_topic_ids: bool) -> FetchSession | None:
         """``maybeCreateSession``: a new session, if there is a free slot or one that may be taken."""
         now_ms = self._now_ms()
+        # No slot is free, and no session may be evicted for this one: the client fetches without a session.
         if len(self._sessions) >= self._slots and not self._try_evict(privileged, size, now_ms):
             return None
+        # Not for followers: there are as many of their partitions as this broker leads.
         while not privileged and self._partitions + size > self._partitions_max:
             stale = self._stale(now_ms)
             if stale is None:
@@ -159,6 +162,7 @@ class FetchSessionCache:
     def touch(self, session: FetchSession) -> None:
         """Notes a use of the session, and by whom it may be evicted from now on."""
         now_ms = self._now_ms()
+        # The last used is at the end, so that the first is the one to look at for eviction.
         self.remove(session.id)
         session.last_used_ms = now_ms
         session.size = len(session.partitions)

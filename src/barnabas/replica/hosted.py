@@ -32,7 +32,7 @@ class HostedPartitions:
         return tp in self._offline
 
     def take_offline(self, tp: TopicPartition) -> None:
-        """Its log directory failed: the partition is not served any more."""
+        """Its log directory failed: the partition is no longer served."""
         partition = self.online.pop(tp, None)
         if partition is not None:
             partition.close()

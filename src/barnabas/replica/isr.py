@@ -54,6 +54,7 @@ class IsrState:
 
     def propose(self, isr: frozenset[int]) -> "IsrState":
         """The state while `isr` is in flight."""
+        # A second proposal would leave two answers to wait for, and no order between them.
         assert self.proposed is None, "one proposal at a time"
         return IsrState(self.isr, isr)
 

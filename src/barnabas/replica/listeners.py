@@ -27,7 +27,7 @@ class MetadataListener(Protocol):
     """Depends on which topics there are; called once all of an UpdateMetadata is applied."""
 
     def partitions_deleted(self, partitions: Collection[TopicPartition]) -> object:
-        """These partitions are gone (``onPartitionsDeleted``)."""
+        """These partitions were deleted (``onPartitionsDeleted``)."""
 
     def metadata_changed(self, topics: set[str]) -> object:
         """The controller has sent the state of these topics (``onNewMetadataImage``)."""

@@ -219,7 +219,10 @@ class ReplicaManager:
         raises STALE_CONTROLLER_EPOCH.
         """
         errors = yield from self._changes.leader_and_isr(controller, topic_ids, states)
+        # A move that an earlier life of the broker began continues when its partition has a role.
         self.log_dir_moves.resume()
+        # The first LeaderAndIsr: now there are high watermarks to write
+        # (``startHighWatermarkCheckPointThread``).
         if "checkpoint" not in self._timers:
             interval_ms = self._config["replica.high.watermark.checkpoint.interval.ms"]
             work = self._logs.checkpoint_high_watermarks

@@ -244,7 +244,7 @@ class Partition:
     ) -> tuple[AppendInfo, bool]:
         """``appendRecordsToLeader``: what came of it, and whether the high watermark moved.
 
-        Raises NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and whatever `Log.append` finds wrong.
+        Raises NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and what `Log.append` raises.
         """
         log = self.leader_log
         if log is None:

@@ -126,7 +126,7 @@ class DelayedProduce(DelayedOperation):
             self._waiting.setdefault(result.tp, []).append(result)
 
     def try_complete(self, key: Hashable = None) -> bool:
-        """Completes when every partition has the acknowledgements, or cannot get them any more.
+        """Completes when every partition has the acknowledgements, or can no longer get them.
 
         A partition that has moved is looked at alone: a request of ten thousand is woken ten thousand times.
         """
@@ -227,12 +227,13 @@ class Appender:
         turn.write()
         for result in waiting:
             assert result.unwritten is not None, "it is why the result is here"
+            # The disk refused the write of the turn, and with it each append that waited.
             if result.unwritten.error is not None:
                 self._count(result.tp, result.info, -1)
                 _refuse(result, result.partition, result.unwritten.error)
         for unwritten in turn.unwritten:
             if unwritten.buffers:
-                # Who waits for replicas of what was refused waits in vain.
+                # A produce that waits for replicas of what was refused gets its error now.
                 news = unwritten.advanced or unwritten.error is not None
                 self._wake.appended(unwritten.tp, advanced=news)
         turn.written.complete(None)
@@ -267,11 +268,15 @@ class Appender:
     ) -> None:
         partition = self._hosted.online.get(result.tp)
         try:
+            # Not served here, or offline: `serve` raises the code for that.
             if partition is None:
                 partition = self._hosted.serve(result.tp)
+            # KIP-890: the coordinator has answered; a marker may have been written since the question.
             if guard is not None and header is not None:
                 self._check_guard(partition, header, guard)
             turn = self._turn
+            # Only clients' batches wait for the end of the turn: a coordinator's record is applied right
+            # after its append.
             if turn is not None and origin is _CLIENT:
                 log = partition.leader_log
                 if log is not None:
@@ -279,6 +284,7 @@ class Appender:
             info, advanced = partition.append(records, required_acks, origin, header)
         except KafkaError as error:
             self._refused(result, partition, error, records)
+        # Validated in another process, so that the others do not wait for the decompression.
         except HeavyBatchError:
             assert partition is not None, "there is a log that looked at the batch"
             result.settled = self._append_heavy(result, partition, records, required_acks, header, guard)
@@ -321,6 +327,7 @@ class Appender:
                 result.error, result.message = known_to_producers(code)
                 continue
             self._append(result, records, required_acks, _CLIENT, header, guard)
+            # In order: a batch may follow that continues the producer's sequence in the same partition.
             if result.settled is not None:
                 yield result.settled
 
@@ -366,7 +373,7 @@ class Appender:
 
     @staticmethod
     def _check_guard(partition: Partition, header: BatchHeader, guard: VerificationGuard | None) -> None:
-        """A batch that is there already is answered as the first time, whatever became of its transaction."""
+        """A batch that is there already is answered as the first time, also if its transaction has ended."""
         log = partition.leader_log
         if log is not None and log.producers.find_duplicate(header) is None:
             log.producers.check_verified(header.producer_id, header.producer_epoch, guard)
@@ -410,6 +417,7 @@ class Appender:
             if log.flush_needed:
                 _sync(result, partition, log)
             unwritten = log.unwritten
+            # In memory until the end of the turn: nobody is woken for records that the disk may refuse.
             if unwritten is not None and unwritten.buffers:
                 result.unwritten = unwritten
                 unwritten.advanced = unwritten.advanced or advanced
@@ -478,6 +486,7 @@ class Appender:
                 unsynced.append(each.synced)
             if each.unwritten is not None:
                 is_written = False
+            # acks=0 and acks=1 are answered by what this broker has done.
             if required_acks == ACKS_ALL and not _acknowledged(each):
                 waiting.append(each)
         if not waiting and not unsynced:

@@ -37,8 +37,8 @@ class DelayedOperation(ABC):
     def try_complete(self, key: Hashable = None) -> bool:
         """Calls `force_complete` if what it waits for is true; whether it is completed.
 
-        The key is what has changed, None where anything may have: who waits for thousands looks at that one
-        only.
+        The key is what has changed, None where anything may have: an operation that waits for thousands of
+        keys looks only at that one.
         """
 
     @abstractmethod
@@ -59,6 +59,7 @@ class DelayedOperation(ABC):
             self.timer = None
         if self.purgatory is not None:
             self.purgatory.forget(self)
+        # Last, when nothing watches it: the answer may bring the next request of the client at once.
         self.on_complete()
         return True
 
@@ -78,7 +79,7 @@ class Purgatory:
     def try_complete_else_watch(
         self, operation: DelayedOperation, keys: Iterable[Hashable], timeout_ms: float
     ) -> bool:
-        """Whether the operation completed at once; otherwise it waits under the keys, at most so long."""
+        """Whether the operation completed at once; else it waits under the keys, at most `timeout_ms`."""
         if operation.try_complete():
             return True
         self.watch(operation, keys, timeout_ms)
@@ -103,7 +104,7 @@ class Purgatory:
         return sum(not each.completed and each.try_complete(key) for each in list(watchers))
 
     def complete_all(self) -> None:
-        """Ends everything that waits, whatever is true; for shutdown."""
+        """Ends everything that waits, also what cannot complete; for shutdown."""
         for watchers in list(self._watchers.values()):
             for operation in list(watchers):
                 operation.force_complete()

@@ -51,7 +51,7 @@ class ReplicationQuotaManager:
         self._throttled[topic] = partitions
 
     def remove_throttle(self, topic: str) -> None:
-        """No partition of the topic is throttled any more."""
+        """No partition of the topic is throttled from now on."""
         self._throttled.pop(topic, None)
 
     def is_throttled(self, tp: TopicPartition) -> bool:
@@ -65,8 +65,8 @@ class ReplicationQuotaManager:
         self._rate.record(size)
 
     def is_exceeded(self) -> bool:
-        """``isQuotaExceeded``. With a quota of zero nothing goes once a byte has gone, until that one counts
-        no more.
+        """``isQuotaExceeded``. With a quota of zero one byte exceeds it, until that byte is out of the
+        window.
         """
         return self._rate.per_second() > self.bound
 

@@ -133,6 +133,7 @@ class StateChanges:
     def check_controller(self, controller: ControllerEpoch, what: str) -> None:
         """Takes note of the controller's epoch; raises STALE_CONTROLLER_EPOCH for one of the past."""
         controller_id, epoch = controller
+        # A controller that was replaced while it slept: what it says is out of date.
         if epoch < self.controller_epoch:
             _log.warning(
                 "controller.stale",
@@ -242,10 +243,13 @@ class StateChanges:
         if self._hosted.is_offline(tp):
             return ErrorCode.KAFKA_STORAGE_ERROR
         partition = self._hosted.online.get(tp) or Partition(tp, self._ports)
+        # KIP-516: the topic was deleted and made again, and this broker still has the log of the first one.
         if ZERO_UUID not in (topic_id, partition.topic_id) and topic_id != partition.topic_id:
             return ErrorCode.INCONSISTENT_TOPIC_ID
+        # Only a higher epoch changes a role: an equal one was obeyed already.
         if state.leader_epoch <= partition.leader_epoch:
             return self._same_or_older(partition, state, topic_id)
+        # The controller took the partition away from this broker; a StopReplica says so.
         if self._ports.broker_id not in state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self._unmade.pop(tp, None)
@@ -260,6 +264,8 @@ class StateChanges:
                 and not partition.log.offline
             ):
                 code = ErrorCode.REPLICA_NOT_AVAILABLE  # its disk has no room for the new epoch
+            # The directory failed: the controller elects others when it reads the code. No descriptor, or no
+            # room, may pass: `_change_later` tries to take the role again.
             if code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._hosted.take_offline(tp)
             elif code is ErrorCode.REPLICA_NOT_AVAILABLE:
@@ -285,6 +291,7 @@ class StateChanges:
         topic_id: Uuid,
         roles: RoleChanges,
     ) -> None:
+        # It stops fetching before it leads, or an answer of the former leader could still be appended.
         if state.leader == self._ports.broker_id:
             self._fetchers.stop([partition.tp])
             # A new topic's first epoch is 0; a later one that is not new had a log, and the ISR counted on
@@ -307,6 +314,7 @@ class StateChanges:
                 _state_changes.debug("leader_unavailable", partition=partition.tp, leader=state.leader)
             partition.prepare_log(state, topic_id)
             roles.leaderless.append(partition)
+        # The epoch is new: it fetches from the new leader, and acks=all produces that wait here are refused.
         elif partition.make_follower(state, topic_id):
             self._fetchers.stop([partition.tp])
             self._wake.progressed(partition.tp)
@@ -338,6 +346,7 @@ class StateChanges:
             # After this answer the controller forgets the topic: a loss of power must not bring it back.
             yield gather(retired)
         for durable, places in retired.items():
+            # The deletion may not survive a loss of power: the controller asks again.
             if durable.error is not None:
                 for place in places:
                     stopped[place] = stopped[place][0], ErrorCode.KAFKA_STORAGE_ERROR
@@ -357,6 +366,7 @@ class StateChanges:
         if self._hosted.is_offline(tp):
             return ErrorCode.KAFKA_STORAGE_ERROR, None
         partition = self._hosted.online.get(tp)
+        # A StopReplica of an earlier controller or epoch.
         if partition is not None and not _may_stop(partition, leader_epoch):
             return ErrorCode.FENCED_LEADER_EPOCH, None
         self._unmade.pop(tp, None)

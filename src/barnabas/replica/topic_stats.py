@@ -55,7 +55,9 @@ class BrokerTopicStats:
         return stats
 
     def deleted(self, topics: Iterable[str]) -> None:
-        """Topics are gone: nothing is told of them any more, but what they brought stays in `total`."""
+        """Topics were deleted: they have no figures of their own from now on; what they brought stays in
+        `total`.
+        """
         for topic in topics:
             stats = self.topics.pop(topic, None)
             if stats is not None:

@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 `poll` never waits for the network. It looks at where things are and starts what comes next, as tasks whose
 end wakes the consumer: the look-up of the coordinator, the commit before a rebalance, the round of JoinGroup
-and SyncGroup. So a consumer whose group rebalances goes on reading what it keeps, and only what touches the
+and SyncGroup. So a consumer whose group rebalances continues to read what it keeps, and only what touches the
 caller's partitions (the listeners, a changed assignment) happens inside its own poll.
 
 A rebalance goes like this::
@@ -193,8 +193,8 @@ class ConsumerCoordinator:
     # A rebalance.
 
     async def _ensure_active_group(self) -> bool:
-        """Goes on with a rebalance where one is needed; whether none is, any more (``ensureActiveGroup``,
-        ``joinGroupIfNeeded``).
+        """Continues a rebalance where one is needed; returns whether none is needed now
+        (``ensureActiveGroup``, ``joinGroupIfNeeded``).
         """
         while self._rejoin_needed_or_pending():
             if now_ms() < self._not_before_ms:
@@ -250,7 +250,7 @@ class ConsumerCoordinator:
 
     def _committed_before_round(self) -> bool:
         """Commits positions where that is automatic;
-        False while that goes on, at most for a rebalance time-out.
+        False while the commit runs, at most for a rebalance time-out.
         """
         if self._settings.auto_commit_interval_ms is None:
             return True
@@ -518,7 +518,7 @@ def coordinator_of(
 
 
 async def _call(listener: Listener | None, partitions: Sequence[TopicPartition]) -> Exception | None:
-    """Calls the listener; what it raised, since a rebalance goes on nevertheless."""
+    """Calls the listener; returns what it raised, because a rebalance continues nevertheless."""
     if listener is None:
         return None
     try:

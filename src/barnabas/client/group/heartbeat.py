@@ -169,7 +169,8 @@ class HeartbeatTask:
             self._coordinator = self._link.node
             self._heartbeat.reset_session(now)
         if self._heartbeat.session_expired(now):
-            # The coordinator is probably gone; the member stays what it is until another one says otherwise.
+            # The coordinator has probably failed; the member keeps its state until another one says
+            # otherwise.
             self._coordinator = None
             self._link.lost("session timed out without receiving a heartbeat response")
             return 0

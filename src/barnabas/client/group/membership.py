@@ -47,7 +47,7 @@ from barnabas.protocol.messages.sync_group import (
 NO_GENERATION: Final = -1
 NO_MEMBER_ID: Final = ""
 REASON_LENGTH_MAX: Final = 255
-"""Characters of a reason that go on the wire (KIP-800)."""
+"""Characters of a reason that are sent (KIP-800)."""
 
 REJOIN_AT_ONCE: Final = frozenset(
     {
@@ -217,7 +217,7 @@ class Membership:
         if response.protocol_type not in {None, PROTOCOL_TYPE}:
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if self.state is not MemberState.PREPARING_REBALANCE:
-            # It left in the meantime: the answer is for a member that is gone.
+            # It left in the meantime: the answer is for a former member.
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         self._happened(MemberEvent.JOINED)
         self.generation = Generation(response.generation_id, response.member_id, response.protocol_name)

@@ -38,12 +38,14 @@ def process_broker_change(term: Term) -> Steps[None]:
     # The same id with a later czxid: it went and came back before this event was processed.
     bounced = sorted(each for each in registered.keys() & known.keys() if registered[each][1] > known[each])
     _events.info("broker_change", new=new, dead=dead, bounced=bounced, live=sorted(registered))
+    # Requests in the old queues carry the old broker epoch, and would be refused.
     for broker_id in (*bounced, *dead):
         term.channel.remove_broker(broker_id)
     for broker_id in (*new, *bounced):
         term.channel.add_broker(registered[broker_id][0])
     if new:
         yield _on_broker_startup(term, [registered[broker_id] for broker_id in new])
+    # It failed and started between two events: both are processed, in this order.
     if bounced:
         yield _on_broker_failure(term, bounced)
         yield _on_broker_startup(term, [registered[broker_id] for broker_id in bounced])
@@ -61,14 +63,17 @@ def _on_broker_startup(term: Term, arrivals: list[tuple[Broker, int]]) -> Steps[
         context.add_broker(broker, epoch)
         context.offline_log_dirs.pop(broker.id, None)
     ids = [broker.id for broker, _ in arrivals]
+    # The others first: a new leader must know the address of a follower that fetches from it.
     yield term.batch.send_update_metadata([], [each for each in context.live_brokers if each not in ids])
     yield term.batch.send_update_metadata(context.partitions_with_leaders(), ids)
+    # LeaderAndIsr to them; then partitions that have waited for one of them alone get it as leader.
     replicas = context.replicas_on(ids)
     yield term.replicas.handle(_not_deleted(term, replicas), ReplicaPhase.ONLINE)
     yield term.partitions.trigger_online()
     yield maybe_resume_reassignments(
         term, lambda _, assignment: any(each in ids for each in assignment.target)
     )
+    # A deletion may have waited for a replica that is back.
     yield term.deletion.resume_for({each.topic for each in replicas})
     yield term.watch_brokers(ids)
 
@@ -105,6 +110,7 @@ def process_broker_modification(term: Term, name: str) -> Steps[None]:
     path = znodes.broker_path(broker_id)
     old = term.context.live_brokers.get(broker_id)
     new = readable(term.store.store, path, znodes.decode_broker, broker_id, data)
+    # As in Kafka a new rack alone is not sent to the others.
     if old is not None and new is not None and (old.endpoints, old.features) != (new.endpoints, new.features):
         _events.info("broker_modified", broker=new)
         term.context.live_brokers[broker_id] = new
@@ -149,6 +155,7 @@ def process_leader_and_isr_response(term: Term, answer: LeaderAndIsrAnswer, brok
             online.add(tp)
         elif code == ErrorCode.KAFKA_STORAGE_ERROR:
             failed.add(tp)
+    # The answer speaks of some partitions: the others are as they were known.
     before = term.context.offline_log_dirs.get(broker_id, set())
     now = (before - online) | failed
     term.context.offline_log_dirs[broker_id] = now
@@ -193,7 +200,9 @@ def controlled_shutdown(term: Term, broker_id: int, broker_epoch: int) -> Steps[
             f"{broker_id}. Current broker epoch is {current}.",
         )
     _shutdown_events.info("shutting_down", broker=broker_id)
+    # From here on it is elected nowhere, and may not join an ISR (KIP-841).
     context.shutting_down.add(broker_id)
+    # A partition with one replica stays with the broker: nobody else has it.
     replicated = [
         tp
         for tp in context.partitions_on(broker_id)

@@ -4,8 +4,8 @@ Theory of operation
 -------------------
 State machines add what each broker has to learn; `send` turns it into at most one LeaderAndIsr, one
 UpdateMetadata and one StopReplica request a broker, in that order, because a broker that becomes a follower
-must already know its leader's address when later requests build on it. Whatever goes into a LeaderAndIsr
-goes into an UpdateMetadata for every broker as well. A batch that was not sent must be cleared before the
+must already know its leader's address when later requests build on it. Each partition state in a LeaderAndIsr
+is sent to every broker in an UpdateMetadata as well. A batch that was not sent must be cleared before the
 next begins: what is in it would otherwise be lost without a trace.
 """
 
@@ -164,6 +164,7 @@ class RequestBatch:
             if broker < 0:
                 continue
             states = self._leader_and_isr.setdefault(broker, {})
+            # Two moves of one event: the replica is new to its broker if either of them says so.
             already_new = tp in states and states[tp].is_new
             states[tp] = _leader_and_isr_state(tp, leadership, assignment, is_new or already_new)
         self.add_update_metadata(self._context.live_brokers, [tp])
@@ -189,6 +190,7 @@ class RequestBatch:
         self._update_brokers |= dict.fromkeys(broker for broker in brokers if broker >= 0)
         for tp in partitions:
             leadership = self._context.leadership.get(tp)
+            # A partition that never had a leader: brokers do not hear of it.
             if leadership is not None:
                 self._update_partitions[tp] = self._update_metadata_state(tp, leadership)
 
@@ -197,6 +199,8 @@ class RequestBatch:
     ) -> UpdateMetadataPartitionState:
         context = self._context
         state = leadership.leader_and_isr
+        # Leader -2 (``LeaderDuringDelete``): brokers forget the partition, and clients get
+        # UNKNOWN_TOPIC_OR_PARTITION.
         if context.being_deleted(tp.topic):
             state = state.during_delete()
         replicas = context.assignment(tp).replicas
@@ -244,11 +248,13 @@ class RequestBatch:
             self.clear()
 
     def end(self) -> None:
-        """The term is over: nothing is sent any more."""
+        """The term is over: `send` sends nothing from now on."""
         self._over = True
         self.clear()
 
     def _send_leader_and_isr(self) -> None:
+        # A broker that failed during this event gets nothing: at its next start it gets all of its
+        # partitions.
         for broker, states in self._leader_and_isr.items():
             if broker not in self._context.live_brokers:
                 continue
@@ -332,6 +338,7 @@ class RequestBatch:
         error: ErrorCode,
         partitions: Iterable[tuple[TopicPartition, ErrorCode]],
     ) -> None:
+        # Replicas that were only stopped: nothing waits for that.
         errors = {tp: code for tp, code in partitions if tp in deleting}
         if errors:
             self._handlers.replicas_deleted(broker, error, errors)

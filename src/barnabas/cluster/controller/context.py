@@ -53,7 +53,7 @@ class ControllerContext:
         """Topics marked for deletion (``topicsToBeDeleted``)."""
         self.deletions_begun: set[str] = set()
         self.deletions_halted: set[str] = set()
-        """Of those, the ones that cannot go on now (``topicsIneligibleForDeletion``)."""
+        """Of those, the ones whose deletion has to wait (``topicsIneligibleForDeletion``)."""
 
     # -------------------------------------------------------------------------------------- brokers
 

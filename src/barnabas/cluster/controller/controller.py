@@ -216,6 +216,7 @@ class KafkaController:
 
     def default_unclean_election_changed(self, enabled: bool) -> None:
         """Whether topics without a setting of their own may have unclean leaders from now on."""
+        # ``UncleanLeaderElectionEnable``: only a change from false to true can give a partition a leader.
         before = self._config.unclean_leader_election_enable
         self._config = replace(self._config, unclean_leader_election_enable=enabled)
         if self._term is not None:
@@ -230,7 +231,7 @@ class KafkaController:
     # -------------------------------------------------------------------------------------- sessions
 
     def session_expired(self) -> Pending[None]:
-        """The session is gone: resigns after the event that is running, before a new session begins."""
+        """The session has ended: resigns after the event that is running, before a new session begins."""
         done: Pending[None] = Pending()
         self._queue.clear_and_put(Event("Expire", lambda: _forward(self._process_expire(), done)))
         return done
@@ -274,6 +275,7 @@ class KafkaController:
         return self._store.exists(znodes.CONTROLLER, self._controller_changed)
 
     def _controller_changed(self, event: WatchEvent) -> None:
+        # The holder resigned, or its session ended: every broker stands for election.
         if event.change is Change.DELETED:
             self._queue.put(Event("Reelect", self._process_reelect))
         else:
@@ -283,15 +285,18 @@ class KafkaController:
     def _maybe_resign(self) -> Steps[None]:
         yield self._watch_controller()
         self.active_controller_id = yield office.holder(self._store, self._config.broker_id)
+        # Another broker holds /controller: what this one knows of the cluster may be out of date.
         if self.active_controller_id != self._config.broker_id:
             self._resign()
 
     @steps
     def _elect(self) -> Steps[None]:
         self.active_controller_id = yield office.holder(self._store, self._config.broker_id)
+        # Another one was faster, or this broker is elected already: /controller is watched in both cases.
         if self.active_controller_id != NO_BROKER:
             _events.debug("controller_is_elected", controller=self.active_controller_id)
             return
+        # The last election failed after it was won: until the timer ends, only other brokers stand.
         if self._stands_later:
             return
         try:
@@ -300,6 +305,7 @@ class KafkaController:
             _events.info("elected", broker=self._config.broker_id, epoch=epoch)
             yield self._begin_term(epoch, version)
             self._election_retry_ms, self._election_failure = ELECTION_RETRY_MS, ""
+        # ``elect``: another broker was faster, or took over while the term began.
         except ControllerMovedError:
             yield self._maybe_resign()
         except SessionExpiredError:
@@ -342,9 +348,12 @@ class KafkaController:
             epoch_version=version,
         )
         yield term.begin()
+        # What the former controller left unfinished: reassignments, deletions, and a tool's request for
+        # elections.
         yield initialize_partition_reassignments(term)
         yield term.deletion.resume()
         yield process_zk_preferred_replica_election(term)
+        # The first check comes after five seconds, the others at ``leader.imbalance.check.interval.seconds``.
         if self._config.auto_leader_rebalance_enable:
             self._schedule_rebalance(FIRST_REBALANCE_DELAY_MS)
 
@@ -402,6 +411,7 @@ class KafkaController:
         return answer
 
     def _event_failed(self, event: Event, error: BaseException) -> Pending[None]:
+        # A fenced write failed: another controller was elected while this one did not notice.
         if isinstance(error, ControllerMovedError):
             _events.info("controller_moved", event_name=event.name)
             return _swallow(self._maybe_resign())
@@ -416,6 +426,8 @@ class KafkaController:
                 exc_info=None if foreseen else error,
             )
             return _swallow(self._give_up_office())
+        # The write had no effect, and no later one of this event is tried; the event that ends the session
+        # comes next.
         if isinstance(error, SessionExpiredError):
             _events.info("event_lost_with_its_session", event_name=event.name)
         elif not isinstance(error, KafkaError):
@@ -462,7 +474,7 @@ def _forward(source: Pending[T], target: Pending[T]) -> Pending[T]:
 
 
 def _with_a_code(source: Pending[T]) -> Pending[T]:
-    """The same outcome, where a failure is a KafkaError: brokers are told nothing but a code."""
+    """The same outcome, where a failure is a KafkaError: a broker gets a code and nothing else."""
     outcome: Pending[T] = Pending()
 
     def ended(done: Pending[T]) -> None:
@@ -477,7 +489,7 @@ def _with_a_code(source: Pending[T]) -> Pending[T]:
 
 
 def _swallow(source: Pending[None]) -> Pending[None]:
-    """Done when the source is, whatever became of it."""
+    """Done when the source is, also if that failed."""
     done: Pending[None] = Pending()
     source.when_done(lambda _: done.complete(None))
     return done

@@ -52,6 +52,7 @@ def preferred_can_lead(context: ControllerContext, tp: TopicPartition, state: Le
 
 def _offline(context: ControllerContext, tp: TopicPartition, state: LeaderAndIsr, unclean: bool) -> Election:
     live = _online(context, tp, context.assignment(tp).replicas)
+    # The first replica of the assignment that is in sync; the ISR loses those that are not alive.
     leader = _first(live, lambda replica: replica in state.isr)
     if leader is not None:
         return Election(state.with_leader(leader, _online(context, tp, state.isr)), live)
@@ -63,12 +64,15 @@ def _offline(context: ControllerContext, tp: TopicPartition, state: LeaderAndIsr
 
 def _reassign(context: ControllerContext, tp: TopicPartition, state: LeaderAndIsr) -> Election:
     target = context.assignment(tp).target
+    # Only a replica that the reassignment leads to; the ISR stays as it is (AlterPartition has brought TRS
+    # into it).
     leader = _first(_online(context, tp, target), lambda replica: replica in state.isr)
     return Election(None if leader is None else state.with_leader(leader), target)
 
 
 def _preferred(context: ControllerContext, tp: TopicPartition, state: LeaderAndIsr) -> Election:
     replicas = context.assignment(tp).replicas
+    # The first replica of the assignment, and no other.
     fit = bool(replicas) and context.is_online(replicas[0], tp) and replicas[0] in state.isr
     return Election(state.with_leader(replicas[0]) if fit else None, replicas)
 
@@ -79,6 +83,7 @@ def _controlled_shutdown(context: ControllerContext, tp: TopicPartition, state: 
         for replica in context.assignment(tp).replicas
         if context.is_online(replica, tp, with_shutting_down=True)
     )
+    # The broker that stops is alive until it has handed over, but leaves the ISR with this election.
     staying = tuple(replica for replica in state.isr if replica not in context.shutting_down)
     leader = _first(live, lambda replica: replica in staying)
     return Election(None if leader is None else state.with_leader(leader, staying), live)

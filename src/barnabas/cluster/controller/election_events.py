@@ -59,6 +59,7 @@ def _refusal(term: Term, tp: TopicPartition, kind: ElectionType) -> KafkaError |
         return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
     leadership = context.leadership.get(tp)
     leader = leadership.leader if leadership else NO_LEADER
+    # Needed unless the preferred replica leads; an unclean one only where nobody does (KIP-460).
     if kind is ElectionType.PREFERRED:
         needed = leader != replicas[0]
     else:
@@ -88,7 +89,7 @@ def process_zk_preferred_replica_election(term: Term) -> Steps[None]:
     results = yield process_replica_leader_election(term, partitions, ElectionType.PREFERRED)
     _events.info("preferred_election", results=results)
     yield term.store.delete_quietly([path])
-    # The watch fired, if it did, for the znode that is gone now; leave it for the next one.
+    # The watch fired, if it did, for the znode that was just removed; leave it for the next one.
     yield term.watches.exists(path)
 
 
@@ -108,6 +109,7 @@ def rebalance_leaders(term: Term) -> Steps[None]:
         by_preferred.setdefault(context.assignment(tp).replicas[0], []).append(tp)
     for broker_id, partitions in by_preferred.items():
         elsewhere = [tp for tp in partitions if context.leadership[tp].leader != broker_id]
+        # Below ``leader.imbalance.per.broker.percentage``: leaders do not move for a few partitions.
         if len(elsewhere) / len(partitions) <= threshold:
             continue
         electable = [
@@ -115,6 +117,7 @@ def rebalance_leaders(term: Term) -> Steps[None]:
         ]
         outcomes = yield term.partitions.handle(electable, PartitionPhase.ONLINE, Strategy.PREFERRED)
         for outcome in outcomes.values():
+            # The others' failures are in the log; this one ends the term.
             if isinstance(outcome, ControllerMovedError):
                 raise outcome
         _events.info("leaders_rebalanced", broker=broker_id, partitions=[str(tp) for tp in electable])

@@ -38,6 +38,7 @@ class ControllerEventManager:
 
     def put(self, event: Event) -> None:
         """Adds an event; it runs at once if none is running."""
+        # The broker stops: a request that waits for an answer gets its refusal at once.
         if self._closed:
             _preempt(event)
             return
@@ -46,6 +47,7 @@ class ControllerEventManager:
 
     def clear_and_put(self, event: Event) -> None:
         """Throws away what waits, and adds an event."""
+        # ``clearAndPut``: what waits was meant for a term that ends, and its callers must not wait for it.
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
             _preempt(each)
@@ -65,6 +67,7 @@ class ControllerEventManager:
             pending = _start(event)
             if pending.error is not None:
                 pending = self._on_failure(event, pending.error)
+            # The event did not have to wait for the store; one that does comes back by `_finished`.
             if pending.done:
                 self._current = None
             else:

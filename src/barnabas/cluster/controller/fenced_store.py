@@ -2,7 +2,7 @@
 
 Each write goes together with a check of the version that /controller_epoch had at the election. A controller
 that was replaced without noticing fails that check, and gets `ControllerMovedError` instead of a write. The
-same error ends whatever the controller is in the middle of when its session is lost or its term is over.
+same error ends the event that is running when the session is lost or the term is over.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ from barnabas.core.pending import Pending, Steps, gather, steps
 
 IN_FLIGHT_MAX: Final = 500
 """How many calls are made before the first answer is awaited: what they take holds the loop, and is garbage
-at once. So many operations are in one transaction, too; ZooKeeper bounds a request at 1 MB.
+at once. One transaction has no more operations than that, too; ZooKeeper bounds a request at 1 MB.
 """
 
 SESSION_OVER: Final = "The controller's session is over."
@@ -90,6 +90,7 @@ class FencedStore:
         except SessionExpiredError as error:
             raise ControllerMovedError(SESSION_OVER) from error
         except (BadVersionError, NoNodeError) as error:
+            # The first operation is the check of the epoch; any other is the caller's own condition.
             if error.index == 0:
                 raise ControllerMovedError from error
             raise
@@ -157,6 +158,7 @@ class FencedStore:
             _raise_if_moved(writes)
             for (tp, state), write in zip(some, writes, strict=True):
                 failure = _failure(write)
+                # The version is the partition epoch: the leader has changed the ISR since it was read.
                 if isinstance(failure, BadVersionError):
                     result.to_retry.append(tp)
                 else:
@@ -201,7 +203,7 @@ class FencedStore:
 
     @steps
     def delete_quietly(self, paths: Iterable[str]) -> Steps[None]:
-        """Removes znodes; those that are gone already are no error."""
+        """Removes znodes; one that is not there is no error."""
         deletes = [self.write(Delete(path)) for path in paths]
         yield gather(deletes)
         _raise_if_moved(deletes)

@@ -1,8 +1,8 @@
 """ISRs that leaders change: AlterPartition as the controller decides on it (KIP-497, KIP-704, KIP-841), and
 the notifications of brokers from before it.
 
-The order of the checks is Kafka's (``tryProcessAlterPartition``), and matters: a repeated request for what
-is already so must succeed, whatever partition epoch it carries.
+The order of the checks is Kafka's (``tryProcessAlterPartition``), and matters: a repeated request for what is
+already so must succeed, also with a partition epoch of the past.
 """
 
 from collections.abc import Sequence
@@ -43,6 +43,7 @@ def alter_partitions(
     meanwhile.
     """
     context = term.context
+    # A request of the broker's former life, or of one that this controller does not know (yet).
     if context.broker_epochs.get(broker_id) != broker_epoch:
         _events.info("alter_partition_stale", broker=broker_id, epoch=broker_epoch)
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
@@ -55,6 +56,7 @@ def alter_partitions(
         if slices.over():
             yield slices.next_turn()
         topic = context.topic_names.get(proposal.topic_id) if proposal.topic is None else proposal.topic
+        # Since version 2 topics are named by id; the topic was deleted, or is not known here yet.
         if topic is None:
             named.append(None)
             continue
@@ -67,6 +69,7 @@ def alter_partitions(
         verdicts[tp] = _judge(context, tp, proposal.wanted)
     to_write = {tp: wanted[tp] for tp, verdict in verdicts.items() if verdict is None}
     update = yield term.store.update_states(to_write)
+    # The znode was written in between: the leader asks again with what it learns by then.
     verdicts |= dict.fromkeys(update.to_retry, ErrorCode.INVALID_UPDATE_VERSION)
     slices = Slices(term.clock)
     for tp, outcome in update.finished.items():
@@ -124,12 +127,17 @@ def _judge(context: ControllerContext, tp: TopicPartition, wanted: LeaderAndIsr)
     current = known.leader_and_isr
     if wanted.partition_epoch > current.partition_epoch or wanted.leader_epoch > current.leader_epoch:
         return ErrorCode.NOT_CONTROLLER  # the leader knows a later controller than this one
+    # Another leader was elected since.
     if wanted.leader_epoch < current.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
+    # The answer to the first request was lost.
     if wanted.same_but_older(current):
         return current
+    # The leader built on a state that is out of date.
     if wanted.partition_epoch < current.partition_epoch:
         return ErrorCode.INVALID_UPDATE_VERSION
+    # KIP-704: after an unclean election the leader is alone in the ISR until it has recovered; there is no
+    # way back.
     if wanted.recovery_state is LeaderRecoveryState.RECOVERING and (
         len(wanted.isr) > 1 or current.recovery_state is LeaderRecoveryState.RECOVERED
     ):

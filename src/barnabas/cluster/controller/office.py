@@ -51,6 +51,7 @@ def holder(store: MetadataStore, own_id: int) -> Steps[int]:
 def claim(store: MetadataStore, broker_id: int, now_ms: int) -> Steps[tuple[int, int]]:
     """The new epoch and the version of its znode; ControllerMovedError where another was faster."""
     epoch, version = yield _epoch(store)
+    # One transaction: nobody can hold /controller under an epoch that another one has raised (KAFKA-6082).
     operations: list[Operation] = [
         Create(znodes.CONTROLLER, znodes.encode_controller(broker_id, now_ms), ephemeral=True),
         SetData(znodes.CONTROLLER_EPOCH, znodes.encode_controller_epoch(epoch + 1), version),
@@ -102,7 +103,7 @@ def _last_epoch_of_partitions(store: MetadataStore) -> Steps[int]:
 @steps
 def give_up(store: MetadataStore, epoch: int, epoch_version: int) -> Steps[None]:
     """Removes /controller, if the office is still that of this epoch; ControllerMovedError if not,
-    NoNodeError if it is gone.
+    NoNodeError if there is no such znode.
 
     The store of the term refuses all writes after its end, so this one goes through a fence of its own.
     """

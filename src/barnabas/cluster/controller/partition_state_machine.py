@@ -62,6 +62,7 @@ class PartitionStateMachine:
         """Gives each known partition its phase, and elects leaders for those that have none."""
         for tp in partitions:
             known = self._context.leadership.get(tp)
+            # No state znode: created before this controller was elected, and not led yet.
             if known is None:
                 phase = PartitionPhase.NEW
             elif self._context.is_online(known.leader, tp):
@@ -110,6 +111,7 @@ class PartitionStateMachine:
         """``doHandleStateChanges``."""
         phases = self._context.partition_phases
         able = movable(partitions, phases, target, PARTITION_TRANSITIONS, _events.error)
+        # These moves are bookkeeping: what brokers have to do about them is the replicas' machine's business.
         if target is not PartitionPhase.ONLINE:
             for tp in able:
                 phases[tp] = target
@@ -178,6 +180,7 @@ class PartitionStateMachine:
             if slices.over():
                 yield slices.next_turn()
             election = elect(strategy, self._context, tp, state, unclean=unclean.get(tp.topic, False))
+            # No replica is fit: the partition stays in its phase, and is tried again when a broker starts.
             if election.state is None:
                 results[tp] = StateChangeFailedError(
                     f"Failed to elect leader for partition {tp} under strategy {strategy.value}"
@@ -208,6 +211,7 @@ class PartitionStateMachine:
                 failed[tp] = StateChangeFailedError(
                     f"LeaderAndIsr information doesn't exist for partition {tp}: {state}"
                 )
+            # Written by a later controller: this one must not overrule it.
             elif state.controller_epoch > self._context.epoch:
                 failed[tp] = StateChangeFailedError(
                     f"Aborted leader election for partition {tp}: it was written by the controller of epoch "
@@ -222,6 +226,8 @@ class PartitionStateMachine:
         self, states: dict[TopicPartition, LeaderAndIsr], strategy: Strategy
     ) -> Steps[dict[str, bool]]:
         """``collectUncleanLeaderElectionState``, by topic: read only where no in-sync replica lives."""
+        # The other strategies do not look at ``unclean.leader.election.enable``: OFFLINE_UNCLEAN is an
+        # administrator's request, the rest elect in the ISR only.
         if strategy is not Strategy.OFFLINE:
             return {}
         hopeless = [

@@ -28,6 +28,7 @@ def process_allocate_producer_ids(term: Term, broker_id: int, broker_epoch: int)
     known = term.context.broker_epochs.get(broker_id)
     if known is None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED)
+    # A request of the broker's former life.
     if known != broker_epoch:
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
     block: ProducerIdBlock = yield allocate_block(term.store.store, broker_id, term.clock.time_ms())

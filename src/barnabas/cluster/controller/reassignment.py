@@ -11,7 +11,7 @@ A. While TRS is not in the ISR: the leader's epoch is raised, and LeaderAndIsr s
    new ones. They copy the leader, and the leader takes them into the ISR by AlterPartition, which leads here
    again.
 B. When TRS is in the ISR: the leader moves into TRS where it must, RR leaves the ISR, is stopped and deleted,
-   and the znode gets TRS alone. That is last, because only there it stands what was before.
+   and the znode gets TRS alone. The znode is last: until then it alone says which replicas are to be removed.
 
 Two ways lead in: AlterPartitionReassignments, and /admin/reassign_partitions, which tools of old write. The
 later one wins.
@@ -76,6 +76,7 @@ def process_zk_partition_reassignment(term: Term) -> Steps[set[TopicPartition]]:
     if (yield term.watches.exists(znodes.REASSIGN_PARTITIONS)) is None:
         return set()
     listed = yield _read_znode(term)
+    # Unreadable or empty: it is removed, or no tool could write the next one.
     if not listed:
         yield _remove_from_znode(term, lambda _tp, _target: True)
         return set()
@@ -86,6 +87,7 @@ def process_zk_partition_reassignment(term: Term) -> Steps[set[TopicPartition]]:
         wanted[tp] = assignment
     results = yield _trigger(term, wanted)
     failed: dict[TopicPartition, KafkaError] = {tp: each for tp, each in results.items() if each is not None}
+    # Only what is under way stays in the znode: tools read from it that a reassignment is running.
     if failed:
         _events.warning("znode_reassignment_failed", partitions=failed)
         yield _remove_from_znode(term, lambda tp, _: tp in failed)
@@ -104,7 +106,7 @@ def maybe_resume_reassignments(
     term: Term, should_resume: Callable[[TopicPartition, ReplicaAssignment], bool]
 ) -> Steps[None]:
     """``maybeResumeReassignments``:
-    goes on with those that fit, as a broker came or a controller was elected.
+    continues those for which `should_resume` says so, after a broker started or a controller was elected.
     """
     context = term.context
     for tp in list(context.being_reassigned):
@@ -129,6 +131,7 @@ def _carry_on(term: Term, tp: TopicPartition, assignment: ReplicaAssignment) -> 
     """Does what is next for one partition. What is wrong with it stops neither the others nor an election."""
     try:
         yield on_partition_reassignment(term, tp, assignment)
+    # These end the term, not only this reassignment.
     except (ControllerMovedError, BatchNotSentError):
         raise
     except Exception as error:
@@ -262,6 +265,7 @@ def _update_leader_epoch(term: Term, tp: TopicPartition) -> Steps[PartitionLeade
         state = states[tp]
         if not isinstance(state, PartitionLeadership):
             raise StateChangeFailedError(f"cannot update the leader epoch of {tp}: {state}")
+        # A later controller has written: this one has been replaced and does not know it yet.
         if state.controller_epoch > context.epoch:
             raise StateChangeFailedError(
                 f"the state of {tp} was written by the controller of epoch {state.controller_epoch}"
@@ -283,6 +287,7 @@ def _move_leader_if_required(term: Term, tp: TopicPartition, completed: ReplicaA
     leadership = term.context.leadership.get(tp)
     # Without a state it never had a leader: its replicas were all dead when it was made.
     leader = NO_LEADER if leadership is None else leadership.leader
+    # The leader stays; it must learn that RR are no replicas any longer, which needs a higher epoch.
     if leader in completed.replicas and term.context.is_online(leader, tp):
         yield _update_leader_epoch_and_send(term, tp, completed)
     else:
@@ -342,6 +347,7 @@ def _remove_from_znode(
         return
     listed = yield _read_znode(term)
     left = {tp: target for tp, target in listed.items() if not should_remove(tp, target)}
+    # Nothing of it is to be removed.
     if left == listed and left:
         return
     try:
@@ -352,7 +358,7 @@ def _remove_from_znode(
     except NoNodeError:
         _events.info("reassignment_znode_removed_by_another")
     if not left:
-        # The watch fired for the znode that is gone now; leave it for the next one.
+        # The watch fired for the znode that was just removed; leave it for the next one.
         yield term.watches.exists(znodes.REASSIGN_PARTITIONS)
 
 
@@ -366,6 +372,7 @@ def _trigger(
     """``maybeTriggerPartitionReassignment``."""
     results: dict[TopicPartition, KafkaError | None] = {}
     for tp, assignment in wanted.items():
+        # A deletion wins over a reassignment: the replicas are about to be removed anyway.
         if term.context.being_deleted(tp.topic) or not term.context.assignment(tp).replicas:
             results[tp] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
             continue
@@ -395,6 +402,7 @@ def _validate(term: Term, tp: TopicPartition, target: Sequence[int]) -> KafkaErr
         return _invalid(f"Duplicate replica ids in partition reassignment replica list: {_buffer(target)}")
     if any(each < 0 for each in target):
         return _invalid(f"Invalid broker id in replica list: {_buffer(target)}")
+    # Only replicas that come new must be alive: the others may be on brokers that are down.
     adding = term.context.assignment(tp).reassign_to(target).adding
     live = sorted(term.context.live_ids())
     if not set(adding) <= set(live):

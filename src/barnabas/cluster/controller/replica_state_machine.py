@@ -71,6 +71,7 @@ class ReplicaStateMachine:
     def _move_all(self, replicas: Sequence[Replica], target: ReplicaPhase) -> Steps[None]:
         """``doHandleStateChanges``, which Kafka calls for one broker at a time."""
         able = movable(replicas, self._context.replica_phases, target, REPLICA_TRANSITIONS, _events.error)
+        # The ISRs of a broker's partitions are written together.
         if target is ReplicaPhase.OFFLINE:
             by_broker: dict[int, list[Replica]] = {}
             for replica in able:
@@ -91,6 +92,7 @@ class ReplicaStateMachine:
         assignment = self._context.assignment(tp)
         leadership = self._context.leadership.get(tp)
         if target is ReplicaPhase.NEW and leadership is not None:
+            # A leader cannot be new: it has the records that the others copy.
             if leadership.leader == broker_id:
                 _events.error("new_replica_is_leader", replica=replica)
                 return
@@ -98,10 +100,15 @@ class ReplicaStateMachine:
         elif target is ReplicaPhase.ONLINE and phases[replica] is ReplicaPhase.NEW:
             # A new partition sent its replicas their roles when it got its leader.
             assert broker_id in assignment.replicas, f"{replica} comes online but is assigned to {assignment}"
+        # Its broker started, or its log directory is back: it hears once more whom it follows, or that it
+        # leads.
         elif target is ReplicaPhase.ONLINE and leadership is not None:
             self._batch.add_leader_and_isr([broker_id], tp, leadership, assignment, is_new=False)
+        # The broker answers for each partition; the answer leads to DELETION_SUCCESSFUL or
+        # DELETION_INELIGIBLE.
         elif target is ReplicaPhase.DELETION_STARTED:
             self._batch.add_stop_replica([broker_id], tp, delete=True)
+        # Deleted, by its topic's deletion or by a reassignment: the assignment loses it too.
         elif target is ReplicaPhase.NON_EXISTENT:
             self._context.assign(tp, assignment.without(broker_id))
             del phases[replica]
@@ -117,6 +124,7 @@ class ReplicaStateMachine:
             if slices.over():
                 yield slices.next_turn()
             self._batch.add_stop_replica([broker_id], replica.tp, delete=False)
+            # Never led: there is no ISR to leave, but clients hear that the replica is offline.
             if replica.tp not in context.leadership:
                 self._batch.add_update_metadata(context.live_brokers, [replica.tp])
                 context.replica_phases[replica] = ReplicaPhase.OFFLINE
@@ -127,6 +135,7 @@ class ReplicaStateMachine:
             if slices.over():
                 yield slices.next_turn()
             assignment = context.assignment(tp)
+            # Replicas of such a topic are about to be deleted: they need not hear of a smaller ISR.
             if not context.being_deleted(tp.topic):
                 others = [each for each in assignment.replicas if each != broker_id]
                 self._batch.add_leader_and_isr(others, tp, leadership, assignment, is_new=False)
@@ -155,6 +164,7 @@ class ReplicaStateMachine:
                         to_write[tp] = _without(state.leader_and_isr, broker_id)
                     else:
                         finished[tp] = state.leader_and_isr
+                # The znodes of a topic that is deleted may be removed already.
                 elif not (isinstance(state, NoNodeError) and context.being_deleted(tp.topic)):
                     failed[tp] = state
             update = yield self._store.update_states(to_write)
@@ -169,6 +179,7 @@ class ReplicaStateMachine:
 
 
 def _without(state: LeaderAndIsr, broker_id: int) -> LeaderAndIsr:
+    # The last one in the ISR stays in it: the partition waits for the replica that has the records.
     leader = NO_LEADER if state.leader == broker_id else state.leader
     isr = state.isr if len(state.isr) == 1 else tuple(each for each in state.isr if each != broker_id)
     return state.with_leader(leader, isr)

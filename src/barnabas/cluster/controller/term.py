@@ -136,10 +136,13 @@ class Term:
         yield self._enable_feature_versioning()
         # Watches come before reads: a change in between is an event, and the event reads again.
         yield self.watches.start()
+        # Notifications to the former controller: the context is read in full below, so they say nothing new.
         for path in (znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES):
             names = yield self.store.children(path)
             yield self.store.delete_quietly(f"{path}/{name}" for name in names)
         yield self._initialize_context()
+        # Topics marked for deletion whose replicas are not all alive, or are being moved, wait
+        # (``fetchTopicDeletionsInProgress``).
         marked = yield self.store.children(znodes.DELETE_TOPICS)
         replicas = self.context.replicas_of(self.context.all_partitions())
         halted = [each.topic for each in replicas if not self.context.is_online(each.broker_id, each.tp)]
@@ -177,6 +180,7 @@ class Term:
         for broker, epoch in (yield self.read_brokers()):
             self.context.add_broker(broker, epoch)
             self.channel.add_broker(broker)
+        # Brokers are known before topics: which replicas are online follows from both.
         topics = yield self.store.children(znodes.TOPICS)
         self.context.set_topics(topics)
         assignments = yield self.read_topics(topics)
@@ -210,15 +214,18 @@ class Term:
                 data, stat = read.result()
                 path = znodes.broker_path(broker_id)
                 broker = readable(self.store.store, path, znodes.decode_broker, broker_id, data)
+                # Unreadable, and the same registration as before (czxid): what was read of it then still
+                # holds.
                 if broker is None and self.context.broker_epochs.get(broker_id) == stat.czxid:
                     broker = self.context.live_brokers[broker_id]  # it is still there, as it was known
                 if broker is None:
                     continue
+                # The controller reaches it on one, followers on the other; both must be there.
                 for listener in dict.fromkeys((self.config.listener, self.config.inter_broker_listener)):
                     broker.required_endpoint(listener)
                 brokers.append((broker, stat.czxid))
             except NoNodeError:
-                continue  # gone in between, which is an event of its own
+                continue  # deregistered since the list was read, which is an event of its own
             except EndPointNotFoundError as error:
                 _events.error(
                     "broker_not_live", broker=broker_id, reason=error, mend="give that broker the listener"
@@ -287,6 +294,7 @@ class Term:
     @steps
     def on_new_partition_creation(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
         """``onNewPartitionCreation``: first leaders for partitions that were written into the store."""
+        # In Kafka's order: leaders are elected among replicas that are known as new.
         yield self.partitions.handle(partitions, PartitionPhase.NEW)
         yield self.replicas.handle(self.context.replicas_of(partitions), ReplicaPhase.NEW)
         yield self.partitions.handle(partitions, PartitionPhase.ONLINE, Strategy.OFFLINE)
@@ -297,13 +305,16 @@ class Term:
         """``onReplicasBecomeOffline``: elects leaders in place of the lost ones, then shrinks the ISRs."""
         deleting = [each for each in replicas if self.context.being_deleted(each.topic)]
         staying = [each for each in replicas if not self.context.being_deleted(each.topic)]
+        # First those whose leader is lost: an election also takes the dead out of the ISR.
         yield self.partitions.handle(self.context.partitions_with_offline_leader(), PartitionPhase.OFFLINE)
         elected = yield self.partitions.trigger_online()
+        # What the elections did not do: ISRs of partitions that are led elsewhere.
         yield self.replicas.handle(staying, ReplicaPhase.OFFLINE)
+        # A deletion cannot be completed while one of its brokers is away: the topic is halted.
         if deleting:
             yield self.deletion.replicas_failed(deleting)
         if not staying and all(isinstance(outcome, Exception) for outcome in elected.values()):
-            yield self.batch.send_update_metadata([])  # no other request says who is gone
+            yield self.batch.send_update_metadata([])  # no other request names the live brokers
 
     def __repr__(self) -> str:
         return f"<Term {self.context!r}>"

@@ -2,10 +2,10 @@
 
 Theory of operation
 -------------------
-A topic is marked by a znode under /admin/delete_topics. The controller sends all brokers that its partitions
-are gone (leader -2), stops its replicas and has them deleted; when each live replica answered, the znodes
-go. A replica that is down or fails makes the topic *halted*: it is tried again when that broker is back.
-`resume` looks at every marked topic and does the next thing; each answer of a broker calls it again.
+A topic is marked by a znode under /admin/delete_topics. The controller tells all brokers that its partitions
+are being deleted (leader -2), stops its replicas and has them deleted; when each live replica answered, the
+znodes go. A replica that is down or fails makes the topic *halted*: it is tried again when that broker is
+back. `resume` looks at every marked topic and does the next thing; each answer of a broker calls it again.
 """
 
 from collections.abc import Iterable
@@ -74,7 +74,7 @@ class TopicDeletionManager:
 
     @steps
     def replicas_failed(self, replicas: Iterable[Replica]) -> Steps[None]:
-        """``failReplicaDeletion``: brokers could not delete these replicas, or are gone.
+        """``failReplicaDeletion``: brokers could not delete these replicas, or have failed.
 
         What such a broker has deleted before stays deleted.
         """
@@ -99,7 +99,7 @@ class TopicDeletionManager:
 
     @steps
     def _make_ineligible(self, replicas: Iterable[Replica]) -> Steps[None]:
-        """Replicas that cannot be deleted now, whatever they were when their broker or its disk failed.
+        """Replicas that cannot be deleted now, because their broker or its disk failed.
 
         One whose deletion had not begun (its topic was halted, or its broker was down when it was made) goes
         offline first.
@@ -127,11 +127,15 @@ class TopicDeletionManager:
         context = self._context
         to_retry, to_delete = [], []
         for topic in list(context.deletions):
+            # Every broker has deleted its replica.
             if context.all_replicas_in(topic, ReplicaPhase.DELETION_SUCCESSFUL):
                 yield self._complete(topic)
                 continue
+            # Brokers were asked: their answers bring the topic here again.
             if context.any_replica_in(topic, ReplicaPhase.DELETION_STARTED):
                 continue
+            # A broker failed or refused: the replica goes back to offline, from where its deletion can be
+            # started again.
             if context.any_replica_in(topic, ReplicaPhase.DELETION_INELIGIBLE):
                 to_retry.append(topic)
             if topic not in context.deletions_halted:
@@ -148,12 +152,14 @@ class TopicDeletionManager:
 
     @steps
     def _complete(self, topic: str) -> Steps[None]:
-        """``completeDeleteTopic``: every replica is gone, so the topic's znodes go, and with them the
-        topic.
+        """``completeDeleteTopic``: every replica was deleted; the topic's znodes are removed, and the topic
+        is forgotten.
         """
         deleted = self._context.replicas_in(topic, ReplicaPhase.DELETION_SUCCESSFUL)
         yield self._replicas.handle(deleted, ReplicaPhase.NON_EXISTENT)
+        # The topic's own removal must not be taken for a change of its partitions.
         self._watches.mute(znodes.topic_path(topic))
+        # The mark goes last: a controller that fails in between finds it, and completes the deletion.
         yield self._store.delete_tree(znodes.topic_path(topic))
         yield self._store.delete_quietly([znodes.config_path("topics", znodes.sanitize(topic))])
         yield self.delete_marks([topic])
@@ -170,6 +176,7 @@ class TopicDeletionManager:
         deleted.
         """
         context = self._context
+        # A topic that was halted and tried again has been through this.
         unseen = [topic for topic in topics if topic not in context.deletions_begun]
         partitions = [tp for topic in unseen for tp in context.partitions_of(topic)]
         yield self._partitions.handle(partitions, PartitionPhase.OFFLINE)
@@ -189,8 +196,9 @@ class TopicDeletionManager:
         alive: list[Replica] = []
         for replica in context.replicas_of(tp for topic in topics for tp in context.partitions_of(topic)):
             if phases.get(replica) is ReplicaPhase.DELETION_SUCCESSFUL:
-                continue  # its broker need not be there any more
+                continue  # it is deleted: its broker need not be alive
             (alive if context.is_online(replica.broker_id, replica.tp) else dead).append(replica)
+        # A dead replica cannot be asked. The live ones are, also when the topic has to wait for the dead.
         yield self._make_ineligible(dead)
         yield self._replicas.handle(alive, ReplicaPhase.OFFLINE)
         yield self._replicas.handle(alive, ReplicaPhase.DELETION_STARTED)

@@ -45,8 +45,10 @@ def process_partition_modifications(term: Term, topic: str) -> Steps[None]:
     except NoNodeError:
         return
     assignment = readable(term.store.store, znodes.topic_path(topic), znodes.decode_topic, data)
+    # Unreadable, or deleted by an event that came first.
     if assignment is None or topic not in context.topics:
         return
+    # Until now the znode was unreadable, and the topic was held apart.
     if topic not in context.assignments:
         yield _serve_again(term, topic, assignment)
         return
@@ -55,8 +57,10 @@ def process_partition_modifications(term: Term, topic: str) -> Steps[None]:
         for partition, replicas in assignment.partitions.items()
         if not context.assignment(TopicPartition(topic, partition)).replicas
     }
+    # The controller's own write (a reassignment, a topic id): nothing is new.
     if not added:
         return
+    # Partitions that came during a deletion would not take part in it.
     if context.being_deleted(topic):
         _events.warning("partitions_not_added", topic=topic, reason="the topic is being deleted")
         yield _restore_assignment(term, topic, assignment)
@@ -95,6 +99,7 @@ def process_topic_deletion(term: Term) -> Steps[None]:
     """``processTopicDeletion``: topics were marked for deletion."""
     marked = yield term.watches.children(znodes.DELETE_TOPICS)
     unknown = [topic for topic in marked if topic not in term.context.topics]
+    # No such topic: a mark without one would be looked at for ever.
     if unknown:
         _events.warning("deletion_of_unknown_topics", topics=unknown)
         yield term.deletion.delete_marks(unknown)

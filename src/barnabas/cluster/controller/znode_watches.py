@@ -64,11 +64,11 @@ class ZnodeWatches:
         return self._store.exists(path, self._watch(path, Change.CREATED))
 
     def mute(self, path: str) -> None:
-        """Writes of this znode are no events any more (``mutePartitionModifications``)."""
+        """Writes of this znode are no events from now on (``mutePartitionModifications``)."""
         self._watches.pop((path, Change.DATA), None)
 
     def end(self) -> None:
-        """The term is over: nothing fires any more."""
+        """The term is over: a watch that fires later puts no event."""
         self._over = True
         self._watches.clear()
 

@@ -2,10 +2,10 @@
 
 Theory of operation
 -------------------
-The group moves along `states.TRANSITIONS` and counts a generation each time its members have joined. It holds
-what it is and answers questions about it; what requests do to it is in `join_group`, `sync_group`, `groups`
-and `rebalance`. Parked requests hang on their members, the two timers of a rebalance on the group, so that
-closing it is enough to leave nothing behind.
+The group moves along `states.TRANSITIONS` and counts a generation each time its members have joined. This
+module holds the group's state and answers questions about it; what requests do to it is in `join_group`,
+`sync_group`, `groups` and `rebalance`. Parked requests hang on their members, the two timers of a rebalance
+on the group, so that closing it is enough to leave nothing behind.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -143,6 +143,7 @@ class ClassicGroup:
         """``initNextGeneration``: counts the generation and chooses its protocol;
         it has the members that are there.
         """
+        # A generation without members chooses no protocol: `select_protocol` needs a vote.
         self.generation_id += 1
         self.protocol_name = self.members.select_protocol() if self.members else None
         self.compute_subscribed_topics()
@@ -158,6 +159,8 @@ class ClassicGroup:
         offsets need the topics: those that no member reads may expire (KIP-211) and may be deleted (KIP-496).
         """
         self.subscribed_topics = None
+        # Connect's members, for instance, subscribe to no topics; before the first generation no protocol is
+        # chosen.
         if not self.is_consumer_group or (self.members and self.protocol_name is None):
             return
         # Most members subscribe to the same, so equal bytes are read once.
@@ -167,6 +170,8 @@ class ClassicGroup:
                 topic for subscription in subscriptions for topic in _topics_of(subscription)
             )
         except ProtocolError as error:
+            # A client that writes metadata of its own keeps its group; only the expiry of its offsets then
+            # assumes that every topic is read (``computeSubscribedTopics`` does the same).
             _log.warning("classic.subscription_unreadable", protocol=self.protocol_name, error=error)
 
     # Who may do what
@@ -175,6 +180,8 @@ class ClassicGroup:
         """The member that makes a request. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another
         process has taken the place of the static member.
         """
+        # KIP-345: the instance id is checked first, so that a process whose place was taken is fenced, and
+        # does not take itself for a member whose session has ended.
         if group_instance_id is not None:
             current = self.members.static.get(group_instance_id)
             if current is not None and current != member_id:
@@ -198,6 +205,7 @@ class ClassicGroup:
     # What offsets and listings ask (`Group`)
 
     def end_overdue_sessions(self, now_ms: float) -> None:
+        # All members are walked only when one of them can be overdue: `due` is a lower bound.
         if now_ms >= self.due.at_ms:
             sessions = [member.session for member in self.members if member.session is not None]
             self.due.end_overdue(sessions, now_ms)
@@ -215,6 +223,8 @@ class ClassicGroup:
         self.check_alive()
         if generation < 0 and self.is_empty:
             return  # an administrator, or a consumer that assigns itself
+        # KIP-447: a transactional commit names its member, so that a consumer that lost its partitions cannot
+        # commit what it has processed since.
         if generation < 0 and not member_id and group_instance_id is None:
             # Producers of older versions commit in transactions without saying for which member.
             if transactional:
@@ -224,6 +234,8 @@ class ClassicGroup:
         self.check_generation(generation)
         if transactional:
             return
+        # The member has joined the new generation and does not know its partitions yet. In PreparingRebalance
+        # it may still commit: it owns what it owned until it joins again.
         if self.state is ClassicGroupState.COMPLETING_REBALANCE:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
         member.alive()
@@ -233,13 +245,15 @@ class ClassicGroup:
 
     def validate_offset_delete(self) -> None:
         """Raises NON_EMPTY_GROUP where members are and the coordinator cannot know what they read."""
+        # KIP-496: offsets of topics that no consumer reads can be deleted while the group has members. Of
+        # other protocols nobody knows what the members read.
         if self.state is ClassicGroupState.DEAD:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
         if not self.is_empty and not self.is_consumer_group:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
     def validate_delete(self) -> None:
-        """Raises NON_EMPTY_GROUP, or GROUP_ID_NOT_FOUND where the group is gone already."""
+        """Raises NON_EMPTY_GROUP, or GROUP_ID_NOT_FOUND where the group was deleted already."""
         if self.state is ClassicGroupState.DEAD:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
         if not self.is_empty:
@@ -255,11 +269,14 @@ class ClassicGroup:
         """KIP-211: after the group became empty; of topics that no member reads;
         by the age of each commit; or none.
         """
+        # No member ever joined (a client that only commits): the age of each commit decides.
         if not self.protocol_type:
             return OffsetExpiry(None, frozenset())
         if self.is_empty:
+            # The members have left: the retention begins at that moment for all offsets.
             return OffsetExpiry(self.state_since_ms, frozenset())
         if (
+            # Only of a stable group is it known what all members read.
             self.is_consumer_group
             and self.state is ClassicGroupState.STABLE
             and self.subscribed_topics is not None
@@ -278,6 +295,7 @@ class ClassicGroup:
             if delay is not None:
                 delay.cancel()
         self.delayed_join = self.delayed_sync = None
+        # Their clients have had their answer (MEMBER_ID_REQUIRED); only the timers are left.
         for member_id in list(self.members.pending):
             self.members.forget_pending(member_id)
         answers: Answers = []
@@ -292,6 +310,7 @@ class ClassicGroup:
     def join_result(self, member: ClassicMember) -> JoinResult:
         """The current generation, as a member of it learns of it: only the leader gets to see all members."""
         members: Sequence[JoinedMember] = ()
+        # The leader assigns for all, so it needs the metadata of all; nobody else does.
         if member.member_id == self.members.leader_id:
             members = [
                 JoinedMember(each.member_id, each.group_instance_id, each.metadata(self.protocol_name))

@@ -38,10 +38,12 @@ class ClassicGroups:
     def replay(self, shard: Shard, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
         """Applies a record of the partition; the last record of a group holds."""
         if value is not None:
+            # Each record describes a whole generation, so it replaces what an earlier record said.
             group = group_of(key, value, shard.journal, self._clock, self.settings)
             for member in group.members:
                 watch(group, member)
             shard.groups[key.group] = group
+        # A classic group that became a group of KIP-848 leaves this tombstone too; the new group stays.
         elif isinstance(shard.groups.get(key.group), ClassicGroup):
             del shard.groups[key.group]
 
@@ -55,7 +57,10 @@ class ClassicGroups:
         for group in list(shard.groups.values()):
             if isinstance(group, ClassicGroup) and group.state is not ClassicGroupState.DEAD:
                 for member in group.members:
+                    # No heartbeat was counted while the partition was loaded, so no member may expire for its
+                    # silence.
                     member.alive()
+                # ``group.max.size`` was lowered: in a rebalance the members that join last are refused.
                 if len(group.members) > self.settings.max_size:
                     maybe_prepare_rebalance(group, "the group has more members than group.max.size allows")
             if slices.over():
@@ -73,6 +78,8 @@ def classic_group_heartbeat(
     group.check_alive()
     member = group.check_member(member_id, group_instance_id)
     group.check_generation(generation_id)
+    # Also while a rebalance waits for it: the member shows that it is alive, and learns here that it has to
+    # join.
     member.alive()
     if group.state is ClassicGroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
@@ -85,6 +92,7 @@ def classic_group_leave(shard: Shard, group_id: str, leaving: Sequence[LeavingMe
     Raises KafkaError for a group that is given up.
     """
     group = shard.groups.get(group_id)
+    # There is no group: each member has a code of its own (KIP-345), so all are answered.
     if not isinstance(group, ClassicGroup):
         return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
     group.check_alive()
@@ -94,6 +102,7 @@ def classic_group_leave(shard: Shard, group_id: str, leaving: Sequence[LeavingMe
 def _leave(group: ClassicGroup, leaving: LeavingMember) -> ErrorCode:
     # An administrator removes a static member by its instance id alone.
     member_id = leaving.member_id or group.members.static.get(leaving.group_instance_id or "", "")
+    # KIP-394: the client gives up before it has joined with the id that it was given.
     if member_id in group.members.pending:
         remove_pending_member(group, member_id)
         return ErrorCode.NONE

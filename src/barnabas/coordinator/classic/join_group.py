@@ -46,7 +46,8 @@ def classic_group_join(groups: "ClassicGroups", shard: Shard, request: JoinReque
         raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
     group = shard.groups.get(request.group_id)
     if group is None:
-        # A client that has an id was a member, and its group is gone: it has to begin again without one.
+        # A client that has an id was a member of a group that was deleted or never written: it has to begin
+        # again without an id.
         if request.member_id:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         group = groups.create_simple(shard, request.group_id)
@@ -77,11 +78,15 @@ def _accept_joining_member(group: ClassicGroup, member_id: str) -> bool:
     """
     size_max = group.settings.max_size
     member = group.members.get(member_id)
+    # Empty: these are the first members. Dead: `check_alive` refuses the request with its own code.
     if group.is_empty or group.state is ClassicGroupState.DEAD:
         return True
     if group.state is ClassicGroupState.PREPARING_REBALANCE:
+        # A member that has joined this round keeps its place; the next one is counted against those that have
+        # joined.
         waits = member is not None and member.parked_join is not None
         return waits or group.members.joined < size_max
+    # Between rebalances every known member counts, and only new ones are refused.
     return member is not None or len(group.members) < size_max
 
 
@@ -111,6 +116,8 @@ def _join_existing_member(group: ClassicGroup, request: JoinRequest) -> JoinAnsw
             # Static members are never asked to come back; Kafka runs into an IllegalStateException.
             return JoinResult(ErrorCode.UNKNOWN_SERVER_ERROR, NO_MEMBER)
         return _add_member(group, member_id, request)
+    # Neither pending nor new: the id must be a member's (and, if it is static, the current one of its
+    # instance).
     member = group.check_member(member_id, request.group_instance_id)
     # A member that says nothing new may only have missed the answer to its last JoinGroup: it gets the
     # generation again. But the leader of a stable group has a reason to join again that its metadata does not
@@ -122,6 +129,8 @@ def _join_existing_member(group: ClassicGroup, request: JoinRequest) -> JoinAnsw
         or (group.state is ClassicGroupState.STABLE and not leads)
     ):
         return group.join_result(member)
+    # Here the member is in PreparingRebalance, brings other metadata, or leads a stable group: it waits for
+    # the next generation.
     group.members.update(member, _terms(request))
     parked: Pending[JoinResult] = Pending()
     replaced = group.members.park_join(member, parked)
@@ -153,6 +162,8 @@ def _replace_static_member(
     """``updateStaticMemberThenRebalanceOrCompleteJoin`` (``updateStaticMemberAndRebalance``): the process
     that used the old id is fenced.
     """
+    # The old terms and the old leader are kept until the new id is written: an append that fails restores
+    # them.
     member = group.members[group.members.static[instance_id]]
     _log.info("classic.static_member_returns", group=group.group_id, instance=instance_id, now=member_id)
     old_member_id, old_terms, old_leader_id = member.member_id, member.terms, group.members.leader_id
@@ -168,9 +179,9 @@ def _replace_static_member(
     elif group.state is ClassicGroupState.STABLE and group.members.select_protocol() != group.protocol_name:
         prepare_rebalance(group, f"static member {member_id} changes the protocol; {_reason(request)}")
     elif group.state is ClassicGroupState.STABLE:
-        # Nothing changes for the others: no rebalance. The new id is written, and the member goes on with the
-        # assignment that it had. Its JoinGroup is parked meanwhile, so if a rebalance begins, it has joined
-        # it.
+        # Nothing changes for the others: no rebalance. The new id is written, and the member keeps the
+        # assignment that it had. Its JoinGroup is parked meanwhile: if a rebalance begins, the member has
+        # joined it already.
         generation_id = group.generation_id
 
         def stored(done: Pending[ErrorCode]) -> None:
@@ -179,6 +190,7 @@ def _replace_static_member(
                 return  # answered with an error meanwhile, or part of a rebalance
             group.members.unpark_join(member)
             code = done.result()
+            # The next coordinator would not know the new id: the old one is valid again.
             if code is not ErrorCode.NONE:
                 group.members.update(member, old_terms)
                 _rename(group, member, old_member_id)
@@ -205,6 +217,7 @@ def _returned(
 
 
 def _rename(group: ClassicGroup, member: ClassicMember, new_member_id: str) -> None:
+    # The wait for SyncGroups waits for the instance under its new id.
     if member.member_id in group.unsynced:
         group.unsynced.remove(member.member_id)
         group.unsynced.add(new_member_id)

@@ -26,8 +26,8 @@ from barnabas.core.errors import ErrorCode
 from barnabas.core.eventlog import EventLog
 
 REARM_MS_MIN: Final = 100
-"""A wait for static members alone begins again by itself, and takes at least this long, whatever time-out a
-member asked for: it must not spin until their sessions end.
+"""A wait for static members alone begins again by itself, and takes at least this long, even if the members
+asked for a time-out of 0 ms: it must not spin until their sessions end.
 """
 
 _log = EventLog("coordinator.classic")
@@ -75,12 +75,13 @@ def reset_and_propagate_assignment_error(group: ClassicGroup, code: ErrorCode) -
 
 def _wait_for_joins(group: ClassicGroup, timeout_ms: float) -> None:
     """``DelayedJoin``: ends early when all members have joined."""
+    # It cannot end early by itself: a caller looks for that when the group is at rest (`try_complete_join`).
     group.waits_for_first_members = False
     group.delayed_join = group.clock.call_later(timeout_ms, lambda: complete_join(group))
 
 
 def _wait_for_first_members(group: ClassicGroup, delay_ms: float, remaining_ms: float) -> None:
-    """``InitialDelayedJoin``: goes on while members keep coming, up to the rebalance time-out."""
+    """``InitialDelayedJoin``: is extended while members keep coming, up to the rebalance time-out."""
 
     def over() -> None:
         # Somebody came during this delay, so others may be on their way: one delay more.
@@ -91,6 +92,7 @@ def _wait_for_first_members(group: ClassicGroup, delay_ms: float, remaining_ms: 
         else:
             complete_join(group)
 
+    # `remaining_ms` is what is left of the slowest member's rebalance time-out when this delay is over.
     group.waits_for_first_members = True
     group.delayed_join = group.clock.call_later(delay_ms, over)
 
@@ -157,6 +159,7 @@ def _wait_for_syncs(group: ClassicGroup) -> None:
     generation_id = group.generation_id
 
     def expire_pending_sync() -> None:  # ``expirePendingSync``
+        # Each way out of a generation cancels this timer, so an old one here would be a bug.
         assert generation_id == group.generation_id, f"{group} waits for syncs of generation {generation_id}"
         silent = list(group.unsynced)
         answers = _drop(group, silent)
@@ -187,8 +190,9 @@ def add_member(group: ClassicGroup, member: ClassicMember, reason: str) -> None:
     """``addMemberThenRebalanceOrCompleteJoin``: a new member, whose JoinGroup is parked."""
     member.is_new = True
     if group.state is ClassicGroupState.PREPARING_REBALANCE and group.generation_id == 0:
-        # The wait for the first members goes on while they keep coming.
+        # The wait for the first members is extended by one more delay (``newMemberAdded``).
         group.new_member_added = True
+    # The first member decides the protocol type; `ClassicGroup.supports` holds the others to it.
     if not group.members:
         group.protocol_type = member.protocol_type
     group.members.add(member)
@@ -207,6 +211,7 @@ def watch(group: ClassicGroup, member: ClassicMember) -> Session:
 
 def _expire_heartbeat(group: ClassicGroup, member: ClassicMember) -> None:
     """``expireClassicGroupMemberHeartbeat`` (``onExpireHeartbeat``)."""
+    # The member was removed after its timer had become due.
     if group.members.get(member.member_id) is not member:
         return
     if member.is_parked and not member.is_new:
@@ -219,8 +224,11 @@ def remove_member(group: ClassicGroup, member: ClassicMember, reason: str) -> No
     """``removeMemberAndUpdateClassicGroup`` (``removeMemberAndUpdateGroup``):
     the others share what the member had.
     """
+    # The leader may have been waiting for this member alone, and a group that becomes empty has to be
+    # written.
     answers = _drop(group, [member.member_id])
     maybe_prepare_rebalance(group, reason)
+    # No rebalance begins: the others are waiting already, or do not notice a member that never was one.
     try_complete_join(group)
     send(answers)
 
@@ -239,6 +247,7 @@ def _drop(group: ClassicGroup, member_ids: Iterable[str]) -> Answers:
         if member is not None:
             # Kafka leaves a parked SyncGroup without an answer; here every request gets one.
             answers += group.refuse_parked(member, ErrorCode.UNKNOWN_MEMBER_ID, member_id=NO_MEMBER)
+        # The id may also be one that was given out and not used yet, which has no member object.
         group.members.remove(member_id)
         group.unsynced.discard(member_id)
     return answers
@@ -256,5 +265,6 @@ def add_pending_member(group: ClassicGroup, member_id: str, timeout_ms: int) -> 
 def remove_pending_member(group: ClassicGroup, member_id: str) -> None:
     """The client of this id will not come."""
     _log.info("classic.pending_member_gone", group=group.group_id, member=member_id)
+    # A rebalance waits for ids that were given out too (`all_joined`).
     group.members.forget_pending(member_id)
     try_complete_join(group)

@@ -46,6 +46,7 @@ def classic_group_join_to_consumer_group(
     plan = Plan(group)
     if group.is_empty:
         # An empty consumer group becomes a classic one when a classic member joins.
+        # An id that the empty group does not know: UNKNOWN_MEMBER_ID, before anything is written.
         if request.member_id:
             group.member(request.member_id)
         plan.records += group.tombstones()
@@ -61,13 +62,18 @@ def classic_group_join_to_consumer_group(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported."
         )
     instance_id = request.group_instance_id
+    # KIP-394: the client joins again with this id. Nothing is noted of it here: a member that does not come
+    # back leaves nothing behind.
     if request.requires_known_member_id and not request.member_id and instance_id is None:
         return JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+    # A dynamic member, new or known.
     if instance_id is None:
         old = group.members.get(member_id) or ConsumerMember(member_id)
+    # A static member under the id that it was given: fenced if another process has its instance id.
     elif request.member_id:
         old = group.find_member(member_id, instance_id)
     else:
+        # A static member that comes back without an id takes the place of the former one.
         old = subscribe_static_member(plan, member_id, instance_id, classic=True)
 
     # Subscribe, make a new target, reconcile: as in a heartbeat.
@@ -78,9 +84,11 @@ def classic_group_join_to_consumer_group(
 
     # Write, let the deadlines follow, answer.
     plan.effects.append(lambda group: _schedule_timeouts(runtime, shard, group, request, new))
+    # KIP-848: it may have replaced the last member that spoke the consumer protocol.
     replaced = group.static_member(instance_id)
     if replaced is not None and replaced.classic is None:
         plan.afterwards.append(lambda: maybe_downgrade(runtime, shard, group.group_id))
+    # No leader assigns, so no protocol is elected: each member is told its own preferred one.
     protocol_name, _ = request.protocols[0]
     answer = JoinResult(ErrorCode.NONE, new.member_id, new.member_epoch, PROTOCOL_TYPE, protocol_name)
     return write(runtime, shard, plan, answer)
@@ -128,6 +136,7 @@ def _schedule_timeouts(
     member: ConsumerMember,
 ) -> None:
     timers = timers_of(runtime, shard, group, member.member_id)
+    # It has joined. What it must do next is to fetch its assignment.
     timers.join.clear()
     timers.rebalance.clear()
     timers.session.extend(request.session_timeout_ms)
@@ -153,6 +162,8 @@ def classic_group_sync_to_consumer_group(
             f"is not the {PROTOCOL_TYPE} {name} returned in the join response.",
         )
     timers = timers_of(runtime, shard, group, member.member_id)
+    # The assignment would be out of date before the member has it. One that is giving partitions up gets it
+    # all the same: it must learn what it keeps.
     if group.epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         timers.join.set_if_absent(member.rebalance_timeout_ms)
         raise KafkaError(
@@ -186,6 +197,8 @@ def classic_group_heartbeat_to_consumer_group(
     timers = timers_of(runtime, shard, group, member.member_id)
     timers.session.extend(classic.session_timeout_ms)
     if (
+        # A new target; partitions to give up; or partitions that others have released since: the member gets
+        # each of them by joining again.
         member.member_epoch < group.epoch
         or member.state is MemberState.UNREVOKED_PARTITIONS
         or (member.state is MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member))
@@ -247,8 +260,10 @@ def classic_group_leave_to_consumer_group(
 
 
 def _leaving_member(group: ConsumerGroup, leaving: LeavingMember) -> ConsumerMember:
+    # By member id, which a static member sends together with its instance id.
     if leaving.member_id or leaving.group_instance_id is None:
         return group.find_member(leaving.member_id, leaving.group_instance_id)
+    # An administrator removes a static member by its instance id alone (KIP-345).
     member = group.static_member(leaving.group_instance_id)
     if member is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {leaving.group_instance_id} is unknown.")

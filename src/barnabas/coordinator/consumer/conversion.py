@@ -57,6 +57,7 @@ def convert_to_consumer_group(runtime: ConsumerRuntime, old: ClassicGroup) -> Pl
     sent what no consumer sends.
     """
     new = ConsumerGroup(old.group_id)
+    # Epochs continue from the generation: the members' requests carry it as their epoch.
     new.epoch = new.assignment_epoch = old.generation_id
     for each in old.members:
         try:
@@ -67,6 +68,7 @@ def convert_to_consumer_group(runtime: ConsumerRuntime, old: ClassicGroup) -> Pl
                 f"Cannot upgrade the classic group {old.group_id} to consumer group because the embedded "
                 "consumer protocol is malformed.",
             ) from error
+        # What the leader assigned is the first target, so nothing moves by the upgrade itself.
         new.targets[member.member_id] = member.assigned
         new.update_member(member)
     plan = Plan(new)
@@ -111,7 +113,7 @@ def _upgraded_member(group: ClassicGroup, old: ClassicMember, topics: TopicsImag
 
 
 def assignment_by_id(partitions: Iterable[TopicPartition], topics: TopicsImage) -> Assignment:
-    """Partitions under the ids of their topics; topics that do not exist any more are left out."""
+    """Partitions under the ids of their topics; topics that were deleted are left out."""
     known = ((topics.describe(one.topic), frozenset(one.partitions)) for one in partitions)
     return {topic.id: numbers for topic, numbers in known if topic is not None and numbers}
 
@@ -143,7 +145,9 @@ def may_downgrade(group: ConsumerGroup, leaving: Collection[ConsumerMember], set
     left = len(group.members) - len(leaving)
     return (
         settings.consumer_migration_policy in _DOWNGRADES
+        # Those who stay all speak the classic protocol...
         and left == group.classic_member_count
+        # ... and those who leave are the last of the consumer protocol.
         and all(member.classic is None for member in leaving)
         and 0 < left <= settings.max_size
         and bool(group.common_protocols())
@@ -166,6 +170,7 @@ def convert_to_classic_group(
         current_state_timestamp=runtime.clock.time_ms(),
         members=[_downgraded_member(group, member, protocol, runtime.topics) for member in members],
     )
+    # In this order: a load meets the tombstones first, and then the classic group.
     plan.records += group.tombstones()
     plan.records.append(
         CoordinatorRecord(GroupMetadataKey(group=group.group_id), value, GROUP_METADATA_VERSION)
@@ -176,6 +181,7 @@ def convert_to_classic_group(
         assert isinstance(classic, ClassicGroup), f"{classic} was not downgraded"
         for member in classic.members:
             member.alive()
+        # The members still have what the coordinator assigned; from here on a leader assigns.
         maybe_prepare_rebalance(classic, "the group was downgraded from the consumer protocol")
 
     plan.afterwards.append(begin)

@@ -112,8 +112,10 @@ class ConsumerGroup:
     @property
     def state(self) -> ConsumerGroupState:
         """Computed when asked: members change far more often."""
+        # Kafka keeps the state in a field and computes it after each change (``maybeUpdateGroupState``).
         if not self.members:
             return ConsumerGroupState.EMPTY
+        # Members, subscriptions or topics have changed since the target was made.
         if self.epoch > self.assignment_epoch:
             return ConsumerGroupState.ASSIGNING
         if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
@@ -138,9 +140,12 @@ class ConsumerGroup:
         version: int,
     ) -> None:
         """Raises UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION for classic members."""
+        # An administrator, or a consumer that assigns itself: no member could be disturbed.
         if generation < 0 and self.is_empty:
             return
         member = self.member(member_id)
+        # Before version 9 the field is a generation, and the client cannot read STALE_MEMBER_EPOCH.
+        # TxnOffsetCommit was not changed for this protocol.
         if not transactional and member.classic is None and version < OFFSET_COMMIT_VERSION_MIN:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
@@ -150,6 +155,7 @@ class ConsumerGroup:
 
     def validate_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> None:
         """Raises like a commit; a request that names no member may read."""
+        # An administrator, or a client without a group membership.
         if member_id is None and member_epoch < 0:
             return
         _check_epoch(self.member(member_id or ""), member_epoch)
@@ -228,6 +234,7 @@ class ConsumerGroup:
         if old is None:
             return
         self._replace(old, None)
+        # Another member may have taken the instance id over: its entry stays.
         if old.instance_id is not None and self.static_members.get(old.instance_id) == member_id:
             del self.static_members[old.instance_id]
         timers = self.timers.pop(member_id, None)
@@ -239,6 +246,8 @@ class ConsumerGroup:
             self.classic_member_count -= old.classic is not None
             self._assignors.take(_assignors(old))
             self.classic_protocols.take(_protocols(old))
+            # What is pending revocation is still held: nobody else may get it before the member has
+            # confirmed.
             self._release(old.assigned, old.member_epoch)
             self._release(old.pending_revocation, old.member_epoch)
         if new is not None:
@@ -274,6 +283,7 @@ class ConsumerGroup:
     def preferred_assignor(self, old: ConsumerMember | None, new: ConsumerMember | None) -> str | None:
         """The assignor that most members ask for after a change; None if none does."""
         counts = self._assignors.copy()
+        # Counted as if the change had been made: the plan is not applied yet.
         if old is not None:
             counts.take(_assignors(old))
         if new is not None:
@@ -323,6 +333,7 @@ def _protocols(member: ConsumerMember) -> Collection[str]:
 def _check_epoch(member: ConsumerMember, epoch: int) -> None:
     if epoch == member.member_epoch:
         return
+    # Classic consumers know generations: this code makes them join again.
     if member.classic is not None:
         raise KafkaError(
             ErrorCode.ILLEGAL_GENERATION,

@@ -95,7 +95,9 @@ class ConsumerGroups:
             if isinstance(group, ConsumerGroup) and shard.groups.get(group.group_id) is group:
                 for member in group.members.values():
                     timers = timers_of(runtime, shard, group, member.member_id)
+                    # No heartbeat was counted during the load: every member gets a whole session.
                     timers.session.extend(runtime.settings.consumer_session_timeout_ms)
+                    # How much of its time was over is not written: it begins again too.
                     if member.state is MemberState.UNREVOKED_PARTITIONS:
                         schedule_rebalance_timeout(runtime, shard, group, member)
             if slices.over():
@@ -109,6 +111,7 @@ class ConsumerGroups:
         for group in groups:
             if group.subscriptions.reads_any(topics):
                 group.request_metadata_refresh()
+        # A new topic may match an expression; names are matched with the next heartbeats.
         if any(group.subscriptions.expressions for group in groups):
             regex.topics_changed(self._runtime, topics)
 

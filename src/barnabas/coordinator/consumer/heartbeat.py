@@ -124,16 +124,19 @@ def _get_or_maybe_create_group(runtime: ConsumerRuntime, shard: Shard, heartbeat
     group = shard.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         return Plan(group)
+    # Only a member that joins makes a group: an epoch above 0 belongs to a group that was deleted.
     if group is None:
         if joining:
             return Plan(ConsumerGroup(group_id))
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
     if joining and isinstance(group, ClassicGroup):
+        # ``ClassicGroup`` without members: nothing but offsets, which stay under the group's name.
         if group.is_empty:
             plan = Plan(ConsumerGroup(group_id))
             plan.records += group.tombstones()
             plan.afterwards.append(lambda: retire(group))
             return plan
+        # A consumer joins a group of classic members (``group.consumer.migration.policy``).
         if may_upgrade(group, runtime.settings):
             plan = convert_to_consumer_group(runtime, group)
             plan.effects.append(lambda upgraded: _begin_classic_sessions(runtime, shard, upgraded))
@@ -170,14 +173,18 @@ def subscribe_static_member(plan: Plan, member_id: str, instance_id: str, *, cla
     """
     group = plan.group
     old = group.static_member(instance_id)
+    # No member has the instance id yet.
     if old is None:
         return group.members.get(member_id) or ConsumerMember(member_id)
+    # The other process is alive and has not said that it leaves for a while (epoch -2): two processes with
+    # one instance id would fence each other in turn (KIP-848).
     if not classic and old.classic is None and old.member_epoch != STATIC_LEAVE_EPOCH:
         raise KafkaError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} cannot join the group because the "
             f"instance id is owned by {old.member_id} member.",
         )
+    # Everything of the old id moves to the new one, so that the group sees no change and needs no new target.
     new = replace(old, member_id=member_id, member_epoch=JOIN_EPOCH, previous_member_epoch=JOIN_EPOCH)
     target = group.targets.get(old.member_id, NOTHING)
     plan.records += records.replacement(group.group_id, old, new, target)
@@ -269,10 +276,13 @@ def _schedule_timeouts(
 ) -> None:
     timers = timers_of(runtime, shard, group, new.member_id)
     timers.session.extend(runtime.settings.consumer_session_timeout_ms)
+    # Nothing to give up, or it has confirmed: no deadline.
     if new.state is not MemberState.UNREVOKED_PARTITIONS:
         timers.rebalance.clear()
+    # It was asked for other partitions than before: the time for giving them up counts from now.
     elif new.pending_revocation != old.pending_revocation:
         schedule_rebalance_timeout(runtime, shard, group, new)
+    # New topics may match; the look-up runs after this request.
     if group.subscriptions.expressions:
         maybe_resolve_regular_expressions(runtime, shard, group)
 

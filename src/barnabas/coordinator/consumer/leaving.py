@@ -30,7 +30,7 @@ from barnabas.core.pending import Pending
 T = TypeVar("T")
 
 RETRY_MS: Final = 500
-"""After the log refused to write that a member is gone."""
+"""After the log refused the tombstones of a member."""
 
 _events: Final = EventLog("coordinator.consumer")
 
@@ -42,6 +42,7 @@ def consumer_group_leave(
     group = consumer_group(shard, heartbeat.group_id)
     member = group.find_member(heartbeat.member_id, heartbeat.instance_id)
     answer = HeartbeatResult(heartbeat.member_id, heartbeat.member_epoch, heartbeat_interval_ms=0)
+    # Epoch -1: the member leaves for good. Its partitions go to the others with the next target.
     if heartbeat.member_epoch != STATIC_LEAVE_EPOCH:
         return fence_members(runtime, shard, group, (member,), answer)
     # A static member keeps what it has (`consumerGroupStaticMemberGroupLeave`). Its session runs on.
@@ -62,7 +63,7 @@ def fence_members(
     if not members:
         return answer
     plan = Plan(group)
-    # The last members of the consumer protocol leave: those of the classic one go on alone.
+    # The last members of the consumer protocol leave: the others become a classic group.
     if may_downgrade(group, members, runtime.settings):
         convert_to_classic_group(runtime, shard, plan, members)
     else:
@@ -82,6 +83,7 @@ def _remove_members(runtime: ConsumerRuntime, plan: Plan, members: Collection[Co
         if expression not in plan.subscriptions.expressions
     ]
     plan.topics = subscribed_topics(runtime, plan.subscriptions)
+    # Topics that only these members read are no longer watched for changes.
     if plan.topics != group.subscription_metadata:
         plan.records.append(records.subscription_metadata(group.group_id, plan.topics))
     # The next heartbeat of another member finds the new epoch, and makes a new target for it.
@@ -147,6 +149,7 @@ def _fence_member(
     may then still save the member, and the end of the group cancels the deadline.
     """
     member = group.members.get(member_id)
+    # It left, or the group was deleted, after the timer had become due.
     if member is None or shard.groups.get(group.group_id) is not group:
         return
     _events.info("member.fenced", group=group.group_id, member=member_id, reason=reason)

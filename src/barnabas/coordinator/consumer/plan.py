@@ -97,10 +97,12 @@ class Plan:
 
 def write(runtime: ConsumerRuntime, shard: Shard, plan: Plan, answer: T) -> T | Pending[T]:
     """The answer, once it holds. Raises KafkaError with the client's code, and then nothing has changed."""
+    # A read: it shows what earlier writes made, so it is answered when these are confirmed.
     if not plan.records:
         _run_effects(shard, plan)
         return _once_confirmed(shard, plan.group, answer)
     appended = _append(shard, plan.records)
+    # The log has taken the records. Groups change now, through what a load would call for the same records.
     for record in plan.records:
         if isinstance(record.key, GroupMetadataKey):
             assert record.value is None or isinstance(record.value, GroupMetadataValue), record
@@ -135,10 +137,13 @@ def _once_confirmed(shard: Shard, group: ConsumerGroup, answer: T) -> T | Pendin
     last = group.last_write
     if last is None:
         return answer
+    # The replicas have all, and reads need not wait until the next write.
     if last.done:
         if last.error is None:
             group.last_write = None
             return answer
+        # The last write failed after its append (too few replicas, a time-out): this record changes nothing,
+        # and its confirmation counts for all before it.
         last = group.last_write = _append(shard, [group_epoch(group.group_id, group.epoch)])
     return _when_acknowledged(last, answer)
 

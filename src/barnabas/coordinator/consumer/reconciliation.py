@@ -8,9 +8,9 @@ member no longer reports them as its own. So no partition has two owners at any 
 is read all the while. Each heartbeat comes to one `Outcome`; `TRANSITIONS` says into which state that leads.
 The diagram in the documentation is drawn from this table.
 
-Kafka 4 differs from 3.9 in three points, which are followed here: a member keeps its epoch until it has
-given everything up; partitions of topics that it no longer subscribes to are taken from it at once; and what
-it is itself about to give up counts as free for it.
+Kafka 4 differs from 3.9 in three points, which are followed here: a member keeps its epoch until it has given
+everything up; partitions of topics that it no longer subscribes to are taken from it at once; and a partition
+that the member itself is about to give up counts as free for it.
 """
 
 from collections.abc import Mapping
@@ -83,7 +83,7 @@ def reconcile(
                 "The consumer group member is in a unknown state. The member must abandon all its partitions "
                 "and rejoin.",
             )
-        # It owns nothing, so it may begin at the target's epoch whatever its state meant.
+        # It owns nothing, so it may begin at the target's epoch, in any state.
         epoch = target_epoch
     kept, revoked, free, waits = _compare(group, member, target, subscribed)
     if revoked and _holds(owned, revoked):
@@ -111,9 +111,12 @@ def _compare(
     waits = False
     for topic_id in {**member.assigned, **target}:
         has = member.assigned.get(topic_id, frozenset())
+        # The target may be older than the subscription: topics that the member no longer reads are not for
+        # it.
         wanted = target.get(topic_id, frozenset()) if topic_id in subscribed else frozenset()
         pending = member.pending_revocation.get(topic_id, frozenset())
         missing = wanted - has
+        # Free: no member holds it, or this one does and has not confirmed yet that it gave it up.
         available = frozenset(
             one for one in missing if one in pending or group.partition_epoch(topic_id, one) == FREE
         )
@@ -133,8 +136,10 @@ def _drop_unsubscribed(
         return member
     kept = {topic: parts for topic, parts in member.assigned.items() if topic in subscribed}
     revoked = merged(member.pending_revocation, gone)
+    # As with a new target: the partitions stay with the member until it reports that it no longer has them.
     if _holds(owned, revoked):
         return _moved(member, Outcome.REVOKE, member.member_epoch, kept, revoked)
+    # It has reported already that it owns none of them, so nothing has to be waited for.
     return replace(member, previous_member_epoch=member.member_epoch, assigned=kept)
 
 

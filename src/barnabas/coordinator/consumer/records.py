@@ -130,7 +130,7 @@ def regular_expression_tombstone(group_id: str, expression: str) -> CoordinatorR
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """``removeMember``: a member is gone."""
+    """``removeMember``: tombstones of all that was written of a member."""
     return [
         CoordinatorRecord(key(group_id=group_id, member_id=member_id))
         for key in (
@@ -144,7 +144,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 def group_tombstones(
     group_id: str, members: Collection[str], expressions: Iterable[str]
 ) -> list[CoordinatorRecord]:
-    """``ConsumerGroup.createGroupTombstoneRecords``: the group is gone, with all its members."""
+    """``ConsumerGroup.createGroupTombstoneRecords``: tombstones of the group and of all its members."""
     keys = [
         *(
             schema.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=one)

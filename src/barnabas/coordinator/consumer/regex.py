@@ -40,7 +40,7 @@ class RegexUpdate(Enum):
     UPDATED = 1
     """The new one is not resolved yet; the group's epoch rises when it is."""
     UPDATED_AND_RESOLVED = 2
-    """The topics of the new one are known already, or the member has no expression any more."""
+    """The topics of the new one are known already, or the member no longer has an expression."""
 
 
 def maybe_update_regular_expressions(plan: Plan, old: ConsumerMember, new: ConsumerMember) -> RegexUpdate:
@@ -49,10 +49,12 @@ def maybe_update_regular_expressions(plan: Plan, old: ConsumerMember, new: Consu
     if before == after:
         return RegexUpdate.NO_CHANGE
     subscriptions = plan.group.subscriptions
+    # This member was the last to use the expression: its topics are forgotten.
     if before and subscriptions.expressions.get(before) == 1:
         plan.records.append(records.regular_expression_tombstone(plan.group.group_id, before))
     if not after:
         return RegexUpdate.UPDATED_AND_RESOLVED
+    # Expressions of other members have been checked already.
     if after not in subscriptions.expressions:
         _compile(after)
     return RegexUpdate.UPDATED_AND_RESOLVED if after in subscriptions.resolved else RegexUpdate.UPDATED
@@ -84,9 +86,12 @@ def maybe_resolve_regular_expressions(runtime: ConsumerRuntime, shard: Shard, gr
         return
     resolved = subscriptions.resolved.values()
     last_ms = max((one.timestamp for one in resolved), default=-(1 << 62))
+    # Many topics may be created one after the other: one look-up for all that come within ten seconds.
     if now_ms <= last_ms + REFRESH_INTERVAL_MIN_MS:
         return
     if (
+        # An expression without topics yet; topics that none was matched against; or too long ago (topics that
+        # were deleted stay in the records until then).
         len(subscriptions.expressions) != len(resolved)
         or min((one.version for one in resolved), default=0) < runtime.new_topics_ms
         or now_ms > last_ms + REFRESH_INTERVAL_MAX_MS
@@ -104,6 +109,7 @@ def _resolve(runtime: ConsumerRuntime, shard: Shard, group: ConsumerGroup) -> St
         matching = yield _match(list(group.subscriptions.expressions), names, Slices(runtime.clock))
     finally:
         group.lookup_running = False
+    # Deleted, or unloaded, while names were matched in slices.
     if shard.groups.get(group.group_id) is not group:
         return
     plan = Plan(group)
@@ -145,6 +151,7 @@ def _update_resolved(plan: Plan, matching: dict[str, frozenset[str]], version: i
     subscriptions = plan.subscriptions = plan.group.subscriptions.after(())
     changed = False
     for expression, topics in matching.items():
+        # The last member that used it left meanwhile; its tombstone is written.
         if expression not in subscriptions.expressions:
             continue
         old = subscriptions.resolved.get(expression)

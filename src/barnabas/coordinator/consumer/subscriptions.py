@@ -64,7 +64,7 @@ class Subscriptions:
             self.expressions.add(_expressions(new))
 
     def resolve(self, expression: str, resolved: ResolvedExpression | None) -> None:
-        """Sets what an expression stands for; None: no member uses it any more."""
+        """Sets the topics that an expression matches; None: no member uses it now."""
         if expression in self.resolved:
             self._by_expression.take(self.resolved.pop(expression).topics)
         if resolved is not None:
@@ -102,7 +102,7 @@ class Subscriptions:
         return not (topics.isdisjoint(self._by_name) and topics.isdisjoint(self._by_expression))
 
     def are_equal_for(self, member_count: int) -> bool:
-        """Whether each of so many members reads the same topics (``SubscriptionType.HOMOGENEOUS``)."""
+        """Whether each of `member_count` members reads the same topics (``SubscriptionType.HOMOGENEOUS``)."""
         if self.expressions and (len(self.expressions) > 1 or member_count not in self.expressions.values()):
             return False
         return all(count == member_count for count in self._by_name.values())

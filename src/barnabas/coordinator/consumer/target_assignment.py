@@ -26,6 +26,7 @@ def update_group_epoch(runtime: ConsumerRuntime, plan: Plan, *, bump: bool) -> N
     if plan.topics != plan.group.subscription_metadata:
         plan.records.append(records.subscription_metadata(plan.group.group_id, plan.topics))
         bump = True
+    # Each heartbeat of another member compares its epoch with this one, and so learns of a new target.
     if bump:
         plan.epoch += 1
         plan.records.append(records.group_epoch(plan.group.group_id, plan.epoch))
@@ -52,13 +53,17 @@ def update_target_assignment(
     if new.instance_id is not None:
         # It takes the place of another member that had its instance id.
         owner = group.static_members.get(new.instance_id, new.member_id)
+    # The last target is for this epoch: the member needs only its part of it.
     if plan.epoch <= group.assignment_epoch:
         return group.assignment_epoch, group.targets.get(owner, NOTHING)
 
+    # The members as they are once the plan is written.
     members = dict(group.members)
     if new.instance_id is not None:
         members.pop(owner, None)
     members[new.member_id] = new
+    # Members vote with ``group.remote.assignor``; without a vote the first of ``group.consumer.assignors`` is
+    # used.
     preferred = group.preferred_assignor(old, new)
     assignor = runtime.assignors.get(preferred or "", runtime.assignors[runtime.default_assignor])
     targets = assignor(_group_spec(plan, members))

@@ -8,7 +8,7 @@ from barnabas.core.clock import Clock, Timer
 
 Fence: TypeAlias = Callable[[str, Callable[[float], object]], object]
 """Removes the member, for a reason;
-where the log refuses that, sets the deadline again, so many ms from now.
+where the log refuses that, sets the deadline again, a number of ms from now.
 """
 
 

@@ -33,6 +33,7 @@ def validate_heartbeat(heartbeat: MemberHeartbeat, assignors: Collection[str]) -
             f"TopicPartitions must not be more than {OWNED_PARTITIONS_MAX} of {OWNED_TOPICS_MAX} topics."
         )
     epoch = heartbeat.member_epoch
+    # KIP-1082: a client makes its own id since version 1; in version 0 one that joins may have none yet.
     if epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH:
         _check_not_empty(heartbeat.member_id, "MemberId")
     _check_not_empty(heartbeat.group_id, "GroupId")
@@ -80,6 +81,7 @@ def check_member_epoch(member: ConsumerMember, epoch: int, owned: Assignment | N
     """
     if epoch == member.member_epoch:
         return
+    # The coordinator never gave out this epoch, or lost it: the member is ahead of the log.
     if epoch > member.member_epoch:
         raise _fenced(member, epoch, "greater")
     if epoch != member.previous_member_epoch or owned is None or not is_within(owned, member.assigned):

@@ -139,7 +139,7 @@ class GroupOffsets:
                 self.put(tp, commit)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Their offsets are deleted, with whatever was on its way."""
+        """Their offsets are deleted, with the commits that still waited for replicas or for a marker."""
         for tp in partitions:
             self.committed.pop(tp, None)
             self.pending.pop(tp, None)

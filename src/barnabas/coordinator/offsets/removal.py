@@ -5,7 +5,7 @@ Offsets go by OffsetDelete, with their group (DeleteGroups), with their topic, o
 ``offsets.retention.minutes``; where no member ever joined, each offset counts from its own commit. The group
 itself knows which of this holds (`Group.offset_expiry`).
 
-A group's tombstones are one batch, unless they are so many that no topic would take it: then they are several
+A group's tombstones are one batch, unless that would be larger than a topic takes: then they are several
 (Kafka's are refused as too large, and its offsets come back with the next leader). They do not wait for the
 replicas: tombstones that are lost are written again by the next check, or by the next leader's
 (``GroupMetadataManager.cleanupGroupMetadata``).
@@ -129,7 +129,7 @@ def _sweep(shard: Shard, clock: Clock, choose: Choice) -> Steps[int]:
     slices = Slices(clock)
     removed = 0
     for group_id in list(shard.groups):
-        # Other requests were served in between: the group, or the whole shard, may be gone.
+        # Other requests were served in between: the group may be deleted, the shard given up.
         group = shard.groups.get(group_id)
         if group is not None:
             try:

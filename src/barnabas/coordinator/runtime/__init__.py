@@ -1,4 +1,5 @@
-"""What every coordinator does with its internal topic, whatever it keeps there (``CoordinatorRuntime``).
+"""What group and transaction coordinators have in common: one shard for each partition
+(``CoordinatorRuntime``).
 
 Theory of operation
 -------------------

@@ -49,7 +49,7 @@ class Decoded(NamedTuple):
     """A stretch of the log, decoded."""
 
     next_offset: int
-    """Where to go on; -1 when the range holds no whole batch."""
+    """The offset behind the last whole batch; -1 when the range holds none."""
     blobs: list[bytes]
     """Its steps, each packed by itself: unpacking all of them at once would hold the loop."""
 
@@ -81,6 +81,8 @@ def steps_of(data: Buffer, bulk: BulkDecoder) -> Iterator[Step]:
     pieces: list[Piece] = []
     count = size = 0
     for header in batch_headers(data):
+        # Of a batch outside of transactions it does not matter which producer wrote it: its records count at
+        # once.
         written_by = header.producer_id if header.is_transactional else NO_PRODUCER_ID
         if pieces and (header.is_control or written_by != producer_id):
             # A step is of one producer, and a marker decides on all that came before it.
@@ -90,17 +92,22 @@ def steps_of(data: Buffer, bulk: BulkDecoder) -> Iterator[Step]:
         producer_id = written_by
         try:
             if header.is_control:
+                # The step of the producer's records went out before, so the marker decides on all of them.
                 yield from _marker(data, header)
                 continue
             section = records_section(data, header)
             records = decode_keys_and_values(section, header.count)
         except KafkaError as error:
+            # One damaged batch must not cost what all others say: the state machine decides what is refused
+            # for it.
             yield producer_id, f"batch at offset {header.base_offset}: {error}"
             continue
+        # A large batch becomes several steps: the loop serves others between them.
         for start in range(0, len(records), STEP_RECORDS_MAX):
             portion = records[start : start + STEP_RECORDS_MAX]
             pieces += bulk(portion, header.base_offset, memo)
             count += len(portion)
+            # The portion's share of the batch; uncompressed, because that is what the replay walks over.
             size += len(section) * len(portion) // len(records)
             if count >= STEP_RECORDS_MAX or size >= STEP_BYTES_MAX:
                 yield producer_id, pieces
@@ -113,5 +120,6 @@ def steps_of(data: Buffer, bulk: BulkDecoder) -> Iterator[Step]:
 def _marker(data: Buffer, header: BatchHeader) -> Iterator[Step]:
     marker = marker_of(data, header)
     kind = None if marker is None else control_type(marker.key)
+    # Other control types (a leader change of KRaft, one of a later version) end no transaction.
     if kind in {ControlType.COMMIT, ControlType.ABORT}:
         yield header.producer_id, kind is ControlType.COMMIT

@@ -1,8 +1,9 @@
 """What coordinators write, and how it gets into a partition (``PartitionWriter``, ``appendForGroup``).
 
-One call of `PartitionJournal.append` makes one batch. It carries the time of the call (CREATE_TIME, whatever
-the topic says of timestamps), is compressed as configured, and waits for replicas in the same purgatory as a
-producer's. A commit of one offset on a broker without followers costs no timer and no `Pending` of its own.
+One call of `PartitionJournal.append` makes one batch. It carries the time of the call as CREATE_TIME, also if
+the topic's ``message.timestamp.type`` is LogAppendTime, is compressed as configured, and waits for replicas
+in the same purgatory as a producer's. A commit of one offset on a broker without followers costs no timer and
+no `Pending` of its own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -116,19 +117,25 @@ class PartitionJournal:
             base_sequence=base_sequence,
             transactional=producer != NO_PRODUCER,
         )
+        # Nothing is in the log if this fails: the caller's state stays as it is (plan, append, apply).
         result = self._appender.append(self._tp, bytearray(batch), required_acks, _COORDINATOR)
         if result.error:
             raise KafkaError(result.error, f"{self._tp} refused {len(records)} records")
+        # The records are in the log from here on. An error now only says that it is not known who has them.
         wait_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         outcome = self._appender.acknowledge([result], required_acks, wait_ms)
+        # Replicas are waited for: the purgatory completes it, or the time-out does.
         if isinstance(outcome, Pending):
             return outcome.then(lambda results: _first_offset(results[0]))
+        # No wait was needed, and the append failed the check behind it (too few replicas in sync, for
+        # instance).
         if result.error:
             return Pending.failed(KafkaError(result.error))
         return Pending.of(result.info.first_offset)
 
     def replicated(self, timeout_ms: int) -> Pending[None]:
         """As `Journal.replicated`."""
+        # Nothing is appended: it waits as an acks=all append of the last record would.
         result = self._appender.whole_log(self._tp)
         outcome = self._appender.acknowledge([result], ACKS_ALL, timeout_ms)
         waited = outcome if isinstance(outcome, Pending) else Pending.of(outcome)

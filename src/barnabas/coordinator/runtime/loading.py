@@ -91,6 +91,8 @@ class Loader:
     def load(self, replay: Replay[S], log: Log | None) -> Load[S]:
         """Queues a partition; an empty one, as most are, is done when this returns."""
         load = Load(replay, log)
+        # Nothing to read. Most of the fifty partitions are so, and their groups are served without a turn's
+        # delay.
         if log is not None and log.log_start_offset == log.log_end_offset:
             load.done.complete(None)
             return load
@@ -106,6 +108,7 @@ class Loader:
 
     def _ended(self, load: Load[Any], done: Pending[None]) -> None:
         self._running = None
+        # The broker may have resigned while the load ran: then nobody waits for the result.
         if not load.cancelled:
             if done.error is None:
                 load.done.complete(None)
@@ -117,6 +120,7 @@ class Loader:
     @steps
     def _run(self, load: Load[Any]) -> Steps[None]:
         log, replay = load.log, load.replay
+        # LeaderAndIsr named the partition and its directory failed: the shard is served empty, as by Kafka.
         if log is None:
             _events.warning("load.no_log", task=replay.machine.load_task, partition=replay.shard.partition)
             return
@@ -139,6 +143,7 @@ class Loader:
     @steps
     def _load_here(self, load: Load[Any], log: Log, offset: int) -> Steps[None]:
         slices = Slices(self._clock, SLICE_MS)
+        # The end is looked up each time: producers' markers may be appended while the partition is loaded.
         while 0 <= offset < log.log_end_offset and not load.cancelled:
             found = self._read(log, offset)
             if not found:
@@ -189,6 +194,7 @@ class Loader:
         replay = load.replay
         for step in found:
             replay.step(step)
+            # Offsets that were just read stay for long: they need not be looked at by each collection.
             if replay.records - load.settled >= SETTLE_RECORDS:
                 load.settled = replay.records
                 self._settle()

@@ -26,6 +26,7 @@ class Replay(Generic[S]):
 
     def step(self, step: Step) -> None:
         producer_id, content = step
+        # A marker: what the producer's transaction left pending becomes valid, or is dropped.
         if isinstance(content, bool):
             self.machine.replay_end_transaction_marker(self.shard, producer_id, committed=content)
             return
@@ -34,6 +35,7 @@ class Replay(Generic[S]):
             self.machine.replay_unreadable(self.shard, None)
             return
         for piece in content:
+            # A record as it stood in the log, or what the bulk decoder made of several.
             if len(piece) == RECORD_PIECE_LENGTH:
                 self._replay_record(*piece, producer_id)
                 self.records += 1

@@ -69,6 +69,7 @@ class CoordinatorRuntime(Generic[S]):
     def elected(self, partition: int, leader_epoch: int) -> None:
         """This broker leads the partition now: loads it (``scheduleLoadOperation``)."""
         _events.info("coordinator.elected", partition=partition, epoch=leader_epoch)
+        # A late request, or the same leadership under a later epoch: the shard that is served stays.
         if not self._take_epoch(partition, leader_epoch) or partition in self.led:
             return
         self._unload(partition)
@@ -96,6 +97,8 @@ class CoordinatorRuntime(Generic[S]):
                 mend="it is not coordinated until the partition gets a new leader: see to its log directory",
                 exc_info=not isinstance(error, KafkaError),
             )
+        # A resignation during the load has taken it out of `loading` already, and may have begun another
+        # load.
         if not load.cancelled:
             del self.loading[shard.partition]
             if readable:
@@ -119,6 +122,7 @@ class CoordinatorRuntime(Generic[S]):
             self._epochs.pop(partition, None)
             return True
         known = self._epochs.setdefault(partition, leader_epoch)
+        # Requests of two controllers, or of two channels, may overtake each other.
         if leader_epoch < known:
             _events.info("coordinator.stale_epoch", partition=partition, epoch=leader_epoch, known=known)
             return False
@@ -128,6 +132,7 @@ class CoordinatorRuntime(Generic[S]):
     def _unload(self, partition: int) -> None:
         load = self.loading.pop(partition, None)
         if load is not None:
+            # The load ends at its next turn, and `_serve_when_loaded` gives its shard up.
             load.cancelled = True
         shard = self.led.pop(partition, None)
         if shard is not None:

@@ -39,10 +39,13 @@ class Due:
         self.at_ms = math.inf
         for session in sessions:
             if session.running:
+                # Over, and the loop is not far behind: `LATE_MS_MAX` says why a later one is left to its
+                # timer.
                 if 0 <= now_ms - session.deadline_ms <= LATE_MS_MAX:
                     over.append(session)
                 else:
                     self.at_ms = min(self.at_ms, session.deadline_ms)
+        # After the walk: the end of a session removes the member from what is walked.
         for session in over:
             session.expire()
 
@@ -62,6 +65,7 @@ class Session:
     def extend(self, timeout_ms: float) -> None:
         """The member is alive: the time-out counts from now."""
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        # A shorter time-out than before (a new JoinGroup may change it): the running timer would be late.
         sooner = deadline_ms < self.deadline_ms
         self.deadline_ms = deadline_ms
         if sooner and self._timer is not None:
@@ -72,7 +76,7 @@ class Session:
             self._timer = self._clock.call_later(timeout_ms, self._check)
 
     def end(self) -> None:
-        """Nothing is expected of the member any more; `extend` begins again."""
+        """The member may be silent from now on; `extend` starts the time-out again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -89,6 +93,7 @@ class Session:
 
     def _check(self) -> None:
         left_ms = self.deadline_ms - self._clock.monotonic_ms()
+        # Heartbeats have moved the deadline since the timer was set.
         if left_ms > 0:
             self._timer = self._clock.call_later(left_ms, self._check)
             return

@@ -9,8 +9,8 @@ and how the transaction ends. It ends in two steps: the decision is written to `
 (PrepareCommit or PrepareAbort), then the leaders of all partitions write a marker, and then CompleteCommit or
 CompleteAbort is written.
 
-A state counts when the in-sync replicas have it. Until then it is *pending*: everybody else who asks for the
-id is told CONCURRENT_TRANSACTIONS, and an append that fails takes the pending state back. Groups are
+A state counts when the in-sync replicas have it. Until then it is *pending*: other requests for the id are
+answered with CONCURRENT_TRANSACTIONS, and an append that fails takes the pending state back. Groups are
 different: there the state changes as soon as the record is in the coordinator's own log. A marker that was
 sent on the strength of a decision that is only in our own log would survive the loss of the decision.
 

@@ -26,6 +26,7 @@ def add_partitions(
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if metadata.state is TransactionState.ONGOING and metadata.partitions.keys() >= set(partitions):
         return Pending.of(None)  # nothing new: nothing is written
+    # The transaction begins with its first partition (the state becomes Ongoing), or grows.
     transition = metadata.prepare_add_partitions(partitions, clock.time_ms())
     return append_transition(shard, metadata, transition)
 
@@ -45,5 +46,6 @@ def verify_partitions(
     # The end is decided: a batch that came now would stand behind the marker.
     if metadata.state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    # KIP-890: a producer whose partition is missing here was fenced or timed out, and has to abort.
     added = metadata.partitions
     return {tp: ErrorCode.NONE if tp in added else ErrorCode.TRANSACTION_ABORTABLE for tp in partitions}

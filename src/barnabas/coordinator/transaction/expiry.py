@@ -64,6 +64,8 @@ def _report(metadata: TransactionMetadata, aborted: Pending[None]) -> None:
     error = aborted.error
     if error is None:
         _events.info("transaction.timed_out", transaction=metadata)
+    # With an expected error another request has ended the transaction, or the id has moved
+    # (``onEndTransactionComplete``).
     elif not (isinstance(error, KafkaError) and error.code in _EXPECTED):
         _events.warning("transaction.not_aborted", transaction=metadata, reason=error)
 

@@ -36,6 +36,7 @@ def init_producer_id(
     `expected` is what the producer had before, if it had an error and begins again. `find_shard` raises
     KafkaError where the id is not coordinated here.
     """
+    # A new id is fetched at most once: it is kept when the loop looks again at what has changed since.
     fresh_id = NO_PRODUCER_ID
     while True:
         shard = find_shard()
@@ -51,6 +52,7 @@ def init_producer_id(
         # The controller gives out ids. Until one is here the shard may have moved: look at all again.
         fresh_id = yield new_producer_id()
 
+    # The id is new: only in memory. An epoch of -1 says that no producer has begun yet.
     if metadata is None:
         metadata = shard.transactions[transactional_id] = TransactionMetadata(
             transactional_id,
@@ -64,6 +66,7 @@ def init_producer_id(
         # asks again until that is done, and gets the epoch after the one that fenced.
         yield fence_and_abort(shard, metadata, clock=clock, markers=markers)
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    # Epoch + 1, or epoch 0 under a new producer id: every earlier producer of the id is fenced by this.
     transition = metadata.prepare_producer(
         expected, new_producer_id=fresh_id, timeout_ms=timeout_ms, now_ms=clock.time_ms()
     )

@@ -10,11 +10,11 @@ Theory of operation
                                 +--- leader moved, broker gone ----+---- all done ---> the last record
                                                                          (CompleteCommit, CompleteAbort)
 
-What waits for one broker goes in one request, whatever transactions it belongs to. A partition whose leader
-is not alive waits for the next look at the metadata (``markersQueueForUnknownBroker``); one that the metadata
-does not have is deleted and needs no marker. A transaction has one `_Completion`; an entry in a queue whose
-completion is not the id's current one any more is dropped when its turn comes. So nothing has to be searched
-when a broker resigns from a partition of ``__transaction_state``, or when a partition says that the
+The markers that wait for one broker go in one request, also those of different transactions. A partition
+whose leader is not alive waits for the next look at the metadata (``markersQueueForUnknownBroker``); one that
+the metadata does not have is deleted and needs no marker. A transaction has one `_Completion`; an entry in a
+queue whose completion is no longer the id's current one is dropped when its turn comes. So nothing has to be
+searched when a broker resigns from a partition of ``__transaction_state``, or when a partition says that the
 transaction is over.
 """
 
@@ -52,7 +52,7 @@ _TO_NEW_LEADER: Final = frozenset(
     }
 )
 _OVER: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
-"""A later producer or coordinator has been there: this transaction is not ours to end any more."""
+"""A later producer or coordinator has been there: this coordinator must not end the transaction."""
 
 
 class TxnMarker(NamedTuple):
@@ -142,7 +142,7 @@ class TransactionMarkerChannelManager:
         return transactional_id in self._completions
 
     def close(self) -> None:
-        """Sends nothing any more."""
+        """No marker is sent from now on; what is in flight changes nothing."""
         self._closed = True
         self._completions.clear()
         if self._retry_timer is not None:
@@ -162,12 +162,14 @@ class TransactionMarkerChannelManager:
         """``removeMarkersForTxnTopicPartition``: the partition's new leader sends the markers."""
         for transactional_id in shard.transactions:
             completion = self._completions.get(transactional_id)
+            # An id can be here under a later shard already: the broker resigned and was elected again.
             if completion is not None and completion.shard is shard:
                 del self._completions[transactional_id]
 
     def metadata_changed(self) -> None:
         """There may be leaders where there were none."""
         if self._unknown_destination:
+            # Taken out first: `_enqueue` puts back what still has no leader.
             unknown, self._unknown_destination = self._unknown_destination, []
             for entry in unknown:
                 self._enqueue(entry)
@@ -211,6 +213,7 @@ class TransactionMarkerChannelManager:
     # --- one broker -------------------------------------------------------------------------------------
 
     def _send(self, broker_id: int, queue: _BrokerQueue) -> None:
+        # Transactions that another coordinator took over, or that were given up, are left out here.
         entries = [entry for entry in queue.entries if self._is_current(entry.completion)]
         queue.entries.clear()
         if not entries or self._closed:
@@ -223,13 +226,17 @@ class TransactionMarkerChannelManager:
     def _answered(
         self, broker_id: int, queue: _BrokerQueue, entries: list[_Markers], answer: Pending[MarkerCodes]
     ) -> None:
+        # No connection, or a lost one: some markers may be written. They are sent again; a second marker does
+        # no harm.
         if answer.error is not None:
             _events.info("markers.no_answer", broker=broker_id, markers=len(entries), reason=answer.error)
             self._repeat(entries)
         else:
             codes = answer.result()
             for entry in entries:
+                # Markers are told apart by producer id: one transaction of an id is open at a time.
                 self._settle(entry, codes.get(entry.completion.transition.producer_id, {}))
+        # What was added while the request was in flight; the queue stays marked as in flight.
         if queue.entries:
             self._clock.call_soon(partial(self._send, broker_id, queue))
         else:
@@ -247,6 +254,7 @@ class TransactionMarkerChannelManager:
             code = codes.get(tp, ErrorCode.REQUEST_TIMED_OUT)
             if code in _WRITTEN:
                 metadata.marker_written((tp,))
+            # The leader has moved, or cannot write at the moment: the next try goes to the leader of then.
             elif code in _TO_NEW_LEADER:
                 again.append(tp)
             else:
@@ -292,6 +300,8 @@ class TransactionMarkerChannelManager:
 
     def _append(self, completion: _Completion) -> None:
         shard, metadata, transition = completion
+        # After a resignation the next coordinator finds PrepareCommit or PrepareAbort, and sends all markers
+        # itself.
         if not shard.resigned and not self._closed:
             appended = append_transition(shard, metadata, transition, may_be_repeated=True)
             appended.when_done(partial(self._appended, completion))

@@ -121,6 +121,8 @@ class TransactionMetadata:
         """
         epoch, last_epoch = self.producer_epoch, NO_PRODUCER_EPOCH
         producer_id = self.producer_id
+        # KIP-360: the epochs are used up. The last epoch is kept, so that the producer may ask once more for
+        # the answer.
         if self.needs_new_producer_id(expected):
             producer_id, last_epoch = new_producer_id, epoch if expected is not None else NO_PRODUCER_EPOCH
             epoch = 0
@@ -128,6 +130,8 @@ class TransactionMetadata:
             # A producer whose epoch is not the current one, where there is no next epoch. Kafka 3.9 answers
             # UNKNOWN_SERVER_ERROR, and so does this.
             raise IllegalTransitionError(f"{self!r} has no epochs left for {expected}")
+        # A start of the producer (no epoch is named): the last epoch is unknown, so nobody may repeat this
+        # request.
         elif expected is None:
             epoch += 1
         elif epoch in (NO_PRODUCER_EPOCH, expected.epoch):
@@ -157,6 +161,7 @@ class TransactionMetadata:
 
     def prepare_add_partitions(self, partitions: Collection[TopicPartition], now_ms: int) -> Transition:
         """The transaction begins or grows."""
+        # The time-out counts from the first partition, not from each.
         start_ms = self.start_ms if self.state is _S.ONGOING else now_ms
         everything = dict.fromkeys((*self.partitions, *partitions))
         return self._prepare(_S.ONGOING, now_ms, partitions=tuple(everything), start_ms=start_ms)
@@ -168,8 +173,8 @@ class TransactionMetadata:
     def prepare_epoch_fence_and_abort(self, now_ms: int) -> Transition:
         """The producer is fenced by a higher epoch, and its transaction aborted.
 
-        The epoch is bumped in memory at once: whoever comes with the old one is refused from now on, also if
-        the record cannot be written.
+        The epoch is bumped in memory at once: a producer with the old one is refused from now on, also if the
+        record cannot be written.
         """
         if self.producer_epoch == EPOCH_MAX:
             raise IllegalTransitionError(f"{self!r} cannot be fenced: there is no higher epoch")
@@ -210,6 +215,7 @@ class TransactionMetadata:
         return as_it_is._replace(**changed) if changed else as_it_is
 
     def _require(self, state: TransactionState, before: TransactionState) -> None:
+        # A caller that did not look for a pending state would overwrite the transition of another request.
         if self.pending_state is not None or before not in TRANSITIONS[state]:
             raise IllegalTransitionError(f"{self!r} cannot become {state.label}")
 
@@ -229,6 +235,7 @@ class TransactionMetadata:
             raise IllegalTransitionError(f"{self!r} has another producer than {transition}")
         else:
             self.start_ms = transition.start_ms
+        # What was added is part of the transaction from now on, and gets a marker at its end.
         if transition.state is _S.ONGOING:
             self.partitions = dict.fromkeys(transition.partitions)
         # While the end is prepared, the partitions are those that have no marker yet.
@@ -239,13 +246,13 @@ class TransactionMetadata:
         self.state = transition.state
 
     def take_back(self) -> None:
-        """The record could not be written: the state is what it was."""
+        """The record could not be written: the state stays as it was before `prepare_...`."""
         self.pending_state = None
 
     # --- markers --------------------------------------------------------------------------------------------
 
     def marker_written(self, partitions: Iterable[TopicPartition]) -> None:
-        """These partitions have their marker, or do not exist any more."""
+        """These partitions have their marker, or were deleted."""
         if not self.state.is_prepared:
             raise IllegalTransitionError(f"{self!r} has no markers on their way")
         for tp in partitions:

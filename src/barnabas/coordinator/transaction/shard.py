@@ -33,8 +33,10 @@ class TransactionShard(CoordinatorShard):
     def of_producer(self, transactional_id: str, producer: ProducerIdAndEpoch) -> TransactionMetadata:
         """The id, for a request of its current producer."""
         metadata = self.transactions.get(transactional_id)
+        # Expired, never begun, or begun again under another producer id.
         if metadata is None or metadata.producer_id != producer.producer_id:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        # Another producer of the same id has begun since, or the transaction timed out (KIP-588).
         if metadata.producer_epoch != producer.epoch:
             raise KafkaError(ErrorCode.PRODUCER_FENCED)
         return metadata
@@ -61,6 +63,7 @@ def append_transition(
         yield shard.journal.append([record], acks=ACKS_ALL, timeout_ms=transition.timeout_ms)
     except KafkaError as error:
         code = APPEND_ERRORS.get(error.code, error.code)
+        # Without a pending state the next request of the producer is handled as if this one had not come.
         if not (may_be_repeated and code is ErrorCode.COORDINATOR_NOT_AVAILABLE):
             metadata.take_back()
         raise KafkaError(code) from error

@@ -66,6 +66,7 @@ class TransactionStateMachine:
         if value is None:
             shard.transactions.pop(transactional_id, None)
         else:
+            # Each record says all about its id, so it replaces the earlier one.
             metadata = metadata_of(transactional_id, cast("TransactionLogValue", value))
             shard.transactions[transactional_id] = metadata
         # It says all of the id: what could not be read before it does not count any more.
@@ -115,6 +116,7 @@ class TransactionStateMachine:
                 prepared.append((metadata, metadata.prepare_complete(self._clock.time_ms())))
             if slices.over():
                 yield slices.next_turn()
+        # The load does not wait for this: other ids are served while the markers are on their way.
         if prepared:
             self._send_markers(shard, prepared)
 

@@ -67,7 +67,7 @@ class TransactionCoordinator:
     # --- life -----------------------------------------------------------------------------------------------
 
     def startup(self, partition_count: int) -> None:
-        """Begins to serve; the topic has, or will have, so many partitions."""
+        """Begins to serve; the topic has, or will have, `partition_count` partitions."""
         self.partition_count = partition_count
         self._active = True
         settings = self.settings
@@ -78,7 +78,7 @@ class TransactionCoordinator:
         _events.info("transactions.startup.complete", partitions=partition_count)
 
     def shutdown(self) -> None:
-        """Ends no transaction any more; the next coordinator goes on."""
+        """Stops the timers and the markers; the next coordinator of each partition continues with its ids."""
         self._active = False
         for timer in self._timers:
             timer.cancel()
@@ -91,7 +91,7 @@ class TransactionCoordinator:
         self._runtime.elected(partition, leader_epoch)
 
     def resigned(self, partition: int, leader_epoch: int | None) -> None:
-        """``onResignation``: this broker does not lead the partition any more, and forgets it."""
+        """``onResignation``: this broker no longer leads the partition, and forgets its ids."""
         self._runtime.resigned(partition, leader_epoch)
 
     def partitions_deleted(self, partitions: Collection[TopicPartition]) -> None:
@@ -103,6 +103,7 @@ class TransactionCoordinator:
         self.markers.metadata_changed()
 
     def _abort_timed_out(self) -> None:
+        # The walk before may not be at its end: it waits for slices, and for other coordinators.
         if self._aborting.done:
             self._aborting = abort_timed_out(self._runtime.shards(), self._clock, self.markers)
 
@@ -133,6 +134,8 @@ class TransactionCoordinator:
         partition = self.partition_for(transactional_id)
         shard = self._runtime.led.get(partition)
         if shard is None:
+            # In the first case the client waits and asks here again, in the second it looks for its
+            # coordinator.
             loading = partition in self._runtime.loading
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR)
         # As if the load had failed, for this id alone.
@@ -211,6 +214,7 @@ class TransactionCoordinator:
         A state that there is not matches none. A duration counts from the start of an id's last transaction.
         """
         self._require_active()
+        # A list that lacks the ids of a partition would look complete (``listTransactionStates``).
         if self._runtime.loading:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         states = {BY_LABEL.get(name) for name in state_names}

@@ -37,6 +37,7 @@ def to_clean(log: Log, now_ms: int) -> LogToClean | None:
     Raises OSError or CORRUPT_MESSAGE.
     """
     first_dirty = first_dirty_offset(log)
+    # ``cleanableOffsets``: nothing of an open transaction, nor of the segment that is being written.
     bound = min(log.last_stable_offset, log.active.base_offset)
     clean, dirty, end_offset = [], [], first_dirty
     newest_ms = now_ms - log.config.min_compaction_lag_ms
@@ -44,6 +45,8 @@ def to_clean(log: Log, now_ms: int) -> LogToClean | None:
         end = following.base_offset
         if end <= first_dirty:
             clean.append(segment)
+        # KIP-58: not before ``min.compaction.lag.ms``; the first segment that is too young ends the dirty
+        # part.
         elif end > bound or (log.config.min_compaction_lag_ms > 0 and segment.largest_timestamp > newest_ms):
             break
         else:

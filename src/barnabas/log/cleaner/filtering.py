@@ -1,12 +1,12 @@
 """What is left of one batch (``Cleaner.cleanInto``, ``MemoryRecords.filterTo``).
 
-A batch of which nothing goes is copied. One that loses records keeps its offsets, its sequence numbers and
-its codec, so that producers and followers see the same log. One that loses all of them goes, unless it is the
-last of its producer: then an empty batch says up to where that producer came.
+A batch that loses no record is copied. One that loses records keeps its offsets, its sequence numbers and its
+codec, so that producers and followers see the same log. One that loses all of them is dropped, unless it is
+the last of its producer: then an empty batch says how far that producer has come.
 
-Tombstones, and markers whose transaction is gone, stay for ``delete.retention.ms`` after the first cleaning
-that comes across them: it writes the time when they may go into the batch, in the place of the base timestamp
-(KIP-534).
+Tombstones, and markers of transactions without records, stay for ``delete.retention.ms`` after the first
+cleaning that comes across them: it writes the time when they may go into the batch, in the place of the base
+timestamp (KIP-534).
 """
 
 from collections.abc import Mapping, Sequence
@@ -84,6 +84,7 @@ class BatchFilter:
         self.stats.messages_read += header.count
         if header.is_control:
             kept = self._filter_marker(batch, header)
+        # Aborted: nobody may read its records.
         elif self._transactions.on_batch(header):
             kept = self._emptied(header)
         else:
@@ -95,9 +96,11 @@ class BatchFilter:
     def _filter_marker(self, batch: Buffer, header: BatchHeader) -> Buffer | None:
         is_done = self._transactions.on_control_batch(batch, header)
         horizon_ms = header.delete_horizon_ms
+        # An earlier cleaning emptied it, or its time is over.
         if header.count == 0 or (is_done and horizon_ms is not None and horizon_ms <= self._now_ms):
             return self._emptied(header)
         self.stats.messages_written += header.count
+        # KIP-534: the first cleaning that finds nothing depending on the marker writes when it may go.
         if is_done and horizon_ms is None:
             section = records_section(batch, header)
             frames = frames_of(section, header.count)
@@ -111,6 +114,7 @@ class BatchFilter:
         if not kept:
             return self._emptied(header)
         self.stats.messages_written += len(kept)
+        # KIP-534: the same for the first cleaning that meets a tombstone which is the last record of its key.
         sets_horizon = header.delete_horizon_ms is None and not set(kept).isdisjoint(frames.tombstones)
         if len(kept) == header.count and not sets_horizon:
             return batch
@@ -123,6 +127,7 @@ class BatchFilter:
         base_offset = header.base_offset
         last_offsets = self._offsets.last_offsets(frames.keys)
         self.stats.keyless += last_offsets.count(KEYLESS)
+        # A record stays if no later one of its key is in the map; one without a key never does.
         kept = [
             number
             for number, offset_delta in enumerate(frames.offset_deltas)
@@ -130,6 +135,7 @@ class BatchFilter:
         ]
         horizon_ms = header.delete_horizon_ms
         keeps_tombstones = horizon_ms is None or self._now_ms < horizon_ms
+        # Readers have had ``delete.retention.ms`` to see them.
         if frames.tombstones and not keeps_tombstones:
             gone = set(frames.tombstones)
             return [number for number in kept if number not in gone]
@@ -141,11 +147,14 @@ class BatchFilter:
         starts = frames.starts
         base_timestamp, attributes = header.base_timestamp, header.attributes
         max_timestamp = header.max_timestamp
+        # With LogAppendTime the batch has one time for all of its records.
         if not attributes & TIMESTAMP_TYPE_BIT:
             max_timestamp = base_timestamp + max(
                 [timestamp_delta(section, starts[number]) for number in kept]
             )
         records = [section[starts[number] : starts[number + 1]] for number in kept]
+        # The horizon takes the place of the base timestamp; each record's delta is changed, so that its time
+        # stays.
         if sets_horizon:
             horizon_ms = self._now_ms + self._delete_retention_ms
             shift_ms = horizon_ms - base_timestamp

@@ -19,7 +19,7 @@ class Frames(NamedTuple):
 
 def frames_of(data: bytes, count: int) -> Frames:
     """The frames of a (decompressed) section.
-    Raises INVALID_RECORD where it does not hold exactly so many records.
+    Raises INVALID_RECORD where it does not hold exactly `count` records.
     """
     # The loop of `records.record`, without what is not looked at: varints of one and two bytes are read in
     # place.
@@ -92,7 +92,7 @@ def timestamp_delta(data: bytes, start: int) -> int:
 
 
 def later_base(record: bytes, shift_ms: int) -> bytes:
-    """A record's bytes where the base timestamp of its batch is later by so much."""
+    """A record's bytes where the base timestamp of its batch is later by `shift_ms`."""
     _, body = decode_varint(record, 0)
     delta, rest = decode_varint(record, body + 1)
     moved = record[body : body + 1] + encode_varint(delta - shift_ms) + record[rest:]

@@ -1,12 +1,12 @@
 """Which log is cleaned when (``LogCleaner``, ``LogCleanerManager``).
 
-Each cleaner has a child process of its own, takes the dirtiest log that no other cleaner is at, and goes on
-until there is none; then it looks again after ``log.cleaner.backoff.ms``. Between two logs it deletes what
-retention allows of compacted logs: segments of these disappear only here, so that none is deleted while it is
-cleaned.
+Each cleaner has a child process of its own, takes the dirtiest log that no other cleaner works on, and then
+the next one, until there is none; then it looks again after ``log.cleaner.backoff.ms``. Between two logs it
+deletes what retention allows of compacted logs: segments of these disappear only here, so that none is
+deleted while it is cleaned.
 
 A log that cannot be cleaned (a damaged batch, say) is set aside with a line in the log of events, and the
-others go on. A disk without room is tried again later; any other error of the disk takes its directory
+others are cleaned. A disk without room is tried again later; any other error of the disk takes its directory
 offline, as for appends.
 """
 
@@ -84,7 +84,7 @@ class LogCleaner:
         throttle: Callable[[float], Throttle] | None = None,
     ) -> None:
         """`new_offload` makes a cleaner's child process;
-        `throttle` what holds it to so many bytes a second.
+        `throttle` what holds it to a number of bytes a second.
         """
         self.settings = settings
         self._logs = logs
@@ -187,8 +187,10 @@ class LogCleaner:
 
     def _look(self, cleaner: _Cleaner) -> None:
         """``doWork``: the dirtiest log, if any is dirty enough."""
+        # Before a log is chosen: what is deleted need not be cleaned.
         self._delete_old_segments()
         target = self.dirtiest()
+        # No log is dirty enough.
         if target is None:
             self._look_after(cleaner, self.settings.backoff_ms)
             return
@@ -213,6 +215,7 @@ class LogCleaner:
             cleaner.offload.close()  # one too many since the settings changed
             return
         cleaner.offload.run(forget_map)
+        # At once after a success; a log that could not be cleaned is not tried in a loop.
         self._look_after(cleaner, 0 if done.error is None else self.settings.backoff_ms)
 
     def dirtiest(self) -> LogToClean | None:
@@ -226,6 +229,8 @@ class LogCleaner:
                 continue
             try:
                 target = to_clean(log, now_ms)
+            # The times of segments are read through their indexes; this one is made again, the others are
+            # looked at.
             except IndexCorruptError as error:
                 self._rebuild_index(log, error)
                 continue
@@ -234,6 +239,7 @@ class LogCleaner:
                 continue
             if target is not None:
                 self.max_dirty_ratio = max(self.max_dirty_ratio, target.ratio)
+            # ``min.cleanable.dirty.ratio`` or ``max.compaction.lag.ms`` (KIP-354); the dirtiest one wins.
             if target is not None and target.is_due and (found is None or target.ratio > found.ratio):
                 found = target
         return found
@@ -264,6 +270,7 @@ class LogCleaner:
         ):
             # The next one begins with the segments as they are by then.
             _events.warning("cleaner.postponed", partition=log.tp, error=error)
+        # Any other error of the disk takes the directory offline, as a refused append does.
         elif isinstance(error, OSError):
             log.refused(error)
         else:
@@ -290,6 +297,7 @@ class LogCleaner:
         has_output = True
         try:
             self._open_output(log, cleaning.output_base)
+            # First the last offset of each key in the dirty part, as far as the memory for the map goes.
             end_offset: int = yield offload.run(build_map, self._disk, cleaning)
             # Of the whole log: its segments are read from the first one on, and so are the markers of all.
             aborted = log.aborted_transactions(log.segments[0].base_offset, target.end_offset)
@@ -303,6 +311,7 @@ class LogCleaner:
                 cleaning, has_output = cleaning._replace(output_base=group[0].base_offset), True
                 self._open_output(log, cleaning.output_base)
                 sources, last_records = _sources(group), _last_records(log)
+                # Then each group of segments is written again without what a later record supersedes.
                 done: CleanedGroup = yield offload.run(
                     clean_segments, self._disk, cleaning, sources, last_records, transactions
                 )
@@ -321,6 +330,8 @@ class LogCleaner:
                 transactions = done.transactions
                 stats.add(done.stats)
             self._check(log, (), target.end_offset)
+            # Only now does the checkpoint say that this part is clean: after a crash it would be cleaned once
+            # more.
             log.first_dirty_offset = end_offset
             self._cleanings.checkpoint(log)
         finally:
@@ -378,9 +389,10 @@ class LogCleaner:
         self._disk.open(path, create=True)
 
     def _check(self, log: Log, group: Sequence[LogSegment], end_offset: int) -> None:
-        """``checkDone``: raises CleaningAbortedError when the log is not any more what the offset map was
-        made of.
+        """``checkDone``: raises CleaningAbortedError when the log has changed since the offset map was made
+        of it.
         """
+        # Deleted, moved, offline or truncated since.
         is_same = self._logs.get(log.tp) is log and not log.offline and log.lowest_cut >= end_offset
         is_whole = all(segment in log.segments for segment in group)
         is_moving = self._logs.futures.get(log.tp) is not None

@@ -59,6 +59,7 @@ class OffsetMap:
 
     def fits(self, keys: Sequence[bytes | None]) -> bool:
         """Whether there is room for a batch's keys: for those of them that are new."""
+        # As if all were new, which is cheap to see; only near the end are the new ones counted.
         if self.size + len(keys) <= self.capacity:
             return True
         return self.size + self.last_offsets(list(set(keys))).count(-1) <= self.capacity
@@ -72,10 +73,12 @@ class OffsetMap:
             position = hash(wanted) % slots * SLOT_BYTES
             while True:
                 found, stored = _slot_at(table, position)
+                # A free slot: the key is new.
                 if not stored:
                     self.size += 1
                     assert self.size < slots, "an offset map has a free slot, or a look-up would not end"
                     break
+                # An earlier offset of the key, which is overwritten.
                 if found == wanted:
                     break
                 position = (position + SLOT_BYTES) % len(table)

@@ -15,8 +15,8 @@ on the event loop, together with the change of the list of segments, so that no 
 other; syncs happen elsewhere, and what has become of the log meanwhile is looked at after each of them.
 
 From the moment that the log reads the .swap, a disk that refuses a step takes the log offline, as a refused
-append does: part of the sources is gone, so nothing may be renamed, cleaned or removed here but by the next
-start, which finishes the step as after a crash. Before that moment the result is given up. A .swap that
+append does: part of the sources is renamed, so nothing may be renamed, cleaned or removed here but by the
+next start, which finishes the step as after a crash. Before that moment the result is given up. A .swap that
 cannot even be removed takes the log offline too, because the next start would put it in the place of segments
 that may have changed by then.
 """
@@ -56,6 +56,7 @@ def replace(
     try:
         retired = log.segments.replace_sealed(sources, cleaned)
         yield syncer.sync([directory])
+        # Meanwhile the log may have failed, or have been cut below the result.
         if not log.offline and cleaned in log.segments:
             cleaned.change_suffix(SWAP_SUFFIX, "")
             yield syncer.sync([directory])

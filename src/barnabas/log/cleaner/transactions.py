@@ -1,4 +1,4 @@
-"""Which batches belong to aborted transactions, and which markers nothing depends on any more.
+"""Which batches belong to aborted transactions, and on which markers nothing depends.
 
 The batches of a log are shown to it in the order of their offsets (``CleanedTransactionMetadata``). A marker
 may go once no record of its transaction is left, and that is known when the marker is read: the batches
@@ -32,6 +32,7 @@ class CleanedTransactions:
         self._advance(header.last_offset)
         if not header.is_transactional:
             return False
+        # Its records go with this cleaning, but its marker is needed until the next one finds none.
         if header.producer_id in self._aborted:
             self._with_records.add(header.producer_id)
             return True
@@ -47,6 +48,7 @@ class CleanedTransactions:
         kind, producer_id = control_type(marker.key), header.producer_id
         if kind is ControlType.ABORT:
             txn = self._aborted.pop(producer_id, None)
+            # None of its records were left in what was read: the marker says nothing to any reader.
             if txn is None or producer_id not in self._with_records:
                 return True
             self._with_records.discard(producer_id)

@@ -5,7 +5,7 @@ was killed, says so with `MapLostError`, and the log is cleaned again from the s
 once more, as the segments that it was made of may have been replaced since.
 
 Each function looks for its output file before every block, and stops with `CleaningAbortedError` once the
-file is gone.
+file was removed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ BLOCK_BYTES_MIN: Final = 1 << 16
 
 
 class CleaningAbortedError(BarnabasError):
-    """The output file was taken away: nobody wants the result any more (``LogCleaningAbortedException``)."""
+    """The output file was removed: the broker has given the cleaning up (``LogCleaningAbortedException``)."""
 
 
 class CleanerError(BarnabasError):
@@ -103,6 +103,7 @@ def build_map(disk: Filesystem, cleaning: Cleaning) -> int:
     needed = (int(offsets / cleaning.load_factor) + 2) * SLOT_BYTES
     offset_map = OffsetMap(min(cleaning.memory_bytes, needed), cleaning.load_factor)
     _fill(offset_map, disk, cleaning)
+    # Not even one batch fits: the log could never be cleaned.
     if offset_map.latest_offset < cleaning.first_dirty_offset <= cleaning.end_offset - 1:
         raise CleanerError(
             f"The keys of one batch do not fit into the offset map of {offset_map.capacity} keys: "
@@ -132,8 +133,10 @@ def _fill(offset_map: OffsetMap, disk: Filesystem, cleaning: Cleaning) -> None:
         for batch, header in _batches(disk, cleaning, source, lease):
             if header.is_control:
                 transactions.on_control_batch(batch, header)
+            # Keys of aborted records supersede nothing (KIP-98).
             elif not transactions.on_batch(header) and header.last_offset >= start:
                 frames = frames_of(records_section(batch, header), header.count)
+                # Full: the log is cleaned up to here, and the rest next time.
                 if not offset_map.fits(frames.keys):
                     return
                 offset_map.put(frames.keys, frames.offset_deltas, header.base_offset)
@@ -146,7 +149,7 @@ class CleanedGroup(NamedTuple):
     """What became of a group of segments."""
 
     transactions: CleanedTransactions
-    """To go on with in the next group."""
+    """Which transactions are open at its end; the next group begins with them."""
     stats: Stats
 
 
@@ -197,6 +200,7 @@ def _finish(
     """
     base_offset = int(stem.rpartition("/")[2])
     scan = scan_segment(output.file, base_offset, cleaning.index_interval_bytes)
+    # Before any source is removed: what was written must read back as whole batches.
     if scan.valid_bytes != output.position:
         raise CleanerError(f"{stem}{LOG_SUFFIX}{CLEANED_SUFFIX} is not what was written to it")
     output.file.sync()
@@ -205,6 +209,7 @@ def _finish(
         file.truncate(0)
         file.pwrite(data, 0)
         file.sync()
+    # Readers of committed data need the aborted transactions whose records are left.
     if retained:
         index = TransactionIndex(disk, stem + TXN_INDEX_SUFFIX + CLEANED_SUFFIX)
         for txn in retained:
@@ -230,7 +235,7 @@ class _Lease:
             raise CleaningAbortedError(self.path)
 
     def moved(self, size: int) -> None:
-        """Notes that so many bytes were read or written, and waits if that was too fast."""
+        """Notes that `size` bytes were read or written, and waits if that was too fast."""
         self.check()
         if self._throttle is not None:
             self._throttle(size, self.check)

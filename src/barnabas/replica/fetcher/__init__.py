@@ -17,8 +17,8 @@ watermark may go this way, records below it only after an unclean election.
 what              Kafka's name                                    which state it owns
 ================  ==============================================  ========================================
 `manager`         ``ReplicaFetcherManager``                       the fetchers by (leader, fetcher id), and
-                                                                  the partitions that no fetcher could go on
-                                                                  with
+                                                                  the partitions that no fetcher could
+                                                                  continue
 `replica_fetcher` ``ReplicaFetcherThread-F-B``                    which partitions it copies from broker B,
                                                                   under which leader epoch, and which of them
                                                                   wait

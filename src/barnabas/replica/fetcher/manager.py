@@ -61,6 +61,8 @@ class ReplicaFetcherManager:
             return
         for target in targets:
             fetcher_id = self._fetcher_id(target.partition.tp)
+            # A partition stays with its fetcher for as long as the leader is the same: the order of its
+            # requests is kept.
             fetcher = self._fetchers.get((target.leader, fetcher_id))
             if fetcher is None:
                 fetcher = self._create_fetcher(target.leader, fetcher_id)
@@ -129,7 +131,7 @@ class ReplicaFetcherManager:
         self._stopping = True
 
     def close(self) -> None:
-        """``closeAllFetchers``: nothing is copied any more.
+        """``closeAllFetchers``: nothing is copied from now on.
         The controller may not know yet that this broker stops.
         """
         self.begin_shutdown()

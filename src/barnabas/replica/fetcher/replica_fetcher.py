@@ -225,7 +225,7 @@ class ReplicaFetcher:
             self._clock.call_soon(self._wake)
 
     def remove(self, tp: TopicPartition) -> None:
-        """``removePartitions``: an answer that is under way is not used any more."""
+        """``removePartitions``: an answer that is under way is dropped when it comes."""
         if self._partitions.pop(tp, None) is not None:
             self._delayed.pop(tp, None)
             self._changed[tp] = None
@@ -243,7 +243,7 @@ class ReplicaFetcher:
         return len(self._partitions)
 
     def close(self) -> None:
-        """Ends the fetcher, whatever it does."""
+        """Ends the fetcher; a request in flight has no effect."""
         self._closed = True
         self._partitions.clear()
         if self._timer is not None:
@@ -289,6 +289,8 @@ class ReplicaFetcher:
                 continue
             try:
                 answers: Answers = yield self.leader.fetch(plan)
+            # The leader does not answer, or refuses the whole: all partitions wait for
+            # ``replica.fetch.backoff.ms``.
             except BarnabasError as error:
                 if not self._closed:
                     self._say_unreachable(error)
@@ -313,9 +315,12 @@ class ReplicaFetcher:
                     wanted[tp] = target
                 if slices.over():
                     yield slices.next_turn()
+            # What changed while the session was planned in slices may be planned wrongly: the second request
+            # names it.
             for tp in self._changed:
                 wanted.pop(tp, None)
             return self.leader.plan(wanted) if wanted else None
+        # All of them wait: there is nothing to ask for.
         if len(self._delayed) == len(self._partitions):
             self._changed = changed
             return None
@@ -373,6 +378,7 @@ class ReplicaFetcher:
         for tp, data in answers:
             state = self._partitions.get(tp)
             requested = self.leader.requested(tp)
+            # Removed while the request was in flight.
             if state is None:
                 continue
             if not state.expects(requested):
@@ -382,6 +388,8 @@ class ReplicaFetcher:
             assert log is not None, "what is expected has a log"
             error = data.error
             try:
+                # The end of this log is not in the leader's: the logs are brought together before the next
+                # fetch.
                 if error is ErrorCode.OFFSET_OUT_OF_RANGE:
                     yield from self._handle_out_of_range(state)
                     cut = True
@@ -389,11 +397,13 @@ class ReplicaFetcher:
                         raise KafkaError(error)  # nothing has changed: to ask again at once would be in vain
                 elif error is not ErrorCode.NONE:
                     raise KafkaError(error)
+                # KIP-595: the logs part at an epoch; this one is cut, and the next fetch compares again.
                 elif data.diverging_epoch is not None:
                     self._truncate(log, data.diverging_epoch)
                     cut = True
                 else:
                     self._append(state, data)
+                    # ``flush.messages``: what the next request acknowledges has to be on the disk.
                     if log.flush_needed:
                         flushes[tp] = log.flush_soon()
             except Exception as problem:
@@ -412,8 +422,10 @@ class ReplicaFetcher:
             assert not isinstance(records, FileSlice), "what was received is in memory"
             part.append_as_follower(records)
             self._fetched_bytes.total += len(records)
+            # KIP-73: bytes count also while the replica is in sync, but only one that is behind waits.
             if self._quota.is_throttled(part.tp):
                 self._quota.record(len(records))
+        # After the append: the high watermark cannot lie beyond what is here.
         part.follow_offsets(data.high_watermark, data.log_start_offset)
         assert part.log is not None, "what is appended to has a log"
         state.lag = max(0, data.high_watermark - part.log.log_end_offset)
@@ -444,14 +456,15 @@ class ReplicaFetcher:
     def _handle_out_of_range(self, state: PartitionFetchState) -> Steps[None]:
         """``fetchOffsetAndTruncate``: the leader's log ends before this one does, or starts after its end.
 
-        The first follows an unclean election, the second a time in which the leader's retention went on
-        alone.
+        The first follows an unclean election, the second a time in which the leader deleted old segments
+        while this replica was away.
         """
         tp, epoch = state.partition.tp, state.leader_epoch
         leader_end: int = yield self.leader.fetch_latest_offset(tp, epoch)
         log = self._copied(state)
         if log is None:
             return
+        # An unclean election: the leader never had the end of this log.
         if leader_end < log.log_end_offset:
             _log.warning("replica.truncated", partition=tp, offset=leader_end, end=log.log_end_offset)
             log.truncate_to(leader_end)
@@ -474,6 +487,7 @@ class ReplicaFetcher:
         `reported` says whether by the leader.
         """
         tp = state.partition.tp
+        # A LeaderAndIsr has come since: the problem was that of the former epoch.
         if self._partitions.get(tp) is not state:
             return
         code = problem.code if isinstance(problem, KafkaError) else None
@@ -483,6 +497,7 @@ class ReplicaFetcher:
                 "replica.fenced", partition=tp, leader=self.leader.leader_id, epoch=state.leader_epoch
             )
             self._give_up(tp)
+        # The leader reported an error, or sent bytes that are damaged: both may pass, so it is asked again.
         elif reported or code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD):
             say = _log.info if code in _TRANSIENT else _log.error
             say("replica.not_copied", partition=tp, leader=self.leader.leader_id, reason=problem, retry=True)

@@ -2,10 +2,11 @@
 
 Theory of operation
 -------------------
-Members keep what they have. A free partition goes to the subscriber with the fewest partitions, topics with
-few subscribers first, because they leave the least choice. Then partitions move, one at a time, from a member
-to another subscriber of the topic that has at least two fewer, until there is no such pair. Each move makes
-the sum of squares of all sizes smaller, so it ends; at the end no single move makes the sizes more even.
+Members keep what they have. A free partition goes to the subscriber with the fewest partitions. Topics with
+the most partitions for each subscriber come first, because they leave the least choice. Then partitions move,
+one at a time, from a member to another subscriber of the topic that has at least two fewer, until there is no
+such pair. Each move makes the sum of squares of all sizes smaller, so it ends; at the end no single move
+makes the sizes more even.
 """
 
 import heapq
