@@ -345,6 +345,7 @@ class World:
             config_admin=self.config_admin,
             broker_epoch=lambda: 7,
             api_table=api_table(profile_of(self.config)),
+            features=profile_of(self.config).features,
             topic_changes=TopicChanges(self.cache, self.clock),
             auto_topics=AutoTopics(self.topics, self.config),
             group_coordinator=self.coordinator,
