@@ -24,7 +24,7 @@ def home(tmp_path, barnabas):
 def test_each_script_calls_a_command_that_there_is(home):
     names = {file.name for file in home.iterdir()}
 
-    assert names == {f"{tool.script}.sh" for tool in TOOLS} | {
+    assert names == {f"{tool.script}.sh" for tool in TOOLS if tool.script} | {
         "kafka-run-class.sh",
         "kafka-server-start.sh",
         "kafka-server-stop.sh",

@@ -5,7 +5,9 @@ import re
 import pytest
 
 from barnabas.admin import BlockingAdmin, NewTopic
-from barnabas.client import Consumer
+from barnabas.client import Consumer, TopicPartition
+from barnabas.client.types import LATEST_TIMESTAMP
+from waiting import until
 
 TOTAL = re.compile(
     r"(\d+) records sent, \d+\.\d{6} records/sec \(\d+\.\d\d MB/sec\), \d+\.\d\d ms avg latency,"
@@ -29,9 +31,9 @@ def topic(broker, topic_name):
 def produce(barnabas, broker, topic):
     """Runs producer-perf-test on the topic."""
 
-    def run(*flags):
-        props = ("--producer-props", f"bootstrap.servers={broker.bootstrap}", "linger.ms=1")
-        return barnabas("producer-perf-test", "--topic", topic, *props, *flags, "--throughput", "-1")
+    def run(*flags, pairs=()):
+        props = ("--producer-props", f"bootstrap.servers={broker.bootstrap}", "linger.ms=1", *pairs)
+        return barnabas("producer-perf-test", "--topic", topic, *props, "--throughput", "-1", *flags)
 
     return run
 
@@ -70,6 +72,35 @@ def test_numbers_are_sent(produce, broker, topic):
     assert values(broker, topic, 3) == [b"0", b"1", b"2"]
 
 
+def test_numbers_are_sent_in_transactions(produce, broker, topic, topic_name):
+    """At this rate a transaction of 20 ms has a few of them, and the last one ends with the records."""
+    name = topic_name("perf-id")
+    flags = ("--transactional-id", name, "--transaction-duration-ms", "20", "--throughput", "200")
+    done = produce("--num-records", "50", "--payload-monotonic", *flags)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert TOTAL.fullmatch(done.stdout)[1] == "50"
+
+    with BlockingAdmin(broker.bootstrap) as admin:
+        until(lambda: admin.transactions.describe([name])[name].state == "CompleteCommit")
+        end = admin.offsets.list({TopicPartition(topic, 0): LATEST_TIMESTAMP})[TopicPartition(topic, 0)]
+    assert end.offset > 52, "each transaction has a marker, and there were several"
+    with Consumer(broker.bootstrap, isolation_level="read_committed") as consumer:
+        consumer.assign([(topic, 0)])
+        consumer.seek_to_beginning()
+        found = []
+        while len(found) < 50:
+            found += [record.value for record in consumer.poll(30_000)]
+    assert found == [str(number).encode() for number in range(50)]
+
+
+def test_a_transaction_that_fails_ends_the_run(produce):
+    flags = ("--num-records", "5", "--record-size", "2000000", "--transaction-duration-ms", "1000")
+    done = produce(*flags, pairs=["max.request.size=4000000"])
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "larger than the max message size" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("delimiter", "wanted"), [("\\n", {b"a;b", b"", b"c;d"}), (";", {b"a", b"b\n\nc", b"d\n"})]
 )
@@ -100,7 +131,6 @@ def test_a_record_that_is_refused_is_not_counted(produce, topic):
         (("--num-records", "1", "--record-size", "1", "--producer-props", "acks"), "Invalid property: acks"),
         (("--num-records", "1", "--record-size", "1", "--producer-props", "acks=1"), '"bootstrap.servers"'),
         (("--num-records", "1", "--record-size", "1", "--producer-props"), "expected at least one argument"),
-        (("--num-records", "1", "--record-size", "1", "--transaction-duration-ms", "5"), "transactions"),
     ],
 )
 def test_what_producer_perf_test_does_not_take(produce, flags, words):

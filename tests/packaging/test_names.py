@@ -29,7 +29,7 @@ SHARED = {
     "PartitionMetadata": "a client's, and a record of the group coordinator",
     "Replica": "the controller's (PartitionAndReplica), and a leader's view of a follower",
     "TopicMetadata": "a client's, and a record of the group coordinator",
-    "TransactionState": "TransactionManager's in the client, and messages",
+    "TransactionState": "TransactionManager's in the client, KafkaAdminClient's, the coordinator's, messages",
     "TopicPartition": "one partition; in the consumer's embedded protocol, several of one topic",
     # Ports that are narrow on purpose: each module says what it needs.
     "Logs": "what three modules need of the log manager",

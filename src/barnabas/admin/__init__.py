@@ -1,5 +1,5 @@
 """The admin client of a Kafka cluster, any vendor's:
-topics, partitions, offsets, configurations, groups, the cluster.
+topics, partitions, offsets, configurations, groups, transactions, the cluster.
 """
 
 from barnabas.admin.admin import Admin, BlockingAdmin
@@ -11,6 +11,13 @@ from barnabas.admin.group_types import (
     GroupType,
     MemberDescription,
     NotAConsumerGroupError,
+)
+from barnabas.admin.transaction_types import (
+    AbortTransactionSpec,
+    FencedProducer,
+    TransactionDescription,
+    TransactionListing,
+    TransactionState,
 )
 from barnabas.admin.types import (
     AlterConfigOp,
@@ -37,6 +44,7 @@ from barnabas.protocol.coordinator_type import CoordinatorType
 from barnabas.protocol.election_type import ElectionType
 
 __all__ = [
+    "AbortTransactionSpec",
     "Admin",
     "AlterConfigOp",
     "AlterOp",
@@ -50,6 +58,7 @@ __all__ = [
     "ElectionType",
     "FeatureMetadata",
     "FeatureUpdate",
+    "FencedProducer",
     "GroupDescription",
     "GroupListing",
     "GroupState",
@@ -68,5 +77,8 @@ __all__ = [
     "TopicDescription",
     "TopicListing",
     "TopicPartitionReplica",
+    "TransactionDescription",
+    "TransactionListing",
+    "TransactionState",
     "UpgradeType",
 ]

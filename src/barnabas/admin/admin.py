@@ -155,6 +155,12 @@ class _BlockingCoordinators(Face[Coordinators]):
 
 
 class _BlockingTransactions(Face[Transactions]):
+    list = mirrored(Transactions.list)
+    describe = mirrored(Transactions.describe)
+    try_describe = mirrored(Transactions.try_describe)
+    abort = mirrored(Transactions.abort)
+    fence = mirrored(Transactions.fence)
+    try_fence = mirrored(Transactions.try_fence)
     describe_producers = mirrored(Transactions.describe_producers)
     try_describe_producers = mirrored(Transactions.try_describe_producers)
 

@@ -54,7 +54,7 @@ class ClusterInfo:
         }
 
     async def unregister_broker(self, broker: int, *, timeout_ms: float | None = None) -> None:
-        """Takes a broker that is gone out of a KRaft cluster (KIP-500).
+        """Takes a broker that no longer runs out of a KRaft cluster (KIP-500).
 
         Raises `network.errors.UnsupportedVersionError` where the cluster is one with ZooKeeper, KafkaError
         otherwise.

@@ -1,4 +1,4 @@
-"""``admin.coordinators``, and calls that go to the coordinators of groups."""
+"""``admin.coordinators``, and calls that go to the coordinators of groups or of transactional ids."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias, TypeVar
@@ -16,7 +16,7 @@ from barnabas.protocol.coordinator_type import CoordinatorType
 
 V = TypeVar("V")
 Answers: TypeAlias = Mapping[str, V | BarnabasError]
-"""What one coordinator said, by group."""
+"""What one coordinator said, by group or transactional id."""
 
 COORDINATOR_LOADING: Final = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
 
@@ -49,12 +49,14 @@ class Coordinators:
 async def ask_coordinators(
     context: AdminContext,
     ask: Callable[[int, Sequence[str]], Awaitable[Answers[V]]],
-    groups: Iterable[str],
+    names: Iterable[str],
     timeout_ms: float | None,
     again: Iterable[ErrorCode] = (),
+    *,
+    kind: CoordinatorType = CoordinatorType.GROUP,
 ) -> dict[str, V | BarnabasError]:
-    """A value or an error for each group: `ask` sends one request to one coordinator
-    (``CoordinatorStrategy``).
+    """A value or an error for each group, or each transactional id: `ask` sends one request to one
+    coordinator (``CoordinatorStrategy``).
 
     A coordinator that loads, or answers with one of `again`, is asked again. When it has moved, it is looked
     up again.
@@ -62,10 +64,10 @@ async def ask_coordinators(
     cluster, deadline = context.cluster, context.deadline(timeout_ms)
 
     async def look_up(keys: Sequence[str]) -> dict[str, int | Exception]:
-        found = await find_coordinators(cluster, keys, CoordinatorType.GROUP)
+        found = await find_coordinators(cluster, keys, kind)
         if not {one.node_id for one in found.values() if not one.error} <= set(cluster.metadata.brokers):
             await cluster.refresh()
-        return {key: _refusal(key, one) if one.error else one.node_id for key, one in found.items()}
+        return {key: _refusal(key, kind, one) if one.error else one.node_id for key, one in found.items()}
 
     def expired(key: str, last: Exception | None) -> BarnabasError:
         reason = f": {last}" if last is not None and str(last) else ""
@@ -82,16 +84,17 @@ async def ask_coordinators(
         moved=COORDINATOR_MOVED,
         expired=expired,
     )
-    return await call.run(groups)
+    return await call.run(names)
 
 
-def _refusal(key: str, answer: CoordinatorAnswer) -> KafkaError:
+def _refusal(key: str, kind: CoordinatorType, answer: CoordinatorAnswer) -> KafkaError:
     """In the words of ``CoordinatorStrategy``, which scripts may look for."""
     if answer.error.retriable:
         return KafkaError(answer.error, answer.message)
-    named = f"`CoordinatorKey(idValue='{key}', type=GROUP)`"
-    if answer.error is ErrorCode.GROUP_AUTHORIZATION_FAILED:
-        text = f"FindCoordinator request for groupId {named} failed due to authorization failure"
-    else:
-        text = f"FindCoordinator request for key {named} failed due to an unexpected error"
-    return KafkaError(answer.error, text)
+    refused = {
+        ErrorCode.GROUP_AUTHORIZATION_FAILED: "groupId",
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactionalId",
+    }.get(answer.error)
+    why = "failed due to an unexpected error" if refused is None else "failed due to authorization failure"
+    named = f"{refused or 'key'} `CoordinatorKey(idValue='{key}', type={kind.name})`"
+    return KafkaError(answer.error, f"FindCoordinator request for {named} {why}")

@@ -121,7 +121,7 @@ class Groups(GroupOffsets):
         }
 
     def _broker(self, node: int) -> Broker:
-        """Where the coordinator is. A broker that has just gone is like a lost connection:
+        """Where the coordinator is. A broker that has just left the metadata is like a lost connection:
         another look-up follows.
         """
         broker = self._context.cluster.metadata.brokers.get(node)

@@ -148,7 +148,9 @@ class Topics:
         validate_only: bool = False,
         timeout_ms: float | None = None,
     ) -> None:
-        """Has topics grow to so many partitions; raises `KafkaError` for the first that could not."""
+        """Has topics grow to these numbers of partitions; raises `KafkaError` for the first that
+        could not.
+        """
         raise_first(
             await self.try_create_partitions(partitions, validate_only=validate_only, timeout_ms=timeout_ms)
         )

@@ -1,127 +1,274 @@
-"""``admin.transactions``: the producers that partitions remember (KIP-664)."""
+"""``admin.transactions``: list, describe, abort and fence (KIP-664, KIP-588); what partitions remember of
+producers is in `ProducerStates`.
+"""
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from barnabas.admin.context import AdminContext, error_of
-from barnabas.admin.types import ProducerState
+from barnabas.admin.context import error_of
+from barnabas.admin.coordinators import Answers, ask_coordinators
+from barnabas.admin.producer_states import ProducerStates
+from barnabas.admin.transaction_types import (
+    AbortTransactionSpec,
+    FencedProducer,
+    TransactionDescription,
+    TransactionListing,
+    TransactionState,
+)
+from barnabas.client.cluster import Versions
 from barnabas.client.errors import ClientTimeoutError
 from barnabas.client.keyed_call import KeyedCall, raise_first
 from barnabas.client.partition_leaders import PartitionLeaders
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.core.ids import TopicPartition, by_topic
-from barnabas.protocol.messages.describe_producers import (
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    PartitionResponse,
-    TopicRequest,
+from barnabas.core.ids import TopicPartition
+from barnabas.protocol.coordinator_type import CoordinatorType
+from barnabas.protocol.messages import describe_transactions as described
+from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from barnabas.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from barnabas.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 
-_NOT_HERE: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
-_UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_WITH_DURATION: Final = (1, ListTransactionsRequest.max_version)
+_INIT: Final = (0, 5)
+_LEADER_MOVED: Final = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.BROKER_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
 
 
-class Transactions:
-    """Producers and their transactions, asked of the partitions that they wrote to."""
+class Transactions(ProducerStates):
+    """Transactions. Methods named ``try_...`` give an error per part, the others raise the first."""
 
-    def __init__(self, context: AdminContext) -> None:
-        self._context = context
-
-    async def describe_producers(
+    async def list(
         self,
-        partitions: Iterable[TopicPartition],
         *,
-        broker: int | None = None,
+        states: Iterable[TransactionState] = (),
+        producer_ids: Iterable[int] = (),
+        longer_than_ms: int | None = None,
         timeout_ms: float | None = None,
-    ) -> dict[TopicPartition, list[ProducerState]]:
-        """The producers that each partition remembers, on its leader or on one broker that has a replica of
-        it.
+    ) -> list[TransactionListing]:
+        """The transactional ids of all coordinators; only those in some states, of some producers, or with a
+        transaction that runs longer than so many milliseconds, where given. A coordinator that loads is
+        waited for.
 
-        Raises KafkaError or ClientTimeoutError for the first partition that has no answer.
+        Raises the first broker's error, UnsupportedVersionError where a broker cannot filter by duration.
         """
-        return raise_first(
-            await self.try_describe_producers(partitions, broker=broker, timeout_ms=timeout_ms)
-        )
-
-    async def try_describe_producers(
-        self,
-        partitions: Iterable[TopicPartition],
-        *,
-        broker: int | None = None,
-        timeout_ms: float | None = None,
-    ) -> dict[TopicPartition, list[ProducerState] | BarnabasError]:
-        """As `describe_producers`, with an error per partition."""
-        wanted = list(partitions)
         cluster, deadline = self._context.cluster, self._context.deadline(timeout_ms)
-        if broker is None:
-            cluster.need({tp.topic for tp in wanted})
+        await self._context.metadata([], deadline)
+        duration_ms = -1 if longer_than_ms is None else longer_than_ms
+        request = ListTransactionsRequest(
+            state_filters=list(states), producer_id_filters=list(producer_ids), duration_filter=duration_ms
+        )
+        versions = None if duration_ms < 0 else _WITH_DURATION
 
         async def ask(
-            node: int, keys: Sequence[TopicPartition]
-        ) -> dict[TopicPartition, list[ProducerState] | BarnabasError]:
-            topics = [
-                TopicRequest(name=name, partition_indexes=[tp.partition for tp in members])
-                for name, members in by_topic(keys).items()
-            ]
-            response = await cluster.send(
-                node, DescribeProducersRequest(topics=topics), DescribeProducersResponse
-            )
-            return {
-                tp: _error(tp, each, broker) or _states(each)
-                for topic in response.topics
-                for each in topic.partitions
-                for tp in (TopicPartition(topic.name, each.partition_index),)
-            }
+            broker: int, _brokers: Sequence[int]
+        ) -> dict[int, "Collection[TransactionListing] | BarnabasError"]:
+            return {broker: await self._list_one(broker, request, versions)}
 
-        async def on_broker(keys: Sequence[TopicPartition]) -> dict[TopicPartition, int | Exception]:
-            assert broker is not None
-            if broker not in cluster.metadata.brokers:
-                await cluster.refresh()
-            return {tp: broker for tp in keys if broker in cluster.metadata.brokers}
+        async def itself(brokers: Sequence[int]) -> dict[int, int | Exception]:
+            return {broker: broker for broker in brokers}
 
-        def expired(tp: TopicPartition, last: Exception | None) -> BarnabasError:
-            if isinstance(last, KafkaError):
-                return last
-            return ClientTimeoutError(f"Producers of {tp} were not described in {deadline.total_ms:.0f} ms")
-
-        # A broker that was named either has the partition or not: NOT_LEADER_OR_FOLLOWER is its final answer.
-        moved = [_NOT_HERE] if broker is None else []
-        look_up = PartitionLeaders(cluster).look_up if broker is None else on_broker
-        call: KeyedCall[TopicPartition, list[ProducerState]] = KeyedCall(
-            cluster, look_up, ask, deadline, again=[_UNKNOWN], moved=moved, expired=expired
-        )
-        return await call.run(wanted)
-
-
-def _error(tp: TopicPartition, response: PartitionResponse, broker: int | None) -> KafkaError | None:
-    """The error of one partition in the words of Java's client (``DescribeProducersHandler``)."""
-    error = error_of(response.error_code, response.error_message)
-    if error is None or error.code is _UNKNOWN or (error.code is _NOT_HERE and broker is None):
-        return error
-    text = f"Failed to describe active producers for partition {tp} due to unexpected error"
-    if error.code is _NOT_HERE:
-        text = f"Failed to describe active producers for partition {tp} on brokerId {broker}"
-    elif error.code is ErrorCode.INVALID_TOPIC_EXCEPTION:
-        text = f"Failed to fetch metadata for partition {tp} due to invalid topic error: {error.message}"
-    elif error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        text = (
-            f"Failed to describe active producers for partition {tp} due to authorization failure on topic"
-            f" `{tp.topic}`"
-        )
-    return KafkaError(error.code, text)
-
-
-def _states(response: PartitionResponse) -> list[ProducerState]:
-    return [
-        ProducerState(
-            producer_id=each.producer_id,
-            epoch=each.producer_epoch,
-            last_sequence=each.last_sequence,
-            last_timestamp=each.last_timestamp,
-            coordinator_epoch=each.coordinator_epoch,
-            current_transaction_start_offset=(
-                None if each.current_txn_start_offset < 0 else each.current_txn_start_offset
+        call: KeyedCall[int, Collection[TransactionListing]] = KeyedCall(
+            cluster,
+            itself,
+            ask,
+            deadline,
+            again=[ErrorCode.COORDINATOR_LOAD_IN_PROGRESS],
+            moved=[],
+            expired=lambda broker, last: ClientTimeoutError(
+                f"Broker {broker} did not list its transactions in {deadline.total_ms:.0f} ms"
+                + (f": {last}" if last is not None and str(last) else "")
             ),
         )
-        for each in response.active_producers
+        answers = raise_first(await call.run(sorted(cluster.metadata.brokers)))
+        return [listing for listings in answers.values() for listing in listings]
+
+    async def _list_one(
+        self, broker: int, request: ListTransactionsRequest, versions: Versions | None
+    ) -> Collection[TransactionListing] | BarnabasError:
+        """The answer of one broker; its errors in the words of ``ListTransactionsHandler``."""
+        response = await self._context.cluster.send(
+            broker, request, ListTransactionsResponse, versions=versions
+        )
+        code, sent = ErrorCode.of(response.error_code), f"request sent to broker {broker} failed"
+        if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            return KafkaError(code, f"ListTransactions {sent} because the coordinator is shutting down")
+        if code:
+            return KafkaError(code, f"ListTransactions {sent} with an unexpected exception")
+        return [
+            TransactionListing(
+                one.transactional_id, one.producer_id, TransactionState(one.transaction_state), broker
+            )
+            for one in response.transaction_states
+        ]
+
+    async def describe(
+        self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
+    ) -> dict[str, TransactionDescription]:
+        """Where each transactional id stands, as its coordinator says; raises the first error of an id."""
+        return raise_first(await self.try_describe(transactional_ids, timeout_ms=timeout_ms))
+
+    async def try_describe(
+        self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
+    ) -> dict[str, TransactionDescription | BarnabasError]:
+        """As `describe`, with an error per id, say TRANSACTIONAL_ID_NOT_FOUND."""
+
+        async def ask(node: int, ids: Sequence[str]) -> Answers[TransactionDescription]:
+            request = described.DescribeTransactionsRequest(transactional_ids=list(ids))
+            response = await self._context.cluster.send(node, request, described.DescribeTransactionsResponse)
+            return {
+                one.transactional_id: _not_described(one) or _description(node, one)
+                for one in response.transaction_states
+            }
+
+        return await ask_coordinators(
+            self._context, ask, transactional_ids, timeout_ms, kind=CoordinatorType.TRANSACTION
+        )
+
+    async def abort(self, spec: AbortTransactionSpec, *, timeout_ms: float | None = None) -> None:
+        """Has the leader of a partition write the marker that aborts one open transaction there
+        (``abortTransaction``). For a hanging transaction, which no coordinator will end: the coordinator is
+        not asked, and a transaction that it still has goes on elsewhere.
+
+        Raises KafkaError, in particular INVALID_PRODUCER_EPOCH for an epoch below the partition's,
+        TRANSACTION_COORDINATOR_FENCED for a coordinator's epoch below the last one's, ClientTimeoutError.
+        """
+        cluster, deadline, tp = self._context.cluster, self._context.deadline(timeout_ms), spec.partition
+        cluster.need({tp.topic})
+        marker = WritableTxnMarker(
+            producer_id=spec.producer_id,
+            producer_epoch=spec.producer_epoch,
+            transaction_result=False,
+            topics=[WritableTxnMarkerTopic(name=tp.topic, partition_indexes=[tp.partition])],
+            coordinator_epoch=spec.coordinator_epoch,
+        )
+
+        async def ask(
+            node: int, _partitions: Sequence[TopicPartition]
+        ) -> dict[TopicPartition, BarnabasError | None]:
+            request = WriteTxnMarkersRequest(markers=[marker])
+            return {tp: _not_aborted(spec, await cluster.send(node, request, WriteTxnMarkersResponse))}
+
+        call: KeyedCall[TopicPartition, None] = KeyedCall(
+            cluster,
+            PartitionLeaders(cluster).look_up,
+            ask,
+            deadline,
+            moved=_LEADER_MOVED,
+            expired=lambda _tp, last: (
+                last
+                if isinstance(last, KafkaError)
+                else ClientTimeoutError(f"{spec} was not written in {deadline.total_ms:.0f} ms")
+            ),
+        )
+        raise_first(await call.run([tp]))
+
+    async def fence(
+        self, transactional_ids: Iterable[str] | str, *, timeout_ms: float | None = None
+    ) -> dict[str, FencedProducer]:
+        """Fences every producer of these transactional ids, and aborts what they have open
+        (``fenceProducers``); raises the first error of an id.
+        """
+        wanted = [transactional_ids] if isinstance(transactional_ids, str) else transactional_ids
+        return raise_first(await self.try_fence(wanted, timeout_ms=timeout_ms))
+
+    async def try_fence(
+        self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
+    ) -> dict[str, FencedProducer | BarnabasError]:
+        """As `fence`, with an error per id."""
+        # It becomes the id's time-out. The next producer brings its own.
+        wait_ms = int(self._context.request_timeout_ms if timeout_ms is None else timeout_ms)
+
+        async def fence_one(node: int, transactional_id: str) -> FencedProducer | BarnabasError:
+            request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=wait_ms)
+            response = await self._context.cluster.send(node, request, InitProducerIdResponse, versions=_INIT)
+            return _not_fenced(transactional_id, response) or FencedProducer(
+                response.producer_id, response.producer_epoch
+            )
+
+        async def ask(node: int, ids: Sequence[str]) -> Answers[FencedProducer]:
+            answers = await asyncio.gather(*(fence_one(node, each) for each in ids))
+            return dict(zip(ids, answers, strict=True))
+
+        # While what was open is aborted, the coordinator answers CONCURRENT_TRANSACTIONS.
+        again = [ErrorCode.CONCURRENT_TRANSACTIONS]
+        return await ask_coordinators(
+            self._context, ask, transactional_ids, timeout_ms, again, kind=CoordinatorType.TRANSACTION
+        )
+
+
+def _description(coordinator: int, one: described.TransactionState) -> TransactionDescription:
+    return TransactionDescription(
+        coordinator,
+        TransactionState(one.transaction_state),
+        one.producer_id,
+        one.producer_epoch,
+        one.transaction_timeout_ms,
+        None if one.transaction_start_time_ms < 0 else one.transaction_start_time_ms,
+        [TopicPartition(topic.topic, number) for topic in one.topics for number in topic.partitions],
+    )
+
+
+def _not_described(one: described.TransactionState) -> KafkaError | None:
+    """The error of one id in the words of ``DescribeTransactionsHandler``."""
+    reasons = {
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "failed due to authorization failure",
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "failed because the ID could not be found",
+    }
+    asked = f"DescribeTransactions request for transactionalId `{one.transactional_id}`"
+    return _in_words(one.error_code, asked, reasons)
+
+
+def _not_fenced(transactional_id: str, response: InitProducerIdResponse) -> KafkaError | None:
+    """The error of one id in the words of ``FenceProducersHandler``."""
+    reasons = {
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "failed due to cluster authorization failure",
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
+            "failed due to transactional ID authorization failure"
+        ),
+    }
+    asked = f"InitProducerId request for transactionalId `{transactional_id}`"
+    return _in_words(response.error_code, asked, reasons)
+
+
+def _not_aborted(spec: AbortTransactionSpec, response: WriteTxnMarkersResponse) -> KafkaError | None:
+    """The error of one marker in the words of ``AbortTransactionHandler``."""
+    asked = f"WriteTxnMarkers request with {spec}"
+    codes = [
+        one.error_code
+        for marker in response.markers
+        for topic in marker.topics
+        for one in topic.partitions
+        if (marker.producer_id, topic.name, one.partition_index) == (spec.producer_id, *spec.partition)
     ]
+    if len(codes) != 1:
+        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{asked} got an answer about something else")
+    code = ErrorCode.of(codes[0])
+    reasons = {
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "failed due to cluster authorization error",
+        ErrorCode.INVALID_PRODUCER_EPOCH: "failed due an invalid producer epoch",
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED: (
+            f"failed since the provided coordinator epoch {spec.coordinator_epoch} has been fenced by the"
+            " active coordinator"
+        ),
+    }
+    return _in_words(code, asked, reasons, f"failed due to unexpected error: {code.message}")
+
+
+def _in_words(
+    number: int,
+    asked: str,
+    reasons: dict[ErrorCode, str],
+    otherwise: str = "failed due to unexpected error",
+) -> KafkaError | None:
+    """None for no error; the codes after which it is asked again never show, so they have no words."""
+    error = error_of(number)
+    return error and KafkaError(error.code, f"{asked} {reasons.get(error.code, otherwise)}")

@@ -89,7 +89,7 @@ def alone(context: RequestContext, awaited: Pending[T]) -> Sliced[T]:
 
     For changes of the cluster that a client may count on in its next request without waiting for the answer:
     a topic that it deletes, or writes to, behind the request that creates it. Kafka handles one request of a
-    connection at a time, whatever it waits for.
+    connection at a time, and also waits with the next one.
     """
     if awaited.done:
         return awaited.result()

@@ -2,8 +2,8 @@
 ``DelayedDeleteTopics``, ``DelayedElectLeader``).
 
 The store has the change before the controller has acted on it. CreateTopics and CreatePartitions are answered
-when every new partition has a leader, DeleteTopics when the topic is gone, ElectLeaders when the new leaders
-lead, as far as UpdateMetadata has said so.
+when every new partition has a leader, DeleteTopics when the topic is deleted, ElectLeaders when the new
+leaders lead, as far as UpdateMetadata has said so.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -86,7 +86,8 @@ class TopicChanges:
         self._purgatory = Purgatory("Topic", clock)
 
     def created(self, partitions: Mapping[str, int], timeout_ms: int) -> Pending[set[str]]:
-        """Waits until each topic has so many partitions with leaders; the topics that had not in time.
+        """Waits until each topic has this number of partitions with leaders; returns the topics that had not
+        in time.
 
         Without any time it does not look: no topic had them in time, as in ``ZkAdminManager``.
         """
@@ -95,7 +96,7 @@ class TopicChanges:
         return self._wait(_Created(self._cache, partitions), partitions, timeout_ms)
 
     def deleted(self, topics: Iterable[str], timeout_ms: int) -> Pending[set[str]]:
-        """Waits until the topics are gone; those that were not in time."""
+        """Waits until the topics are deleted; returns those that were not in time."""
         names = list(topics)
         return self._wait(_Deleted(self._cache, names), names, timeout_ms)
 

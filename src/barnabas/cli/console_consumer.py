@@ -78,7 +78,7 @@ class RecordPrinter:
         self._skip_errors = skip_errors
 
     async def run(self, options: dict[str, Any]) -> None:
-        """Prints until there is enough, nothing comes any more, or Ctrl-C. Raises ClickException.
+        """Prints until there is enough, nothing more comes, or Ctrl-C. Raises ClickException.
 
         No more records are taken than are printed: what a group commits has been on the screen.
         """

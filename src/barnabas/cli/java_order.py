@@ -27,6 +27,12 @@ def number_order(numbers: Iterable[int], buckets: int | None = None) -> list[int
     return _walked(keys, lambda number: number, grown(len(keys)) if buckets is None else buckets)
 
 
+def long_order(numbers: Iterable[int]) -> list[int]:
+    """The same for integers of 64 bits, of a map that grew from empty."""
+    keys = list(dict.fromkeys(numbers))
+    return _walked(keys, lambda number: number ^ number >> 32, grown(len(keys)))
+
+
 def partition_order(partitions: Iterable[TopicPartition], buckets: int | None = None) -> list[TopicPartition]:
     """Partitions as the keys of a HashMap come;
     without a number of buckets, of a map that grew from empty.
@@ -41,7 +47,7 @@ def partition_hash(tp: TopicPartition) -> int:
 
 
 def grown(count: int) -> int:
-    """The buckets of a map that so many entries were put into one by one."""
+    """The buckets of a map into which `count` entries were put one by one."""
     buckets = _BUCKETS
     while count > buckets * 3 // 4:
         buckets *= 2
@@ -49,7 +55,7 @@ def grown(count: int) -> int:
 
 
 def sized(count: int) -> int:
-    """The buckets of a map that was made for so many entries (``new HashMap<>(count)``) and holds them."""
+    """The buckets of a map that was made for `count` entries (``new HashMap<>(count)``) and holds them."""
     buckets = 1
     while buckets < count:
         buckets *= 2
@@ -57,7 +63,7 @@ def sized(count: int) -> int:
 
 
 def copied(count: int) -> int:
-    """The buckets of an empty map that another one of so many entries was copied into."""
+    """The buckets of an empty map into which another one of `count` entries was copied."""
     wanted = int(count / 0.75 + 1)
     buckets = 1
     while buckets < wanted:

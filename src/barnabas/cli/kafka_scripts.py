@@ -19,7 +19,8 @@ _EXECUTABLE: Final = 0o755
 class Tool(NamedTuple):
     """A script of Kafka's, the command that does the same, and the classes that the script runs."""
 
-    script: str
+    script: str | None
+    """None for a class that Kafka has no script for."""
     command: str
     classes: tuple[str, ...]
 
@@ -91,6 +92,7 @@ TOOLS: Final = (
     ),
     Tool("kafka-verifiable-consumer", "verifiable-consumer", ("org.apache.kafka.tools.VerifiableConsumer",)),
     Tool("kafka-verifiable-producer", "verifiable-producer", ("org.apache.kafka.tools.VerifiableProducer",)),
+    Tool(None, "transactional-message-copier", ("org.apache.kafka.tools.TransactionalMessageCopier",)),
 )
 
 
@@ -117,7 +119,9 @@ def write(home: Path, python: str = sys.executable) -> list[Path]:
 
 def _texts(python: str) -> Mapping[str, str]:
     barnabas = f"{shlex.quote(python)} -m barnabas"
-    texts = {f"{tool.script}.sh": f'{_HEAD}exec {barnabas} {tool.command} "$@"\n' for tool in TOOLS}
+    texts = {
+        f"{tool.script}.sh": f'{_HEAD}exec {barnabas} {tool.command} "$@"\n' for tool in TOOLS if tool.script
+    }
     texts["kafka-run-class.sh"] = _run_class(barnabas)
     texts["kafka-server-start.sh"] = _server_start(barnabas)
     texts["kafka-server-stop.sh"] = _SERVER_STOP

@@ -58,7 +58,8 @@ COMMANDS: Final = {
         "features:features", "Show and change the feature levels of a cluster (kafka-features.sh)."
     ),
     "transactions": _Entry(
-        "transactions:transactions", "Show the producers that partitions remember (kafka-transactions.sh)."
+        "transactions:transactions",
+        "List and describe transactions, find and abort hanging ones (kafka-transactions.sh).",
     ),
     "producer-perf-test": _Entry(
         "producer_perf_test:producer_perf_test",
@@ -76,6 +77,10 @@ COMMANDS: Final = {
         "verifiable_consumer:verifiable_consumer",
         "Read, and print fetches, rebalances and commits (kafka-verifiable-consumer.sh).",
     ),
+    "transactional-message-copier": _Entry(
+        "transactional_message_copier:transactional_message_copier",
+        "Copy a topic in transactions, and print how far it is (for tests).",
+    ),
     "log-dirs": _Entry(
         "log_dirs:log_dirs", "Show what the log directories of brokers hold (kafka-log-dirs.sh)."
     ),
@@ -90,7 +95,7 @@ COMMANDS: Final = {
     ),
     "explain": _Entry(
         "explain:explain",
-        "Explain who coordinates a group, who leads a partition, which way a request takes.",
+        "Explain who coordinates a group, who leads a partition, what a transaction waits for.",
     ),
 }
 
@@ -163,7 +168,8 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         code = _INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output is gone; Python would complain once more when it flushes stdout at exit.
+        # The reader of our output has closed the pipe; Python would complain once more when it flushes stdout
+        # at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     sys.exit(code if isinstance(code, int) else 0)

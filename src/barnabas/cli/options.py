@@ -143,13 +143,18 @@ async def connected_admin(
     options: Mapping[str, Any], timeout_ms: float | None = None
 ) -> "AsyncIterator[Admin]":
     """An admin client with these options, connected within the time and closed at the end."""
-    from barnabas.admin import Admin
-
-    admin = Admin(**{name.replace(".", "_"): value for name, value in options.items()})
+    admin = new_admin(options)
     try:
         yield await admin.start(timeout_ms=timeout_ms)
     finally:
         await admin.close()
+
+
+def new_admin(options: Mapping[str, Any]) -> "Admin":
+    """An admin client with these options, which connects when it is first used."""
+    from barnabas.admin import Admin
+
+    return Admin(**{name.replace(".", "_"): value for name, value in options.items()})
 
 
 def known_properties(given: Mapping[str, str], defaults: Mapping[str, str | None]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import click
 from barnabas.cli.java_errors import java_text
 from barnabas.cli.perf_statistics import ProducerStatistics
 from barnabas.cli.throughput_throttler import ThroughputThrottler, now_ms
-from barnabas.client import AsyncProducer
+from barnabas.client import AbortableTransactionError, AsyncProducer, FatalTransactionError
 from barnabas.client.types import RecordMetadata
 from barnabas.core.errors import BarnabasError
 
@@ -76,25 +76,54 @@ def _split(text: str, delimiter: str) -> list[bytes]:
 
 
 async def send_all(
-    topic: str, count: int, payloads: Iterator[bytes], throughput: float, options: dict[str, Any]
+    topic: str,
+    count: int,
+    payloads: Iterator[bytes],
+    throughput: float,
+    options: dict[str, Any],
+    transaction_ms: int = 0,
 ) -> None:
-    """Sends so many records and prints the statistics; a record that is refused gives a line on stderr."""
+    """Sends `count` records and prints the statistics; a record that is refused gives a line on stderr.
+
+    With a duration above 0 all records are in transactions, each of which is committed with the first record
+    that is sent so long after its beginning. Raises what ends a transaction otherwise.
+    """
     producer = AsyncProducer(options.pop("bootstrap.servers"), **options)
+    if transaction_ms > 0:
+        await _init_transactions(producer)
+    begun_ms: int | None = None
+    """When the transaction began that is open."""
     started_ms = now_ms()
     statistics = ProducerStatistics(count, _REPORTING_INTERVAL_MS, started_ms)
     throttler = ThroughputThrottler(throughput, started_ms)
     try:
         for number in range(count):
             payload = next(payloads)
+            if transaction_ms > 0 and begun_ms is None:
+                producer.begin_transaction()
+                begun_ms = now_ms()
             sent_ms = now_ms()
             await _send(producer, topic, payload, sent_ms, statistics)
+            if begun_ms is not None and sent_ms - begun_ms >= transaction_ms:
+                await producer.commit_transaction()
+                begun_ms = None
             if throttler.should_throttle(number, sent_ms):
                 await throttler.throttle()
+        if begun_ms is not None:
+            await producer.commit_transaction()
     except BaseException:
         await producer.abort()
         raise
     await producer.close()
     click.echo(statistics.total(now_ms()))
+
+
+async def _init_transactions(producer: AsyncProducer) -> None:
+    try:
+        await producer.init_transactions()
+    except BaseException:
+        await producer.abort()
+        raise
 
 
 async def _send(
@@ -111,6 +140,8 @@ async def _send(
 
     try:
         delivery = await producer.send(topic, payload)
+    except (AbortableTransactionError, FatalTransactionError):
+        raise  # no later record of the transaction would be taken either
     except BarnabasError as error:
         done(None, error)
     else:

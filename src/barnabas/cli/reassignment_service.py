@@ -113,7 +113,7 @@ def _replicas_of(tp: TopicPartition, topic: TopicDescription | BarnabasError) ->
 
 
 async def _clear_throttles(admin: Admin, targets: Iterable[tuple[TopicPartition, list[int]]]) -> None:
-    """All throttles go: which brokers the moves were from is not known any more."""
+    """Removes all throttles: it is no longer known from which brokers the moves were."""
     targets = list(targets)
     alive = [broker.node_id for broker in (await admin.cluster.describe()).brokers]
     brokers = number_order([*alive, *(broker for _, replicas in targets for broker in replicas)])

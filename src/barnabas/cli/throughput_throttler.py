@@ -1,4 +1,4 @@
-"""``ThroughputThrottler``: holds a sender to so many records a second."""
+"""``ThroughputThrottler``: holds a sender to a number of records a second."""
 
 import asyncio
 import time

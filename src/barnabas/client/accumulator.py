@@ -41,7 +41,7 @@ class TopicQueues:
 
 
 class RecordAccumulator:
-    """All records of a producer that are not acknowledged yet; `waiting_bytes` is what they take up."""
+    """All records of a producer that are not acknowledged yet; `waiting_bytes` is their size."""
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from barnabas.records.record import encode_record
 
 
 class BatchBuilder:
-    """An open batch. `size_bytes` is what it takes up uncompressed, header included."""
+    """An open batch. `size_bytes` is its size uncompressed, header included."""
 
     __slots__ = ("_codec", "_pieces", "_section", "base_timestamp", "count", "max_timestamp", "size_bytes")
 

@@ -45,4 +45,10 @@ class PartitionLeaders:
             code = ErrorCode.LEADER_NOT_AVAILABLE
         elif tp.topic in metadata.topics:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return KafkaError(code, f"{code.message} ({tp})")
+        if code.retriable:
+            return KafkaError(code, f"{code.message} ({tp})")
+        reason = {
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED: "topic authorization failure",
+            ErrorCode.INVALID_TOPIC_EXCEPTION: f"invalid topic `{tp.topic}`",
+        }.get(code, f"unexpected error for topic `{tp.topic}`")
+        return KafkaError(code, f"Failed to fetch metadata for partition {tp} due to {reason}")

@@ -14,7 +14,7 @@
 ```
 
 ``TransactionManager.State`` of Java's client, without its pending transitions: here a call that ends a
-transaction is a task, and whoever calls again waits for the same one.
+transaction is a task, and a caller that calls again waits for the same one.
 """
 
 from enum import Enum, auto

@@ -135,6 +135,7 @@ class TransactionManager:
         Raises KafkaError where the id may not be used, ClientTimeoutError without an answer in time. Harmless
         when repeated.
         """
+        # A second call joins the first one, or does nothing when that is done.
         if self.state in (S.UNINITIALIZED, S.INITIALIZING):
             await self._waited("init_transactions", self._initialize)
         self._raise_fatal()
@@ -172,6 +173,7 @@ class TransactionManager:
         failed: then abort. Raises ClientTimeoutError when the end is not known within ``max.block.ms``:
         call again, the end is being written.
         """
+        # Else an earlier call is still at it, and this one waits for the same end.
         if self.state is not S.COMMITTING:
             self.raise_error()
             self._expect("commit_transaction", S.IN_TRANSACTION)
@@ -525,7 +527,7 @@ class TransactionManager:
         self._to(S.FATAL_ERROR if fatal else S.ABORTABLE_ERROR)
         self._accumulator.refuse_with(self._refusal)
         _log.warning("transactions.failed", id=self.transactional_id, fatal=fatal, error=error)
-        # No batch can be sent any more, so their futures fail now.
+        # No batch can be sent from now on, so the futures of all fail here.
         if fatal:
             self._give_up_waiting(lambda: _again(error), False)
         self._pump()

@@ -16,7 +16,7 @@ class Client(NamedTuple):
 
 
 class GroupType(Enum):
-    """How members of a group get their partitions; the value is what tools print (``Group.GroupType``)."""
+    """How members of a group get their partitions; tools print the value (``Group.GroupType``)."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"

@@ -78,7 +78,7 @@ class GroupStateMachine:
         complete_transaction(shard, producer_id, committed=committed)
 
     def replay_unreadable(self, shard: Shard, key: bytes | None) -> None:
-        """Passed over: a group goes on from the offset that it committed before, and reads some records
+        """Passed over: a group continues from the offset that it committed before, and reads some records
         again. Kafka 3.9 would serve none of the partition's groups, and all begin where they never were.
         """
 

@@ -1,4 +1,4 @@
-"""Kafka's error codes, with the text that goes on the wire and whether a client may try again.
+"""Kafka's error codes, with the text that is sent and whether a client may try again.
 
 One table (``org.apache.kafka.common.protocol.Errors``), one exception. Logic raises `KafkaError` with a
 code and, where Kafka says more than the default, a message; the request dispatcher maps it to the

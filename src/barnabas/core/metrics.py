@@ -8,7 +8,7 @@ values in a ring (`Histogram`, or a ring of the owner's). There are no locks: al
 of the event loop. What can be looked up (a log's size, the role of a partition) is not counted at all.
 
 The owner of such figures knows neither their names outside nor who reads them. A `Registry` has one `Metric`
-for each name: what it means, and a function that reads it now. Whoever shows figures, the endpoint of
+for each name: what it means, and a function that reads it now. What shows figures, the endpoint of
 `barnabas.node` or a console, walks the registry. A function that reads very many things is a generator that
 yields None wherever the loop may serve others.
 """

@@ -23,7 +23,8 @@ class SampledRate:
 
     That time counts as one window at least: the first record would else be an endless rate (``SimpleRate``).
     A sample in which nothing was recorded for as long as all of them last is empty from then on. With
-    `full_windows` it counts as all windows but one at least (``Rate``): a burst of so many is no rate yet.
+    `full_windows` it counts as all windows but one at least (``Rate``): a burst in the first window is no
+    rate yet.
     """
 
     __slots__ = ("_current", "_full_windows", "_now_ms", "_number", "_samples", "_window_ms")
@@ -58,7 +59,6 @@ class SampledRate:
             self._samples[self._current].reset(now_ms)
 
     def per_second(self) -> float:
-        """The rate now."""
         total, elapsed_ms = self._measure()
         return total / elapsed_ms * 1000
 

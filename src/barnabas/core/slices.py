@@ -1,6 +1,6 @@
 """Long work in slices, so that the loop serves others in between.
 
-Whatever may take long is written as `steps` and asks its `Slices` between two pieces of work::
+Work that may take long is written as `steps` and asks its `Slices` between two pieces of work::
 
     slices = Slices(clock)
     for piece in pieces:
@@ -22,8 +22,8 @@ once, like a plain function, without a clock, a timer or a Pending; the rest goe
     topics = in_slices(describe(names), clock)      # list[Topic] | Pending[list[Topic]]
 
 A generator costs 0.6 us, which is much for the requests that a broker lives on. Their work is a `Work`: an
-object that does so many of its entries a `step`. Who has made it calls `step` once, and `further_steps` if
-that was not all (docs/decisions/0029-requests-of-every-size.md)::
+object whose `step` does a given number of its entries. The handler that made it calls `step` once, and
+`further_steps` if that was not all (docs/decisions/0029-requests-of-every-size.md)::
 
     work = _Produce(context, request)
     awaited = work.step(AT_ONCE_MAX)
@@ -165,7 +165,7 @@ class Work(Generic[T]):
         """What has come of it, once it is done."""
 
     def step(self, entries: int) -> Pending[Any] | None:
-        """Works off about so many entries; a Pending if it has to wait for that before the next step.
+        """Handles about this number of `entries`; a Pending if it has to wait for that before the next step.
 
         How the Pending ended is the work's business: it looks at it in its next step.
         """

@@ -25,7 +25,7 @@ class LogDirectories:
         return [directory for directory in self._all if directory.offline]
 
     def above(self, path: str) -> LogDirectory | None:
-        """The one that serves and holds this path, or is it; the inner one where they are nested."""
+        """The online directory that contains this path, or is this path; the innermost of nested ones."""
         holding = [each for each in self.online() if f"{path}/".startswith(f"{each.path}/")]
         return max(holding, key=lambda each: len(each.path), default=None)
 

@@ -33,7 +33,7 @@ def offset_name(offset: int, suffix: str) -> str:
 
 
 def segment_paths(directory: str, base_offset: int, state: str = "") -> tuple[str, ...]:
-    """The files of a segment, the ``.log`` first; `state` is what stands behind the kind of file."""
+    """The files of a segment, the ``.log`` first; `state` is the suffix behind the kind of file."""
     return tuple(f"{directory}/{offset_name(base_offset, suffix)}{state}" for suffix in SEGMENT_SUFFIXES)
 
 

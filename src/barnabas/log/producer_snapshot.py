@@ -24,7 +24,7 @@ _VERSION: Final = 1
 
 
 class SnapshotError(BarnabasError):
-    """A snapshot that is damaged; an older one or the log itself has to serve."""
+    """A snapshot that is damaged; an older one, or the log itself, is read instead."""
 
 
 class SnapshotEntry(NamedTuple):

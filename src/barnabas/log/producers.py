@@ -247,6 +247,7 @@ class ProducerStateManager:
             )
 
     def _check_epoch(self, state: ProducerStateEntry, epoch: int, offset: int) -> None:
+        # Another producer of the transactional id, or the coordinator's fence, has raised the epoch.
         if epoch < state.epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -257,6 +258,7 @@ class ProducerStateManager:
     def _check_order_of_verified(self, batch: BatchHeader, offset: int) -> None:
         """An earlier batch of the producer waits for its verification: no other may get in front of it."""
         asked = self._verifications.get(batch.producer_id)
+        # The earlier batch would be refused as out of order when its verification is done.
         if asked is not None and batch.base_sequence > asked.lowest_sequence:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -269,6 +271,7 @@ class ProducerStateManager:
         sequence = batch.base_sequence
         # A higher epoch (a lower one was refused): its count begins at 0.
         if batch.producer_epoch != state.epoch:
+            # An unknown epoch (-1) is that of a marker alone: no batch has begun a count.
             if sequence != 0 and state.epoch != NO_PRODUCER_EPOCH:
                 raise KafkaError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -359,6 +362,7 @@ class ProducerStateManager:
         if asked is None:
             asked = self._verifications[producer_id] = VerificationState(sequence, epoch, now_ms)
         else:
+            # Another batch of the producer asks: it gets the guard of the first question.
             asked.asked_again(sequence, epoch)
         return asked.guard
 
@@ -367,6 +371,8 @@ class ProducerStateManager:
         guard and neither a batch nor a marker of the producer has come since.
         """
         asked = self._verifications.get(producer_id)
+        # It must be this question's guard: a batch or a marker since then has dropped it, and a later
+        # question has another.
         is_verified = guard is not None and asked is not None and asked.guard is guard
         if not is_verified and not self._is_ongoing(producer_id, epoch):
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
@@ -384,6 +390,7 @@ class ProducerStateManager:
     def first_unstable_offset(self) -> int | None:
         """The start of the oldest transaction that is open or whose end may still be lost."""
         oldest = next(iter(self.ongoing.values()), None)
+        # Ended, but its marker is not on all in-sync replicas yet: a new leader may not have it.
         for txn in self._completed:
             if oldest is None or txn.first_offset < oldest:
                 oldest = txn.first_offset
@@ -405,6 +412,7 @@ class ProducerStateManager:
             for producer_id, state in self.producers.items()
             if state.current_txn_first_offset is None and now_ms - state.last_timestamp >= expiration_ms
         ]
+        # ``producer.id.expiration.ms``; an open transaction keeps its producer.
         for producer_id in expired:
             del self.producers[producer_id]
         if self._verifications:
@@ -445,6 +453,7 @@ class ProducerStateManager:
         self.clear(end_offset)
         for entry, batches in zip(entries, earlier or [b""] * len(entries), strict=True):
             self.producers[entry.producer_id] = ProducerStateEntry.restore(entry, batches)
+        # By first offset: `first_unstable_offset` takes the first one.
         self.ongoing = _open_transactions(self.producers)
 
     def adopt(self, other: "ProducerStateManager") -> None:

@@ -183,6 +183,7 @@ class _Recovering:
             # Snapshots beyond may be of records that were lost; one before all segments knows too little.
             self._snapshots.remove_outside(self._bases[0], targets[0])
         truncated = 0
+        # In the order of offsets: each segment begins with the producers of all before it.
         for base in targets:
             self._prepare_producers(base)
             if not clean:
@@ -229,6 +230,7 @@ class _Recovering:
         if not 0 < producers.map_end_offset <= base:
             self._snapshots.load_into(producers, self._bases[0], at_most=base)
         self._txn_index = None
+        # Whole segments behind the snapshot are read again, only for their producers.
         for earlier, end in itertools.pairwise(self._bases):
             if earlier < base and end > producers.map_end_offset:
                 self._scan(earlier)
@@ -295,6 +297,8 @@ class _Recovering:
             marker = marker_in(block, header) if header.is_control else None
         except KafkaError:
             return  # a control batch of another kind says nothing about producers
+        # A marker that aborts is noted in the segment's transaction index, which readers of committed data
+        # need.
         aborted = apply_batch(self._producers, header, header.base_offset, marker)
         if aborted is not None and self._txn_index is not None:
             self._txn_index.append(aborted)
@@ -308,4 +312,5 @@ class _Recovering:
                 )
                 for suffix in SEGMENT_SUFFIXES:
                     self._filesystem.remove(f"{self._directory}/{offset_name(later, suffix)}")
+        # A snapshot of what was cut off would bring its producers back.
         self._snapshots.remove_outside(0, end_offset)

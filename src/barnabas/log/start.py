@@ -46,7 +46,7 @@ from barnabas.log.strays import StrayLogs
 from barnabas.log.table import LogTable
 
 CHECKPOINT_AFTER_BYTES: Final = 1 << 28
-"""While a start recovers, its recovery points are written whenever so much has been scanned."""
+"""While a start recovers, its recovery points are written each time this number of bytes has been scanned."""
 
 _events: Final = EventLog("log.manager")
 
@@ -114,7 +114,7 @@ class LogStart:
             lane.result()
         if loading.recovered_bytes:
             loading.keep_recovered()
-        # A partition with records that has no directory: somebody has removed it. It is said once the
+        # A partition with records that has no directory: somebody has removed it. It is logged when the
         # partition is made again, because only the controller knows whether this broker still has a replica
         # of it.
         for tp, offset in loading.high_watermarks.items():
@@ -136,7 +136,7 @@ class LogStart:
 
     @steps
     def _load_in_turn(self, loading: Loading) -> Steps[None]:
-        """Loads one log after the other, until none is left that nothing has begun with."""
+        """Loads one log after the other, until the load of each has begun."""
         try:
             while loading.waiting:
                 path, tp = loading.waiting.popleft()

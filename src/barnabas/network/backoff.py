@@ -37,7 +37,7 @@ class ExponentialBackoff:
         )
 
     def after(self, attempts: int) -> int:
-        """Milliseconds to wait after so many failed attempts (0 for the first wait)."""
+        """Milliseconds to wait after a number of failed attempts (0 for the first wait)."""
         if not self._exponent_max:
             return self._initial_ms
         term = self._initial_ms * self._multiplier ** min(attempts, self._exponent_max)

@@ -123,7 +123,7 @@ class NetworkClient:
 
     def _lost(self, link: NodeLink, error: Exception) -> None:
         self._retiring.discard(link)
-        # A link that the client ends itself is not known to it any more.
+        # A link that the client ended itself is no longer in its table.
         if self._links.get(link.node.id) is link:
             self._updater.handle_server_disconnect(link.node, error)
 

@@ -79,7 +79,7 @@ class Connection:
         raise NotImplementedError
 
     def wake(self) -> None:
-        """The conversation has output, or wants to go on; see `Transport`."""
+        """The conversation has output, or can read again; see `Transport`."""
         if self.open and not self._awake and not self._busy:
             self._awake = True
             self._processor.schedule(self._on_awake)
@@ -90,7 +90,7 @@ class Connection:
             self._run()
 
     def _run(self, count: int = 0) -> None:
-        """Handles what `count` received bytes complete, sends the responses, and goes on."""
+        """Handles the requests that `count` received bytes complete, sends the responses, and reads on."""
         self._busy = True
         try:
             answer = self.conversation.received(count) if count else None

@@ -61,7 +61,7 @@ class Transport(Protocol):
     """What carries a conversation: a socket, a TLS transport, a simulated network."""
 
     def wake(self) -> None:
-        """There is output, or reading may go on; called outside of `Conversation.received` only."""
+        """There is output, or reading may continue; called outside of `Conversation.received` only."""
 
     def abort(self, error: BaseException) -> None:
         """Close the connection and log why."""
@@ -247,7 +247,9 @@ class Conversation:
                 return
 
     def _respond(self, outcome: Chunks | Pending[Chunks | None] | None) -> None:
-        """Puts a response where its turn is; there is none to some requests, nor to a peer that is gone."""
+        """Puts a response where its turn is; there is none to some requests, nor to a peer whose connection
+        is closed.
+        """
         if self.state is _CLOSED:
             return
         if isinstance(outcome, list):
@@ -328,7 +330,7 @@ class Conversation:
         self._transport.abort(CloseConnection(reason))
 
     def closed(self) -> None:
-        """The transport is gone: lets go of everything."""
+        """The transport is closed: lets go of everything."""
         self._move(ChannelEvent.CLOSE)
         if self._unmute is not None:
             self._unmute.cancel()

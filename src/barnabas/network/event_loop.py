@@ -62,7 +62,7 @@ class BrokerEventLoop(asyncio.SelectorEventLoop):
         return self._poller.remove_writer(_descriptor(fd)) or super().remove_writer(fd)
 
     def _callback_failed(self, error: BaseException, callback: object) -> None:
-        """What asyncio does about a callback that raises: the loop goes on."""
+        """As asyncio with a callback that raises: it is logged, and the loop runs the next one."""
         self.call_exception_handler({"message": f"Exception in callback {callback!r}", "exception": error})
 
 

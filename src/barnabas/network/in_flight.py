@@ -99,7 +99,7 @@ class InFlightRequests:
         return min((call.deadline_ms for call in self._calls), default=None)
 
     def take_all(self) -> list[ClientRequest]:
-        """All calls, oldest first; the connection is gone."""
+        """All calls, oldest first; the connection is lost."""
         calls = list(self._calls)
         self._calls.clear()
         return calls

@@ -1,4 +1,4 @@
-"""A plaintext socket on the loop that goes on sending by itself (Kafka's ``KafkaChannel``), at either end.
+"""A plaintext socket on the loop that continues a send by itself (Kafka's ``KafkaChannel``), at either end.
 
 What a flush waits for is over when the socket is writable again, or when a thread has read a cold range of a
 file into memory. Then the next flush follows, and the owner hears what it came to.

@@ -5,8 +5,8 @@ Theory of operation
 A socket is readable as soon as it has a byte, so a frame of a megabyte wakes the loop a dozen times, and a
 turn of the loop costs more than the copy that it is for. While it is known that more bytes of a frame must
 come, the socket's low-water mark (``SO_RCVLOWAT``) is raised to them, up to `MARK_BYTES_MAX`; the system
-makes room for twice as much in its buffer, and wakes anyway when that is full or the peer is gone. Between
-large frames the mark is one byte, which costs nothing.
+makes room for twice as much in its buffer, and wakes anyway when that is full or the peer has closed the
+connection. Between large frames the mark is one byte, which costs nothing.
 """
 
 import socket

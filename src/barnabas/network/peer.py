@@ -53,7 +53,7 @@ class Peer:
             self._control.mute_until(monotonic_ms)
 
     def hold(self) -> None:
-        """Handles no further request of this peer until `release`: the one that is being handled goes on in
+        """Handles no further request of this peer until `release`: the one that is being handled continues in
         later turns of the loop, and what the peer asked after it must not be done before it. Holds add up.
         """
         if self._control is not None:

@@ -2,10 +2,10 @@
 
 Theory of operation
 -------------------
-asyncio's transports copy every byte twice and cost 4 us a frame; here the loop only says when the socket
-is readable or writable. On readable: one ``recv`` into the shared buffer (or into the frame under way),
-every complete request is handled, and all their responses go out with one ``send``, then files with
-``sendfile``. What does not fit the socket waits for writable, and until it is gone nothing more is read.
+asyncio's transports copy every byte twice and cost 4 us a frame; here the loop only says when the socket is
+readable or writable. On readable: one ``recv`` into the shared buffer (or into the frame under way), every
+complete request is handled, and all their responses go out with one ``send``, then files with ``sendfile``.
+What does not fit the socket waits until it is writable, and nothing more is read before all of it is sent.
 
 The reader is taken off the loop lazily: only when the peer sends while the conversation does not want to
 read. A client with one request in flight therefore never pays for the change.
@@ -70,8 +70,8 @@ class PlainConnection(Connection):
             self.abort(error)
             return
         if not count:
-            # As in Kafka's selector: a peer that closes its half is gone, and what it still waits for is
-            # dropped.
+            # As in Kafka's selector: a peer that closes its half has closed the connection, and the answers
+            # that it still waits for are dropped.
             self.close()
             return
         self.active = True

@@ -5,8 +5,8 @@ A connection that was woken sends in the next turn of the loop, together with al
 (`schedule`).
 
 A connection that has more requests than fit one turn waits in a queue (`queue`). The loop gives a turn to one
-connection of the queue, looks then at all sockets, and goes on with the next: however many clients pipeline,
-a client with a request now and then waits for one turn, and a new connection is accepted after one.
+connection of the queue, looks then at all sockets, and then gives the next one its turn: however many clients
+pipeline, a client with a request now and then waits for one turn, and a new connection is accepted after one.
 """
 
 import asyncio
@@ -73,8 +73,8 @@ class Processor:
     def trim_memory(self) -> None:
         """A part of a frame, which may be large, was dropped: its memory goes back to the system, soon.
 
-        Frames grow in the C library's heap, which keeps a crowd's hundreds of megabytes when the crowd has
-        gone.
+        Frames grow in the C library's heap, which keeps the hundreds of megabytes of many connections after
+        these are closed.
         """
         if self._trim_timer is None and not self._stopped:
             due_ms = self._trimmed_ms + _TRIM_INTERVAL_MS - self.clock.monotonic_ms()

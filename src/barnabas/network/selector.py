@@ -300,7 +300,7 @@ class NodeChannel:
 
 
 def completed(pending: Pending[Any]) -> "asyncio.Future[Any]":
-    """What a Pending comes to, to be awaited. The Pending goes on when the wait is cancelled."""
+    """The outcome of a Pending, to be awaited. The Pending is not cancelled with the wait."""
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def resolve(done: Pending[Any]) -> None:

@@ -4,10 +4,10 @@ Theory of operation
 -------------------
 `SocketServer.bind` binds and listens, so that ports are known before the broker registers itself;
 `SocketServer.start` begins to accept (``SocketServer`` has the same two steps). When ``max.connections`` is
-reached, ordinary listeners stop accepting until a connection ends; the inter-broker listener goes on, and the
-connection that has been idle for longest on another listener is closed for it (KIP-402). A listener whose
-connections come faster than ``max.connection.creation.rate`` rests until they do not (KIP-612). Limits and
-listeners may change while the server runs: `reconfigure`, `bind` and `remove`.
+reached, ordinary listeners stop accepting until a connection ends; the inter-broker listener still accepts,
+and the connection that has been idle for longest on another listener is closed for it (KIP-402). A listener
+whose connections come faster than ``max.connection.creation.rate`` rests until they do not (KIP-612). Limits
+and listeners may change while the server runs: `reconfigure`, `bind` and `remove`.
 
 Connections leave a reserve of descriptors to the logs and the store (`core.descriptors`). While fewer are
 free, a new connection is accepted and closed at once, so that its client goes elsewhere or tries again
@@ -77,7 +77,7 @@ class Acceptor:
         self.endpoint = endpoint
         self.id = ListenerId(endpoint.name, endpoint.security_protocol)
         self.protected = protected
-        """Whether it goes on accepting when the broker has all the connections it may have."""
+        """Whether it still accepts when the broker has all the connections it may have."""
         self._server = server
         self._socket = sock
         self._accepting = False
@@ -336,7 +336,7 @@ class SocketServer:
             _configure(sock, self.settings)
             connection = self._connection(listener.id, sock, (host, address[1]))
         except OSError as error:
-            # Its peer is gone already, or the system has no memory for it.
+            # Its peer has closed it already, or the system has no memory for it.
             events.debug("network.connection_lost", peer=host, listener=listener.id.name, reason=error)
             self.quotas.release(listener.id.name, host)
             sock.close()

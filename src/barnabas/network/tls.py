@@ -64,7 +64,7 @@ class TlsConnection(Connection, asyncio.BufferedProtocol):
             self._run(nbytes)
 
     def eof_received(self) -> bool:
-        """The peer will send no more; like on plaintext it is gone."""
+        """The peer will send no more; as on plaintext the connection is closed."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:

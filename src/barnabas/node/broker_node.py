@@ -81,7 +81,7 @@ SESSION_MS_MIN: Final = 6_000
 SESSION_MARGIN_MS: Final = 10_000
 """ZooKeeper ends a session up to a tick late, and later where its leader changes."""
 EMBEDDED_SESSION_MS: Final = 2_000
-"""The embedded store sees at once that a process is gone; but a child of it may live for a moment."""
+"""The embedded store sees at once that a process has ended; but a child of it may live for a moment."""
 STRAYS_LOOK_MS_MIN: Final = 100
 """The least time between two looks for strays; else ``log.initial.task.delay.ms``."""
 TOPICS_LOOK_MS: Final = 500
@@ -280,7 +280,7 @@ class BrokerNode:
         logs.producer_expiration_ms = self.config["producer.id.expiration.ms"]
         environment.offload.resize(self.config["num.recovery.threads.per.data.dir"])
         await wait(logs.start(broker_id=self.broker_id, cluster_id=self.cluster_id))
-        # All is recovered: whatever ends the start from here on, the next one need not do it again.
+        # All is recovered: if the start fails from here on, the next one need not do it again.
         self._stopping_cleanly = True
         return logs
 
@@ -349,7 +349,7 @@ class BrokerNode:
                     mend="see whether that broker runs, and whether it can reach this one",
                 )
             if first.topics and first.named and now_ms() >= next_look_ms:
-                # Some may be gone by now, and one whose partitions never had a leader is not sent.
+                # Some may be deleted by now, and one whose partitions never had a leader is not sent.
                 there: set[str] = await wait(topics_with_leaders(store, first.topics))
                 first.topics &= there
                 next_look_ms = now_ms() + TOPICS_LOOK_MS
@@ -438,7 +438,7 @@ class BrokerNode:
     # ----------------------------------------------------------------------------------- while it runs
 
     async def failed(self) -> str:
-        """Waits until the broker cannot go on; why."""
+        """Waits until the broker has to end; returns why."""
         return await self._failure
 
     def _log_config(self, own: Mapping[str, str]) -> LogConfig:

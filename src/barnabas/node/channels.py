@@ -5,8 +5,8 @@ Theory of operation
 To the broker in the same process a request is handed over as an object, in a later turn of the loop, and
 takes the same handler as one from the wire; to any other it goes over the network, one in flight. The
 controller's requests to other brokers are repeated until they are answered, because a broker that missed one
-would stay wrong (``RequestSendThread``); a broker that is gone is removed, and its queue with it. One that
-fails in this process is a bug and would fail again: it is logged, and the queue goes on.
+would stay wrong (``RequestSendThread``); a broker that has failed is removed, and its queue with it. A
+request that fails in this process is a bug and would fail again: it is logged, and the next one is handled.
 
 The other direction, broker to controller, is in `to_controller` and `controlled_shutdown`; the connections of
 both are made in `broker_clients`.
@@ -44,12 +44,14 @@ class LocalBroker:
     def __init__(self, listener: ListenerId) -> None:
         self._peer = Peer(listener, ("127.0.0.1", 0))
         self.services: BrokerServices
-        """What handlers reach. They reach the controller, which speaks through this: so it is set at last."""
+        """What handlers reach. Set after all else is made: it has the controller, which sends through this
+        object.
+        """
 
     def handle(self, request: Request, versions: tuple[int, int] | None = None) -> Pending[Any]:
-        """The answer of the handler that requests of the highest version get, also where it fails.
+        """The handler's answer to a request of the highest version, also the one for a failure.
 
-        `versions` are the lowest and the highest that the request is fit for, where it is not fit for all.
+        `versions` are the lowest and the highest version that can carry the request, where not all can.
         """
         assert request.api is not None
         api = self.services.api_table[request.api]
@@ -81,7 +83,7 @@ class Remote(Protocol):
 
 
 class BrokerRequests:
-    """Single requests to brokers: in process to ourselves, else over the network. Who asks repeats them."""
+    """Single requests to brokers: in process to ourselves, else over the network. The caller repeats them."""
 
     def __init__(
         self, broker_id: int, listener: str, metadata: MetadataCache, *, local: LocalBroker, remote: Remote

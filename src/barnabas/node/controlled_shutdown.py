@@ -75,7 +75,7 @@ class ControlledShutdown:
 
     async def _attempt(self, request: ControlledShutdownRequest) -> str | None:
         """Why it did not succeed."""
-        # A controller whose metadata are gone is asked once more at the address where it was.
+        # A controller that the metadata no longer name is asked once more at the address where it was.
         self._controller = self._find_controller() or self._controller
         if self._controller is None:
             return "no controller is known at the moment"

@@ -1,9 +1,9 @@
 """Listeners and their limits that change while the broker runs (``DynamicListenerConfig``,
 ``SocketServer.reconfigure``).
 
-A listener is known by its name. One whose name is new is opened, one whose name is gone is closed with its
-connections; what is advertised goes into the broker's registration, from which the controller tells all
-brokers. The listener for brokers stays: they would lose each other.
+A listener is known by its name. One whose name is new is opened, one whose name is no longer configured is
+closed with its connections; what is advertised goes into the broker's registration, from which the controller
+tells all brokers. The listener for brokers stays: they would lose each other.
 """
 
 import socket
@@ -81,7 +81,7 @@ class DynamicListenerConfig:
                     f"Security protocol cannot be updated for existing listener ListenerName({name})"
                 )
             if before[name] != after[name]:
-                # Kafka takes this, and goes on listening where it was.
+                # Kafka takes this, and continues to listen where it was.
                 raise ConfigError(
                     f"Host and port cannot be updated for existing listener ListenerName({name}), "
                     "restart broker or create a new listener for update"

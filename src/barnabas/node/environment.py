@@ -58,7 +58,7 @@ class Environment:
     disk_thread: ClosableOffload
     """Makes system calls that may take long, such as the removal of directories."""
     throttle: Callable[[float], Throttle]
-    """Makes what holds a child process to so many bytes a second."""
+    """Makes what holds a child process to a number of bytes a second."""
     syncer: ClosableSyncer
     rng: random.Random
     """Decides what Kafka leaves to chance: ids, the order of replicas."""

@@ -78,9 +78,7 @@ class FetchSettings:
 
 
 class Follower(NamedTuple):
-    """Who fetches: a leader takes a fetch under an epoch of the past for one of a broker that is gone
-    (KIP-903).
-    """
+    """Who fetches. By the broker epoch a leader recognises a fetch of the broker's former life (KIP-903)."""
 
     broker_id: int
     broker_epoch: Callable[[], int]

@@ -1,4 +1,4 @@
-"""How late the event loop is: what whoever waits for it waits for others."""
+"""How late the event loop is: how long each callback that is due waits for others."""
 
 from typing import Final
 

@@ -122,8 +122,8 @@ def _children(processes: int) -> Executor:
 
 
 def end_with_the_parent() -> None:
-    """Ends this child when its parent is gone: one that was killed cannot say so, and a child that waits for
-    work holds both ends of the pipe that the work would come through.
+    """Ends this child when its parent has ended: a parent that was killed cannot say so, and a child that
+    waits for work holds both ends of the pipe that the work would come through.
     """
     import multiprocessing  # noqa: PLC0415
 

@@ -202,7 +202,7 @@ class Parts:
     def _resize_fetchers(self, old: int, config: Config) -> None:
         number: int = config["num.replica.fetchers"]
         if number != old:
-            # Clients that are not needed any more stay for the next change; they are connected to nobody.
+            # Clients that are no longer needed stay for the next change; they have no connection.
             self._to_leaders += self._new_fetcher_clients(config, first=len(self._to_leaders))
             self.fetchers.resize(self._leader_endpoints(self._to_leaders[:number]))
 
@@ -214,8 +214,8 @@ class Parts:
             self.controller.unclean_election_enabled(topic)
 
     def directory_failed(self) -> None:
-        """A log directory went offline: its partitions are not served any more, and the controller hears of
-        it.
+        """A log directory went offline: its partitions are no longer served, and the controller
+        hears of it.
         """
         online = self.replicas.partitions.online
         lost = [tp for tp, partition in online.items() if partition.log is not None and partition.log.offline]

@@ -45,7 +45,9 @@ broker is replaced by one that sends the topics only later than that.
 
 
 READ_TOPICS_MAX: Final = 100
-"""Of so many missing topics the znodes are read; of more it is only looked whether they are there."""
+"""Up to this number of missing topics the znodes of each are read; beyond it, it is only looked whether they
+are there.
+"""
 
 
 class _Held(NamedTuple):
@@ -141,7 +143,7 @@ def topics_with_leaders(store: MetadataStore, among: set[str]) -> Steps[set[str]
 
 @steps
 def _is_readable(store: MetadataStore, topic: str) -> Steps[bool]:
-    """Whether the znodes of a topic say what it is, and the state of a partition at least."""
+    """Whether the znode of a topic can be read, and the state of one of its partitions."""
     path = znodes.topic_path(topic)
     try:
         data, _ = yield store.get(path)
@@ -176,8 +178,8 @@ class FirstMetadata:
         *,
         session_ms: float,
     ) -> None:
-        """It goes on after a session time-out and at least `PATIENCE_MS_MIN` in which nothing more came, from
-        a controller that knows the broker.
+        """The wait ends after a session time-out, and at least `PATIENCE_MS_MIN`, in which nothing more came
+        from a controller that knows the broker.
         """
         self.topics = topics
         self._broker_id = broker_id

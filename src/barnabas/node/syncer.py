@@ -1,4 +1,4 @@
-"""Syncs files on a thread: ``fdatasync`` releases the interpreter, so the event loop goes on meanwhile."""
+"""Syncs files on a thread: ``fdatasync`` releases the interpreter, so the event loop is not held up."""
 
 import asyncio
 from collections.abc import Sequence

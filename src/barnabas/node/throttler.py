@@ -1,4 +1,4 @@
-"""`Throttler`: holds a child process to so many bytes a second
+"""`Throttler`: holds a child process to a number of bytes a second
 (``org.apache.kafka.storage.internals.utils.Throttler``).
 """
 

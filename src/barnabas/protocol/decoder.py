@@ -7,8 +7,8 @@ side are collected in a `Batch` and read by one ``unpack_from`` straight into th
 length of the string or array that follows them: ``o0.error_code, o0.node_id, n = unpack_from_hih(b, p)``.
 Arrays of structs are loops in the same function, so depth is in the names (``o1``, ``l1``), not in calls.
 
-Nothing is allocated on the word of a length: a string's end is compared with ``e`` before it is cut out, and
-a count with the bytes that so many of the smallest possible elements would take.
+No length is trusted: a string's end is compared with ``e`` before the string is cut out, and a count with the
+bytes that its elements take at least.
 
 A message with records reads from a memoryview, so that records stay where they are; any other reads from
 bytes, whose slices decode faster than those of a view.
@@ -52,7 +52,7 @@ STEP_ELEMENTS: Final = 64
 STEP_NUMBERS: Final = 4096
 """Numbers of an array that such a decoder unpacks at once."""
 NUMBERS_SHIFT: Final = 3
-"""Numbers of an array count as one element for each eight: that is what they cost in memory and time."""
+"""Eight numbers of an array count as one element, by their cost in memory and time."""
 _STRING_SHIFT: Final = 9
 """Bytes of a string that cost as much as an element, as a power of two; decoding bad UTF-8 is the dearest."""
 _COPY_SHIFT: Final = 12
@@ -332,7 +332,7 @@ class _DecoderWriter:
         self.source.line(f"p += ({count}) * {kind.size}")
 
     def numbers_in_steps(self, kind: Wire, target: str, count: str) -> None:
-        """Fixed-size elements, so many at once that the rest of the frame may wait for them."""
+        """Fixed-size elements, as many at once as may hold up the rest of the frame."""
         unpack = "'>' + '16s' * n" if kind.name == "uuid" else f"f'>{{n}}{kind.code}'"
         self.source.line(f"l = {target} = []")
         self.source.line(f"x = p + ({count}) * {kind.size}")

@@ -5,9 +5,9 @@ Theory of operation
 -------------------
 A full request (epoch 0) names every partition and asks for a session; its answer carries the session's id.
 From then on a request names only what changed since the last one, and the partitions to forget, under an
-epoch that counts up from 1 and wraps from 2^31-1 to 1. A broker that does not know the session (any more), or
-counts differently, says so; then the next request is full again. Session id 0 means that the broker keeps
-none.
+epoch that counts up from 1 and wraps from 2^31-1 to 1. A broker that does not know the session, or no longer
+does, or counts differently, says so; then the next request is full again. Session id 0 means that the broker
+keeps none.
 
 Consumers and replica fetchers both fetch, and the broker counts the same epochs: so this is a part of the
 protocol.

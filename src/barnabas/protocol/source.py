@@ -57,7 +57,7 @@ class CodecText:
 
     @contextmanager
     def field(self, name: str) -> Iterator[None]:
-        """Lines for a field, inside whatever field is being written already."""
+        """Lines for a field, inside the field that is being written already."""
         self._path.append(name)
         yield
         self._path.pop()

@@ -22,7 +22,7 @@ from barnabas.core.chunks import Buffer, Chunk
 from barnabas.protocol.errors import Malformed
 
 ELEMENTS_MAX: Final = 1 << 20
-"""No array has more elements than this, whatever the frame's size would allow."""
+"""No array has more elements than this, also where the frame's size would allow it."""
 STRING_LENGTH_MAX: Final = 0x7FFF
 TAGS_MAX: Final = 32
 """Tagged fields in one struct. Kafka has no bound; no schema of any release has more than five."""

@@ -107,7 +107,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record; compaction keeps it even when that record is gone."""
+        """The offset of the last record; compaction keeps it even when that record is removed."""
         return self.base_offset + self.last_offset_delta
 
     @property

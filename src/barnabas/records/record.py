@@ -133,8 +133,8 @@ def decode_records(
 ) -> list[R]:
     """All records of a (decompressed) section; `append_time` replaces their timestamps (LogAppendTime).
 
-    Raises INVALID_RECORD when the section does not hold exactly `count` well-formed records: that is what
-    a broker answers to a batch that lies about its inside.
+    Raises INVALID_RECORD when the section does not hold exactly `count` well-formed records: a broker answers
+    this code to a batch whose header does not fit its content.
     """
     if not 0 <= count <= len(data):
         raise _invalid(f"a count of {count} in {len(data)} bytes")
@@ -287,7 +287,7 @@ def decode_keys_and_values(data: bytes, count: int) -> list[tuple[bytes | None, 
     """The keys and values of a section's records, for the load of a coordinator: half the time of
     `decode_records`.
 
-    Raises INVALID_RECORD where the section does not hold exactly so many records.
+    Raises INVALID_RECORD where the section does not hold exactly `count` records.
     """
     pairs: list[tuple[bytes | None, bytes | None]] = []
     add = pairs.append

@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 A client that reads a thousand partitions, of which three have news, sends a full fetch once and gets a
 session id. From then on its requests name only what changed, and responses only what has news. A request
-becomes a `fetch_context.FetchContext`; here is what it finds in memory.
+becomes a `fetch_context.FetchContext`; this module holds the sessions in memory.
 
 The cache has a bound on sessions; a new one may evict an idle one (not used for `eviction_ms`), or one that
 lived longer than that and is smaller. Followers' sessions are privileged: only followers' requests evict them
@@ -166,6 +166,7 @@ class FetchSessionCache:
         self.remove(session.id)
         session.last_used_ms = now_ms
         session.size = len(session.partitions)
+        # Only consumers' partitions are bounded: followers have as many as they replicate.
         if not session.privileged:
             if self._partitions + session.size > self._partitions_max:
                 return  # it has grown: its next request is answered FETCH_SESSION_ID_NOT_FOUND

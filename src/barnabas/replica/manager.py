@@ -250,6 +250,7 @@ class ReplicaManager:
                 partition.advance_high_watermark()
                 self.delete_records_purgatory.check_and_complete(partition.tp)
                 yield
+        # A topic that is made again under the name is another one: neither quotas nor figures pass on to it.
         for tp in change.deleted:
             self.quotas.topic_deleted(tp.topic)
             self.topic_stats.deleted((tp.topic,))

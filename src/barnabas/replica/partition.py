@@ -252,7 +252,7 @@ class Partition:
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 f"Leader not local for partition {self.tp} on broker {self._ports.broker_id}",
             )
-        # Only acks=all is refused: whoever asks for less gets less.
+        # Only acks=all is refused: acks=1 and acks=0 do not ask for more than the leader's copy.
         if required_acks == -1 and self.under_min_isr:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,

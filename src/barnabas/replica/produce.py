@@ -320,6 +320,7 @@ class Appender:
         """
         assert self.verifier is not None, "it is why the batches wait"
         partitions = [each.result.tp for each in batches]
+        # KIP-890: one question for all partitions of the request.
         refused = yield self.verifier.verify(transaction, partitions, abortable=abortable)
         for result, records, header, guard in batches:
             code = refused.get(result.tp)
@@ -393,6 +394,7 @@ class Appender:
         """Appends when another process has validated the batch; much may have changed meanwhile."""
         try:
             changed = yield partition.validate_heavy(records)
+            # The batch was away: leadership may have moved, or the directory failed.
             partition = self._hosted.serve(result.tp)
             # A marker may have ended the transaction, also one that had written here and has no guard.
             if header is not None and header.is_transactional and self._verifies:
@@ -432,8 +434,8 @@ class Appender:
         error: KafkaError,
         records: bytearray | memoryview,
     ) -> None:
-        # Not of every topic that is asked for: there may be no such topic, and then there are figures of it
-        # for ever.
+        # Not of every topic that is asked for: there may be no such topic, and its figures would never be
+        # removed.
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
             self._stats.of(result.tp.topic).bytes_rejected += len(records)
         elif error.code not in _EXPECTED:

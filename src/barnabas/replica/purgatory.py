@@ -37,8 +37,8 @@ class DelayedOperation(ABC):
     def try_complete(self, key: Hashable = None) -> bool:
         """Calls `force_complete` if what it waits for is true; whether it is completed.
 
-        The key is what has changed, None where anything may have: an operation that waits for thousands of
-        keys looks only at that one.
+        The key says what has changed, None where anything may have: an operation that waits
+        for thousands of keys looks only at that one.
         """
 
     @abstractmethod

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 
 class TopicStats:
-    """One topic; whoever appends or reads adds to it."""
+    """One topic; each append and each read adds to it."""
 
     __slots__ = (
         "bytes_in",

@@ -1,7 +1,7 @@
 """Asking a transaction's coordinator before the first batch in a partition (KIP-890, the first part).
 
 A producer whose AddPartitionsToTxn was delayed, or lost, must not begin a transaction that no coordinator
-knows of: nobody would ever end it, and readers of committed records would wait for ever.
+knows of: nobody would ever end it, and readers of committed records would wait without end.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What the data source raises: wrong options, offsets that do not fit, data that is gone.
+"""What the data source raises: wrong options, offsets that do not fit, data that was deleted.
 
 Kafka's own connector has error conditions with names; a message here begins with that name in brackets
 where there is one, so that what people search for is the same.
@@ -40,7 +40,7 @@ class PipelineError(BarnabasError, ValueError):
 
 
 class FormatError(BarnabasError, ValueError):
-    """A schema that no columns can be made by; the words go on behind the name of the key at fault."""
+    """A schema that no columns can be made by; the words are printed behind the name of the key at fault."""
 
     def __init__(self, words: str, key: str = "schema") -> None:
         super().__init__(words)
@@ -56,7 +56,7 @@ class OffsetError(BarnabasError):
 
 
 class DataLossError(BarnabasError):
-    """Records that the query should have read are not in Kafka any more (``failOnDataLoss``)."""
+    """Records that the query should have read are no longer in Kafka (``failOnDataLoss``)."""
 
     def __init__(self, condition: str, reason: str) -> None:
         super().__init__(

@@ -1,9 +1,9 @@
 """How far a streaming query is, for people: committed to a consumer group, as lag, and as metrics.
 
-The checkpoint alone says where a query goes on; what is committed here is read by `kafka-consumer-groups` and
-every tool that watches lag, and can start another query (``startingOffsets=group:NAME``). A batch's end is
-committed when the query reports the batch, which it does after the batch is durable: the group is never ahead
-of the checkpoint.
+The checkpoint alone says where a query continues; what is committed here is read by `kafka-consumer-groups`
+and every tool that watches lag, and can start another query (``startingOffsets=group:NAME``). A batch's end
+is committed when the query reports the batch, which it does after the batch is durable: the group is never
+ahead of the checkpoint.
 
 The listener only remembers positions, so that no broker holds Spark's events up; a thread commits the newest
 ones.
@@ -52,7 +52,7 @@ class PartitionLag(NamedTuple):
     position: int
     """The offset that it reads next."""
     end: int | None
-    """None for a topic that is gone, as with the two below."""
+    """None for a topic that was deleted, as with the two below."""
     records: int | None
     seconds: float | None
     """From the time of the next record to that of the newest."""
@@ -97,7 +97,7 @@ class QueryFollower:
                 self._changed.notify_all()
 
     def _commit_changes(self) -> None:
-        """Commits what is new until the end, and goes on when it cannot."""
+        """Commits what is new until the end; a commit that fails is logged, and the next one is tried."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed or self._positions != self._committed)

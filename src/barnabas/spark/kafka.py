@@ -174,10 +174,10 @@ class KafkaFetcher:
         self._consumer = _consumer(client)
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Fetches these partitions, and whatever a task before this one left behind no longer."""
+        """Fetches these partitions, and no longer those that a task before this one left behind."""
         self._consumer.assign([])
         for topic in {tp.topic for tp in positions}:
-            self._consumer.partitions_for(topic)  # raises now, and by name, when the topic is gone
+            self._consumer.partitions_for(topic)  # raises now, and by name, when the topic was deleted
         self._consumer.assign(positions)
         for tp, position in positions.items():
             self._consumer.seek(tp, position)
@@ -243,7 +243,7 @@ class KafkaFetcher:
 
 
 def _first_time(raw: RawFetch) -> tuple[int | None, int]:
-    """The time of the first record that was fetched, None where only markers were; where to go on."""
+    """The time of the first record that was fetched, None where only markers were; and where to continue."""
     from barnabas.records.columnar import decode  # numba: only tasks need it
 
     decoded = decode(raw.records, topic="", partition=0, start_offset=raw.position)

@@ -11,7 +11,7 @@ _log = logging.getLogger("barnabas.spark")
 
 _MOST: Final = 8
 """Clients of one kind in one process:
-a worker serves whatever queries a session runs, one task after the other.
+a worker serves all queries of a session, one task after the other.
 """
 
 

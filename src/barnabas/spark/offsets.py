@@ -16,7 +16,7 @@ Both stand in a note, a JSON text that is the name of one more topic without par
     {"flights": {"0": 300}, "@barnabas {\"ids\": {\"flights\": \"3xQ...\"}, \"from\": {\"flights\": {\"0\":
     100}}}": {}}
 
-To the official connector that is a topic of which nothing is to be read, so it goes on from such a
+To the official connector that is a topic of which nothing is to be read, so it continues from such a
 checkpoint; no topic can have the name. It keeps the start of a query's first batch in a file of its own,
 ``sources/0/0`` of the checkpoint, which PySpark shows no Python source.
 """

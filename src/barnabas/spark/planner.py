@@ -42,7 +42,7 @@ class Catalog(Protocol):
     """What planning asks of Kafka."""
 
     def topics(self, options: SourceOptions) -> FoundTopics:
-        """What the strategy (subscribe, subscribePattern or assign) means now."""
+        """The topics of the strategy (subscribe, subscribePattern or assign), as they are now."""
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """ListOffsets: the offset for a timestamp (-2 earliest, -1 latest), -1 where no record is that
@@ -84,7 +84,7 @@ class Planner:
     def latest_place(self, start: SourceOffset) -> SourceOffset:
         """The end of what a stream can read now that has come as far as `start`.
 
-        Topics that it has read and that are gone, and partitions that are not asked for any more, are data
+        Topics that it has read and that were deleted, and partitions that are no longer asked for, are data
         loss: said here, before a batch without them is written down. Where that is no failure, the stream
         keeps its place in a topic that is asked for: it may only be unknown to a broker that has just
         started. Raises DataLossError, and KafkaError for a topic that never was there.
@@ -138,7 +138,7 @@ class Planner:
         return self._between({tp: begin[tp] for tp in begin if tp not in gone}, left)
 
     def _gone_since(self, planned: SourceOffset) -> set[TopicPartition]:
-        """The partitions that are not there any more, or are others now:
+        """The partitions that were deleted, or made again under their name:
         a batch is planned again after a restart.
         """
         names = tuple(sorted({tp.topic for tp in planned.positions}))

@@ -57,7 +57,7 @@ class Packing:
     """The wishes about tasks; None where the user has none."""
 
     tasks: int | None = None
-    """At most so many (``tasksPerBatch``)."""
+    """At most this number (``tasksPerBatch``)."""
     min_partitions: int | None = None
     max_records: int | None = None
 

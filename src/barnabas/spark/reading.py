@@ -177,7 +177,7 @@ def _without_corrupt(raw: RawRecords, end_offset: int, options: SourceOptions) -
         else:
             raise CorruptRecordsError(raw.tp, first, reason, skippable=known) from None
         behind = last + 1
-    # Behind a header that cannot be one no batch can be found, so there is no place to go on at.
+    # Behind a damaged header no batch can be found, so there is no place from which to continue.
     if broken_header is not None and behind < end_offset:
         raise CorruptRecordsError(raw.tp, behind, broken_header, skippable=False) from None
     return b"".join(sound), behind

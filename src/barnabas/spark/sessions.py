@@ -162,7 +162,7 @@ def _set_workers_environment(environment: dict[str, str]) -> None:
 
 
 def _write_in_any_thread() -> None:
-    """Has each write and each start of a stream find our sources, in whatever thread of Python it is.
+    """Has each write and each start of a stream find our sources, in any thread of Python.
 
     Spark looks for sources in Python in the session that is active in the JVM's thread, and there alone. A
     thread of Python has a thread of the JVM, in which none is: the source was not found

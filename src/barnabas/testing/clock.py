@@ -69,7 +69,7 @@ class VirtualClock:
         return self.now_ms
 
     def call_later(self, delay_ms: float, callback: Callable[[], object]) -> VirtualTimer:
-        """Runs the callback after so many virtual milliseconds."""
+        """Runs the callback after `delay_ms` of virtual time."""
         return self.add(VirtualTimer(self.now_ms + max(0.0, delay_ms), callback))
 
     def call_soon(self, callback: Callable[[], object]) -> None:
@@ -104,7 +104,7 @@ class ProcessTimer(VirtualTimer):
         self._process = process
 
     def run(self) -> None:
-        """Runs the callback, unless it was cancelled; of a stopped process when it goes on."""
+        """Runs the callback, unless it was cancelled; of a stopped process when it runs again."""
         if self._process.late is None:
             super().run()
         else:
@@ -129,7 +129,7 @@ class ProcessClock:
         return self._world.time_ms() + self.ahead_ms
 
     def call_later(self, delay_ms: float, callback: Callable[[], object]) -> VirtualTimer:
-        """Runs the callback after so many virtual milliseconds, if the process lives then."""
+        """Runs the callback after `delay_ms` of virtual time, if the process lives then."""
         timer = ProcessTimer(self._world.now_ms + max(0.0, delay_ms), callback, self)
         if self._dead:
             timer.cancel()
@@ -153,7 +153,7 @@ class ProcessClock:
             self._world.add(timer)
 
     def arrive(self, callback: Callable[[], object]) -> None:
-        """Something reaches the process from outside: now, or when it goes on."""
+        """Something reaches the process from outside: now, or when it runs again."""
         if self.late is None:
             callback()
         else:

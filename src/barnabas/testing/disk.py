@@ -209,7 +209,7 @@ class SimulatedFilesystem:
             raise OSError(errno.EMFILE, "Too many open files", path)
 
     def crash(self) -> None:
-        """Loses power: open files are gone, of what was not synced a random part survives."""
+        """Loses power: open files are closed, of what was not synced a random part survives."""
         names = dict(self._durable_names)
         for path in {**self._files, **names}:
             # What happened to names since the last sync may have become durable by itself, or not.

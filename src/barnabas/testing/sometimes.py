@@ -5,7 +5,7 @@ A simulation finds nothing in a state that it never comes to. What injects fault
 of `CAMPAIGN_SEEDS` in which one was never reached fails. Then the workload has to go there. Nothing of the
 product calls this.
 
-Two rare states are gone through one by one elsewhere: a cleaner that dies between any two of its steps
+Two rare states are tried one by one elsewhere: a cleaner that dies between any two of its steps
 (`tests/log/test_log_cleaner_crash.py`), and a start that dies at any change of the disk
 (`tests/log/test_log_recovery.py`).
 """

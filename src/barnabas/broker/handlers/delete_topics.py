@@ -1,7 +1,7 @@
 """DeleteTopics (20), v1-6.
 
-Behaviour: the controller's broker asks for the deletion in the store and answers when the topic is gone from
-this broker's metadata, or when the time is over. Any other broker answers NOT_CONTROLLER.
+Behaviour: the controller's broker asks for the deletion in the store and answers when the topic is no longer
+in this broker's metadata, or when the time is over. Any other broker answers NOT_CONTROLLER.
 Versions:  v3 TOPIC_DELETION_DISABLED · v4 flexible · v5 quotas and messages (KIP-599) · v6 topics by id.
 Not implemented: v0 (KIP-896).
 """
@@ -108,7 +108,7 @@ def _refusal(
 def _delete(
     context: RequestContext, request: DeleteTopicsRequest, names: Iterable[str]
 ) -> Sliced[dict[str, ErrorCode]]:
-    """What became of each topic, once they are gone or the time is over."""
+    """What became of each topic, once all are deleted or the time is over."""
     started = {}
     for name in names:
         started[name] = context.broker.topics.delete(name)

@@ -5,7 +5,7 @@ max_wait_ms for min_bytes, but never with bad news. Consumers see what is commit
 Versions:  v7 sessions (KIP-227) · v9 leader epochs (KIP-320) · v11 reads from followers (KIP-392) ·
            v12 flexible, diverging epochs (KIP-595) · v13 topic ids (KIP-516) · v15 replica state (KIP-903) ·
            v16 names the leader where another broker is asked (KIP-951).
-Not implemented: v0-3, whose record formats are gone (KIP-896).
+Not implemented: v0-3, whose record formats Kafka 4 no longer has (KIP-896).
 """
 
 import math
@@ -169,7 +169,7 @@ class _Fetch(Work[FetchResponse]):
         return None
 
     def _begin(self, left: int) -> bool:
-        """Whether the request is a session's, after so many more of its entries."""
+        """Looks at `left` more entries of the request; whether the request is a session's."""
         context, partitions = self._context, None
         if self._requested is not None:
             try:
@@ -209,7 +209,7 @@ class _Fetch(Work[FetchResponse]):
     # --- who is refused, in which order, with which code ----------------------------------------------------
 
     def _select(self, left: int) -> bool:
-        """Which of so many partitions may be read, and the answers for the others;
+        """Which of the next `left` partitions may be read, and the answers for the others;
         whether these were the last.
         """
         context, params, partitions, at = self._context, self._params, self._partitions, self._at
@@ -244,7 +244,7 @@ class _Fetch(Work[FetchResponse]):
             self._session.leave_resting(resting)
 
     def _answer(self, reads: list[PartitionRead], left: int) -> None:
-        """Answers for so many partitions: those that were read, then those that were refused."""
+        """Answers for `left` partitions: those that were read, then those that were refused."""
         context, leaders, refused, at = self._context, self._leaders, self._refused, self._at
         until, count = at + left, len(reads)
         portion = reads if count <= left and not at else reads[at:until]

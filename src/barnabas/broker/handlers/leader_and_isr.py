@@ -32,7 +32,7 @@ from barnabas.replica.manager import ReplicaManager
 TOPIC_IDS_SINCE: Final = 5
 """Since then the answer names topics by their ids."""
 PORTION: Final = 100
-"""The settings of so many topics are read in one piece."""
+"""The number of topics whose settings are read in one piece."""
 
 
 def refused(request: LeaderAndIsrRequest, error: KafkaError, version: int) -> Sliced[LeaderAndIsrResponse]:

@@ -213,7 +213,9 @@ class _Produce(Work[ProduceResponse | None]):
         self._context.peer.release()
 
     def _name_once(self, left: int) -> bool:
-        """Whether the request names each partition once, after so many more of its entries."""
+        """Looks at `left` more entries of the request; whether they were the last, and each partition is
+        named once.
+        """
         assert self._named_once is not None, "there is a request to be named again"
         try:
             for _ in range(left):
@@ -225,7 +227,7 @@ class _Produce(Work[ProduceResponse | None]):
         return False
 
     def _append(self, left: int) -> bool:
-        """Appends to about so many partitions; whether there are no more."""
+        """Appends to about `left` partitions; whether there are no more."""
         context, request = self._context, self._request
         appender: Appender = context.broker.replica_manager.appender
         acks, appended = request.acks, self._appended
@@ -295,7 +297,7 @@ class _Produce(Work[ProduceResponse | None]):
         self._producer = producer
 
     def _answer(self, left: int) -> None:
-        """Answers for about so many partitions, in the order of the request; done when there are no more."""
+        """Answers for about `left` partitions, in the order of the request; done when there are no more."""
         answers = self._answers
         for topic, results in self._unanswered:
             if not answers or answers[-1].name != topic:

@@ -249,7 +249,7 @@ def _session(doing: str) -> "Iterator[SparkSession]":
 
 @contextlib.contextmanager
 def _spark_failures() -> Iterator[None]:
-    """Whatever Spark or the system raises becomes one line."""
+    """An error of Spark or of the system becomes one line."""
     try:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped, unused-ignore]
         from pyspark.errors import PySparkException

@@ -32,6 +32,7 @@ def explain() -> None:
       barnabas explain coordinator billing --bootstrap-server 127.0.0.1:9092
       barnabas explain coordinator payments-1 --type transaction --bootstrap-server 127.0.0.1:9092
       barnabas explain partition orders 0 --store ./store --bootstrap-server 127.0.0.1:9092
+      barnabas explain transaction payments-1 --bootstrap-server 127.0.0.1:9092
       barnabas explain listener --config server.properties
       barnabas explain request fetch --topic orders --partition 0 --bootstrap-server 127.0.0.1:9092
     """
@@ -152,6 +153,46 @@ def partition(
 
     for station, text in asyncio.run(explained()):
         click.echo(printable(f"{station:<18}{text}"))
+
+
+@explain.command()
+@click.argument("transactional_id", metavar="ID")
+@bootstrap_option(required=True)
+@click.option("--topic", metavar="NAME", help="Look at the partitions of this topic, too.")
+@command_config_option
+@timeout_option()
+def transaction(
+    transactional_id: str,
+    bootstrap_server: str,
+    topic: str | None,
+    command_config: Path | None,
+    timeout_ms: int,
+) -> None:
+    """Print where the transaction of a transactional id stands, which partitions and groups it has, which
+    broker each marker waits for that is not written yet, and what holds back the readers of its partitions.
+
+    The last line says what to do. A transaction that hangs is in partitions that its coordinator does not
+    count to it: name the topic where readers wait with --topic, or search a broker with `barnabas
+    transactions find-hanging`.
+
+    \b
+    Examples:
+      barnabas explain transaction payments-1 --bootstrap-server 127.0.0.1:9092
+      barnabas explain transaction payments-1 --topic orders --bootstrap-server 127.0.0.1:9092
+    """
+    from barnabas.cli.transaction_explanation import lines
+    from barnabas.cli.transaction_stations import look
+
+    options = admin_options(command_config, bootstrap_server, "barnabas-explain")
+
+    async def explained() -> list[tuple[str, str]]:
+        async with connected_admin(options, timeout_ms) as admin:
+            return lines(await look(admin, transactional_id, topic, timeout_ms))
+
+    found = asyncio.run(explained())
+    width = max(18, *(len(station) + 2 for station, _ in found))
+    for station, text in found:
+        click.echo(printable(f"{station:<{width}}{text}"))
 
 
 @explain.command()

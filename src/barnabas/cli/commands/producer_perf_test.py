@@ -76,17 +76,18 @@ class _PerfCommand(ArgparseCommand):
 )
 @click.option(
     "--transactional-id",
-    expose_value=False,
+    default="performance-producer-default-transactional-id",
+    show_default=True,
     metavar="ID",
-    help="Has no effect without --transaction-duration-ms.",
+    help="With --transaction-duration-ms: the transactional id.",
 )
 @click.option(
     "--transaction-duration-ms",
-    type=int,
+    type=click.IntRange(-LONG_MAX - 1, LONG_MAX),
     default=0,
     show_default=True,
     metavar="MS",
-    help="Transactions of this length; this client has none, so 0.",
+    help="Commit a transaction when it is that old; without transactions when it is not above 0.",
 )
 def producer_perf_test(
     topic: str,
@@ -99,6 +100,7 @@ def producer_perf_test(
     pairs: tuple[str, ...],
     config_file: Path | None,
     print_metrics: bool,
+    transactional_id: str,
     transaction_duration_ms: int,
 ) -> None:
     """Send records as fast as they go, or at a rate, and print throughput and latencies.
@@ -109,6 +111,8 @@ def producer_perf_test(
     Examples:
       barnabas producer-perf-test --topic orders --num-records 100000 --record-size 100 --throughput -1 \\
         --producer-props bootstrap.servers=127.0.0.1:9092 linger.ms=5
+      barnabas producer-perf-test --topic orders --num-records 100000 --record-size 100 --throughput -1 \\
+        --transaction-duration-ms 100 --producer-props bootstrap.servers=127.0.0.1:9092
     """
     from barnabas.cli.producer_performance import file_payloads, monotonic_payloads, random_payloads, send_all
 
@@ -118,11 +122,9 @@ def producer_perf_test(
         )
     if not pairs and config_file is None:
         raise click.UsageError("Either --producer-props or --producer.config must be specified.")
-    if transaction_duration_ms > 0:
-        raise click.UsageError(
-            "--transaction-duration-ms asks for transactions, which this client does not have yet"
-        )
     options = _options(pairs, config_file)
+    if transaction_duration_ms > 0:
+        options["transactional.id"] = transactional_id
     if print_metrics:
         click.echo("Warning: this client keeps no metrics to print", err=True)
     if payload_file is not None:
@@ -131,7 +133,7 @@ def producer_perf_test(
         payloads = random_payloads(record_size)
     else:
         payloads = monotonic_payloads()
-    asyncio.run(send_all(topic, records, payloads, throughput, options))
+    asyncio.run(send_all(topic, records, payloads, throughput, options, transaction_duration_ms))
 
 
 def _options(pairs: tuple[str, ...], config_file: Path | None) -> dict[str, Any]:

@@ -1,33 +1,38 @@
 """``barnabas transactions``: kafka-transactions.sh."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from barnabas.cli.options import (
+    INT_MAX,
+    LONG_MAX,
     ToolError,
     admin_options,
     bootstrap_option,
     command_config_option,
-    connected_admin,
 )
-from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from barnabas.admin import ProducerState
+    from barnabas.admin import Admin
 
-_HEADERS: Final = (
-    "ProducerId",
-    "ProducerEpoch",
-    "LatestCoordinatorEpoch",
-    "LastSequence",
-    "LastTimestamp",
-    "CurrentTransactionStartOffset",
+_SHORT_MAX: Final = 2**15 - 1
+_SHORT: Final = click.IntRange(-_SHORT_MAX - 1, _SHORT_MAX)
+_INT: Final = click.IntRange(-INT_MAX - 1, INT_MAX)
+_LONG: Final = click.IntRange(-LONG_MAX - 1, LONG_MAX)
+_MINUTE_MS: Final = 60_000
+
+_topic_option: Final = click.option("--topic", required=True, metavar="NAME", help="The topic.")
+_partition_option: Final = click.option(
+    "--partition", required=True, type=_INT, metavar="P", help="The partition."
 )
+
+_Run = Callable[[Callable[["Admin"], Awaitable[None]]], None]
+"""How a command of the group is run on the cluster."""
 
 
 @click.group()
@@ -35,62 +40,144 @@ _HEADERS: Final = (
 @command_config_option
 @click.pass_context
 def transactions(ctx: click.Context, bootstrap_server: str, command_config: Path | None) -> None:
-    """Show the producers that partitions remember, with the lines of kafka-transactions.sh.
+    """Look at transactions and at the producers that partitions remember, and end a transaction that hangs,
+    with the lines of kafka-transactions.sh 3.9.
+
+    A transaction hangs when a partition has it open and no coordinator knows of that. Consumers with
+    isolation.level=read_committed do not get past its first record. find-hanging finds it, abort ends it.
 
     \b
     Examples:
+      barnabas transactions --bootstrap-server 127.0.0.1:9092 list
+      barnabas transactions --bootstrap-server 127.0.0.1:9092 describe --transactional-id payments-1
       barnabas transactions --bootstrap-server 127.0.0.1:9092 describe-producers --topic orders --partition 0
+      barnabas transactions --bootstrap-server 127.0.0.1:9092 find-hanging --broker-id 0
+      barnabas transactions --bootstrap-server 127.0.0.1:9092 abort --topic orders --partition 0 \\
+          --start-offset 4711
     """
-    ctx.obj = (bootstrap_server, command_config)
+    options = admin_options(command_config, bootstrap_server, "transactions")
+
+    def run(command: Callable[["Admin"], Awaitable[None]]) -> None:
+        from barnabas.cli import transaction_service
+
+        asyncio.run(transaction_service.run(options, command))
+
+    ctx.obj = run
+
+
+@transactions.command("list")
+@click.option(
+    "--duration-filter",
+    type=_LONG,
+    metavar="MS",
+    help="Only transactions that run longer than this; all when it is negative.",
+)
+@click.pass_obj
+def list_(run: _Run, duration_filter: int | None) -> None:
+    """Print a table of the transactional ids of all coordinators."""
+    from barnabas.cli import transaction_service as service
+
+    run(lambda admin: service.list_transactions(admin, duration_filter))
+
+
+@transactions.command()
+@click.option("--transactional-id", required=True, metavar="ID", help="The transactional id.")
+@click.pass_obj
+def describe(run: _Run, transactional_id: str) -> None:
+    """Print where a transactional id stands, as its coordinator says."""
+    from barnabas.cli import transaction_service as service
+
+    run(lambda admin: service.describe(admin, transactional_id))
 
 
 @transactions.command("describe-producers")
 @click.option(
-    "--broker-id", "broker", type=int, metavar="ID", help="Ask this replica.  [default: the leader]"
+    "--broker-id", "broker", type=_INT, metavar="ID", help="Ask this replica.  [default: the leader]"
 )
-@click.option("--topic", required=True, metavar="NAME", help="The topic.")
-@click.option("--partition", required=True, type=int, metavar="P", help="The partition.")
+@_topic_option
+@_partition_option
 @click.pass_obj
-def describe_producers(
-    where: tuple[str, Path | None], broker: int | None, topic: str, partition: int
-) -> None:
+def describe_producers(run: _Run, broker: int | None, topic: str, partition: int) -> None:
     """Print a table of the producers that a partition remembers."""
+    from barnabas.cli import transaction_service as service
+
+    run(lambda admin: service.describe_producers(admin, TopicPartition(topic, partition), broker))
+
+
+@transactions.command()
+@_topic_option
+@_partition_option
+@click.option(
+    "--start-offset",
+    type=_LONG,
+    metavar="OFFSET",
+    help="Where the transaction begins. Brokers since 3.0 know whose it is.",
+)
+@click.option("--producer-id", type=_LONG, metavar="ID", help="For older brokers: whose transaction it is.")
+@click.option("--producer-epoch", type=_SHORT, metavar="EPOCH", help="For older brokers: with which epoch.")
+@click.option(
+    "--coordinator-epoch",
+    type=_INT,
+    metavar="EPOCH",
+    help="For older brokers: the epoch of the coordinator's last marker.",
+)
+@click.pass_obj
+def abort(
+    run: _Run,
+    topic: str,
+    partition: int,
+    start_offset: int | None,
+    producer_id: int | None,
+    producer_epoch: int | None,
+    coordinator_epoch: int | None,
+) -> None:
+    """Abort a hanging transaction in one partition; needs ALTER or CLUSTER_ACTION on the cluster.
+
+    The coordinator is not asked: one that still has the transaction goes on with it.
+    """
+    from barnabas.cli import transaction_service as service
+
     tp = TopicPartition(topic, partition)
-    try:
-        found = asyncio.run(_ask(where, tp, broker))
-    except BarnabasError as error:
-        place = "leader" if broker is None else f"broker {broker}"
+    if start_offset is not None:
+        return run(lambda admin: service.abort_from(admin, tp, start_offset))
+    if producer_id is None:
         raise ToolError(
-            f"Failed to describe producers for partition {tp} on {place}: {error}."
-            " Enable debug logging for additional detail."
-        ) from error
-    _print_table(_row(state) for state in found)
+            "The transaction to abort must be identified either with --start-offset (for brokers on 3.0 or"
+            " above) or with --producer-id, --producer-epoch, and --coordinator-epoch (for older brokers)"
+        )
+    if producer_epoch is None:
+        raise ToolError("Missing required argument --producer-epoch")
+    if coordinator_epoch is None:
+        raise ToolError("Missing required argument --coordinator-epoch")
+    return run(lambda admin: service.abort(admin, tp, producer_id, producer_epoch, coordinator_epoch))
 
 
-async def _ask(
-    where: tuple[str, Path | None], tp: TopicPartition, broker: int | None
-) -> "list[ProducerState]":
-    bootstrap, command_config = where
-    async with connected_admin(admin_options(command_config, bootstrap, "transactions")) as admin:
-        return (await admin.transactions.describe_producers([tp], broker=broker))[tp]
+@transactions.command("find-hanging")
+@click.option("--broker-id", "broker", type=_INT, metavar="ID", help="Search the replicas of this broker.")
+@click.option(
+    "--max-transaction-timeout",
+    "longest_minutes",
+    type=_INT,
+    default=15,
+    show_default=True,
+    metavar="MINUTES",
+    help="Look only at transactions that are open for longer.",
+)
+@click.option("--topic", metavar="NAME", help="Search this topic.")
+@click.option("--partition", type=_INT, metavar="P", help="Search only this partition of it.")
+@click.pass_obj
+def find_hanging(
+    run: _Run, broker: int | None, longest_minutes: int, topic: str | None, partition: int | None
+) -> None:
+    """Print a table of open transactions that no coordinator will end."""
+    from barnabas.cli import transaction_service as service
 
-
-def _row(state: "ProducerState") -> Sequence[str]:
-    start = state.current_transaction_start_offset
-    figures = (
-        state.producer_id,
-        state.epoch,
-        state.coordinator_epoch,
-        state.last_sequence,
-        state.last_timestamp,
-        "None" if start is None else start,
-    )
-    return tuple(map(str, figures))
-
-
-def _print_table(rows: Iterable[Sequence[str]]) -> None:
-    """``ToolsUtils.prettyPrintTable``: columns of equal width, a tab behind each."""
-    table = [_HEADERS, *rows]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        click.echo("".join(f"{value:<{width}}\t" for value, width in zip(row, widths, strict=True)))
+    if topic is None and broker is None:
+        raise ToolError(
+            "The `find-hanging` command requires either --topic or --broker-id to limit the scope of the"
+            " search"
+        )
+    if partition is not None and topic is None:
+        raise ToolError("The --partition argument requires --topic to be provided")
+    longest_ms = longest_minutes * _MINUTE_MS
+    run(lambda admin: service.find_hanging(admin, topic, partition, broker, longest_ms))

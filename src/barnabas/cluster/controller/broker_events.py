@@ -29,6 +29,7 @@ UNKNOWN_BROKER_EPOCH: Final = -1
 @steps
 def process_broker_change(term: Term) -> Steps[None]:
     """``processBrokerChange``: compares /brokers/ids with what is known."""
+    # Watches may stand for several changes, so what is registered is compared with what is known.
     registered: dict[int, tuple[Broker, int]] = {
         broker.id: (broker, epoch) for broker, epoch in (yield term.read_brokers())
     }
@@ -134,6 +135,7 @@ def process_log_dir_event_notification(term: Term) -> Steps[None]:
     )
     broker_ids = {broker_id for broker_id in named if broker_id is not None}
     try:
+        # LeaderAndIsr once more: the answers name the partitions whose directory has failed.
         replicas = term.context.replicas_on(broker_ids)
         yield term.replicas.handle(_not_deleted(term, replicas), ReplicaPhase.ONLINE)
     finally:

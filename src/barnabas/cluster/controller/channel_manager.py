@@ -173,6 +173,7 @@ class RequestBatch:
         """``addStopReplicaRequestForBrokers``:
         these stop their replica, and delete it if any call says so.
         """
+        # -2 during a deletion: the broker obeys it in any epoch (KIP-570).
         epoch = self._context.leader_epoch(tp)
         for broker in brokers:
             if broker < 0:
@@ -225,6 +226,7 @@ class RequestBatch:
         """``sendUpdateMetadataRequest``: a batch of its own, for all brokers or for these."""
         self.begin()
         self.add_update_metadata(self._context.live_brokers if brokers is None else brokers, ())
+        # A new broker hears of every partition, which may be hundreds of thousands.
         slices = Slices(self._clock)
         for tp in partitions:
             if slices.over():
@@ -239,6 +241,7 @@ class RequestBatch:
         """
         try:
             if not self._over:
+                # Kafka's order: roles, then metadata for all, then what is to be stopped.
                 self._send_leader_and_isr()
                 self._send_update_metadata()
                 self._send_stop_replica()
@@ -258,6 +261,7 @@ class RequestBatch:
         for broker, states in self._leader_and_isr.items():
             if broker not in self._context.live_brokers:
                 continue
+            # Followers must find their leaders before the next UpdateMetadata tells them all addresses.
             leaders = {state.leader for state in states.values()}
             # Where followers fetch from: also with a listener of the controller's own it is the brokers' one.
             live_leaders = {
@@ -327,6 +331,7 @@ class RequestBatch:
         """Lines of the state-change log (``sendLeaderAndIsrRequest`` and its neighbours)."""
         office = {"controller": self._controller_id, "controller_epoch": self._context.epoch, "to": to}
         _state_changes.info(event, **office, partitions=len(states), **fields)
+        # A line for each partition only where it is asked for: one broker may have a hundred thousand.
         if _state_changes.has_debug:
             for tp, state in states.items():
                 _state_changes.debug(f"{event}.partition", **office, partition=tp, state=state)

@@ -136,6 +136,7 @@ class KafkaController:
     def shutdown(self) -> Pending[None]:
         """Resigns, without removing /controller: the end of the session does that."""
         self._closed = True
+        # Requests that wait get their refusal at once, and no event is taken from here on.
         self._queue.close()
         self._resign()
         return Pending.of(None)
@@ -300,6 +301,7 @@ class KafkaController:
         if self._stands_later:
             return
         try:
+            # One transaction creates /controller and raises the epoch, so no two brokers can have both.
             epoch, version = yield office.claim(self._store, self._config.broker_id, self._clock.time_ms())
             self.active_controller_id = self._config.broker_id
             _events.info("elected", broker=self._config.broker_id, epoch=epoch)
@@ -336,6 +338,7 @@ class KafkaController:
 
     @steps
     def _begin_term(self, epoch: int, version: int) -> Steps[None]:
+        # A context of its own: nothing of an earlier term is believed.
         term = self._term = Term(
             self._config,
             self._store,

@@ -85,6 +85,7 @@ def _controlled_shutdown(context: ControllerContext, tp: TopicPartition, state: 
     )
     # The broker that stops is alive until it has handed over, but leaves the ISR with this election.
     staying = tuple(replica for replica in state.isr if replica not in context.shutting_down)
+    # Only another replica in sync takes over: without one the broker keeps leading until it ends.
     leader = _first(live, lambda replica: replica in staying)
     return Election(None if leader is None else state.with_leader(leader, staying), live)
 

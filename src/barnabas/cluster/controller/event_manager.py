@@ -64,6 +64,7 @@ class ControllerEventManager:
         while self._current is None and self._waiting:
             event = self._current = self._waiting.popleft()
             _events.debug("event", name=event.name)
+            # An event that raises at once is treated like one whose Pending fails.
             pending = _start(event)
             if pending.error is not None:
                 pending = self._on_failure(event, pending.error)

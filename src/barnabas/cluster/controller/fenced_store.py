@@ -102,6 +102,7 @@ class FencedStore:
     ) -> Steps[dict[TopicPartition, PartitionLeadership | Exception]]:
         """Leadership of each partition, or why there is none (NoNodeError, an unreadable payload)."""
         states: dict[TopicPartition, PartitionLeadership | Exception] = {}
+        # Between two lots the term may have ended: `check_term` stops the walk.
         for some in _lots(partitions):
             self.check_term()
             reads = [self.store.get(znodes.partition_state_path(tp)) for tp in some]
@@ -125,6 +126,7 @@ class FencedStore:
         failures: dict[TopicPartition, Exception | None] = {}
         for some in _lots(list(leaderships)):
             topics = dict.fromkeys(tp.topic for tp in some)
+            # Parents first; ones that exist fail with NodeExistsError, which is of no interest here.
             parents = [self.write(Create(znodes.partitions_path(topic))) for topic in topics]
             parents += [self.write(Create(znodes.partition_path(tp))) for tp in some]
             created = [
@@ -133,6 +135,7 @@ class FencedStore:
                 )
                 for tp in some
             ]
+            # The store does them in order, so a state finds its parent.
             yield gather([*parents, *created])
             _raise_if_moved(parents)
             _raise_if_moved(created)

@@ -108,6 +108,7 @@ def process_isr_change_notification(term: Term) -> Steps[None]:
         named = readable(term.store.store, path, znodes.decode_partitions, read.result()[0]) or []
         changed |= {tp: None for tp in named if context.assignment(tp).replicas}
     try:
+        # The brokers wrote the states themselves (IBP before 2.7): they are read, and sent to all.
         if changed:
             states = yield term.store.partition_states(list(changed))
             context.leadership |= {

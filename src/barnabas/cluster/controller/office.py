@@ -59,6 +59,8 @@ def claim(store: MetadataStore, broker_id: int, now_ms: int) -> Steps[tuple[int,
     try:
         _, stat = yield store.multi(operations)
     except (NodeExistsError, BadVersionError) as error:
+        # The transaction failed: another broker has been faster, or the answer to an earlier try of this
+        # broker was lost.
         mine = (yield holder(store, broker_id)) == broker_id
         now, now_version = yield _epoch(store)
         if mine and now == epoch + 1:

@@ -75,6 +75,8 @@ class PartitionStateMachine:
     @steps
     def trigger_online(self, topic: str | None = None) -> Steps[dict[TopicPartition, Outcome]]:
         """``triggerOnlinePartitionStateChange``: tries NEW and OFFLINE partitions, of one topic or of all."""
+        # All partitions without a leader, also those that no event has named: a replica of theirs may be
+        # back.
         waiting = [
             tp
             for tp in self._context.partitions_in(PartitionPhase.OFFLINE, PartitionPhase.NEW)
@@ -110,6 +112,7 @@ class PartitionStateMachine:
     ) -> Steps[dict[TopicPartition, Outcome]]:
         """``doHandleStateChanges``."""
         phases = self._context.partition_phases
+        # An illegal move is logged and left out; one wrong partition does not stop the others.
         able = movable(partitions, phases, target, PARTITION_TRANSITIONS, _events.error)
         # These moves are bookkeeping: what brokers have to do about them is the replicas' machine's business.
         if target is not PartitionPhase.ONLINE:
@@ -141,6 +144,7 @@ class PartitionStateMachine:
         failed: dict[TopicPartition, object] = {}
         for tp in partitions:
             replicas = self._context.assignment(tp).replicas
+            # All live replicas are in sync by definition: the log is empty everywhere.
             live = tuple(each for each in replicas if self._context.is_online(each, tp))
             if live:
                 first[tp] = PartitionLeadership(LeaderAndIsr(live[0], live), self._context.epoch)
@@ -187,6 +191,7 @@ class PartitionStateMachine:
                 )
             else:
                 elected[tp], recipients[tp] = election.state, election.recipients
+        # Each on condition that the leader has not written since the read (the partition epoch).
         update = yield self._store.update_states(elected)
         slices = Slices(self._clock)
         for tp, outcome in update.finished.items():

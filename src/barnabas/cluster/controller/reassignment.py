@@ -56,6 +56,7 @@ def process_api_partition_reassignment(
     results: dict[TopicPartition, KafkaError | None] = {}
     wanted: dict[TopicPartition, ReplicaAssignment] = {}
     for tp, target in reassignments.items():
+        # Without a target the request cancels, which needs no valid replicas.
         error = None if target is None else _validate(term, tp, target)
         assignment = None if error else _build(term, tp, target)
         if assignment is not None:
@@ -205,6 +206,7 @@ def _update_current_reassignment(
 ) -> Steps[None]:
     context = term.context
     current = context.assignment(tp)
+    # New, or replaced by another target. A resumed one is written already.
     if current != assignment:
         yield _write_assignment(term, tp, assignment)  # U1
         context.assign(tp, assignment)  # U2

@@ -129,6 +129,7 @@ class ReplicaStateMachine:
                 self._batch.add_update_metadata(context.live_brokers, [replica.tp])
                 context.replica_phases[replica] = ReplicaPhase.OFFLINE
         with_leader = [replica.tp for replica in replicas if replica.tp in context.leadership]
+        # The ISR is written before the others hear of it: LeaderAndIsr carries what the store has.
         shrunk = yield self._remove_from_isr(broker_id, with_leader)
         slices = Slices(self._clock)
         for tp, leadership in shrunk.items():
@@ -151,6 +152,7 @@ class ReplicaStateMachine:
         context = self._context
         removed: dict[TopicPartition, PartitionLeadership] = {}
         while partitions:
+            # Read again for each round: the leader may have changed the ISR since.
             states = yield self._store.partition_states(partitions)
             finished: dict[TopicPartition, LeaderAndIsr | Exception] = {}
             to_write: dict[TopicPartition, LeaderAndIsr] = {}

@@ -185,7 +185,9 @@ class Term:
         self.context.set_topics(topics)
         assignments = yield self.read_topics(topics)
         yield self.adopt_topics(assignments)
+        # Who leads each partition, as the store has it: nobody is elected before that is known.
         yield self._read_leadership(self.context.all_partitions())
+        # Last: a registration that changes from here on is an event.
         yield self.watch_brokers(self.context.live_brokers)
 
     @steps

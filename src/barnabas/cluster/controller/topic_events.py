@@ -26,11 +26,13 @@ def process_topic_change(term: Term) -> Steps[None]:
     new = [topic for topic in topics if topic not in context.topics]
     deleted = [topic for topic in context.topics if topic not in set(topics)]
     context.set_topics(topics)
+    # Reading leaves the watch for later changes of each topic.
     assignments = yield term.read_topics(new)
     for topic in deleted:
         context.remove_topic(topic)
     yield term.adopt_topics(assignments)
     _events.info("topic_change", new=sorted(assignments), deleted=deleted)
+    # A new topic has no partition states yet: each partition gets its first leader.
     added = [tp for topic in assignments for tp in context.partitions_of(topic)]
     if added:
         yield term.on_new_partition_creation(added)
@@ -52,6 +54,7 @@ def process_partition_modifications(term: Term, topic: str) -> Steps[None]:
     if topic not in context.assignments:
         yield _serve_again(term, topic, assignment)
         return
+    # Partitions that the context has no replicas for were added by CreatePartitions or a tool.
     added = {
         TopicPartition(topic, partition): replicas
         for partition, replicas in assignment.partitions.items()
@@ -99,7 +102,7 @@ def process_topic_deletion(term: Term) -> Steps[None]:
     """``processTopicDeletion``: topics were marked for deletion."""
     marked = yield term.watches.children(znodes.DELETE_TOPICS)
     unknown = [topic for topic in marked if topic not in term.context.topics]
-    # No such topic: a mark without one would be looked at for ever.
+    # No such topic: a mark without one would never be removed.
     if unknown:
         _events.warning("deletion_of_unknown_topics", topics=unknown)
         yield term.deletion.delete_marks(unknown)
@@ -124,6 +127,7 @@ def process_stop_replica_response(
     asked = [
         tp for tp in sorted(errors) if phases.get(Replica(tp, broker_id)) is ReplicaPhase.DELETION_STARTED
     ]
+    # An error of the whole request is one of each partition.
     failed = [Replica(tp, broker_id) for tp in asked if error or errors[tp]]
     yield term.deletion.replicas_failed(failed)
     done = [Replica(tp, broker_id) for tp in asked if not (error or errors[tp])]

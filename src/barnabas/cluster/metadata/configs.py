@@ -155,7 +155,7 @@ class ConfigStore:
         return Pending.of(None)
 
     def session_renewed(self) -> None:
-        """The watch is gone with the session: reads what came meanwhile, and leaves it again."""
+        """The watch ended with the session: reads what came meanwhile, and leaves a new one."""
         self._read_notices()
 
     def _notice_came(self, event: WatchEvent) -> None:

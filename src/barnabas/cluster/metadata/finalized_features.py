@@ -38,7 +38,7 @@ class FinalizedFeatures:
         return Pending.of(None)
 
     def session_renewed(self) -> None:
-        """The watch is gone with the session."""
+        """The watch ended with the session."""
         self._read_again()
 
     def _changed(self, _event: WatchEvent) -> None:

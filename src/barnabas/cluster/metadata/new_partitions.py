@@ -45,7 +45,7 @@ def create_partitions(
         try:
             yield store.set(znodes.topic_path(topic), payload, version)
         except BadVersionError:
-            continue  # somebody changed the topic meanwhile: judge again by what it is now
+            continue  # another client changed the topic meanwhile: judge again by its present assignment
         except NoNodeError as error:
             raise _unknown(topic) from error
         _events.info("partitions_written", topic=topic, partitions=count)
@@ -122,7 +122,8 @@ def _new_assignment(
         placed = dict(enumerate(map(tuple, assignments), len(existing)))
         _validate(placed, len(first.replicas))
     else:
-        # The new ones go on behind the first partition's leader, as if they had been made with the topic.
+        # The new ones are placed from the first partition's leader on, as if they had been made with the
+        # topic.
         at_or_after = (index for index, broker in enumerate(live) if broker >= first.replicas[0])
         placed = assign_replicas(
             brokers,

@@ -24,7 +24,7 @@ from barnabas.core.errors import BarnabasError
 from barnabas.core.pending import Pending
 
 ANY_VERSION: Final = -1
-"""As an expected version: write whatever the version is."""
+"""As an expected version: write, with any version."""
 
 
 class Stat(NamedTuple):
@@ -69,7 +69,7 @@ class EphemeralParentError(StoreError):
 
 
 class SessionExpiredError(StoreError):
-    """The session has ended; its ephemeral znodes are gone, and the call had no effect."""
+    """The session has ended; its ephemeral znodes were deleted, and the call had no effect."""
 
 
 class StoreUnavailableError(StoreError):
@@ -148,7 +148,7 @@ class SessionListener(Protocol):
     """Hears of the ends of sessions (``StateChangeHandler``)."""
 
     def session_expired(self) -> Pending[None]:
-        """The session is gone. The next one begins only when what this returns is done, so that a
+        """The session has ended. The next one begins only when the returned Pending is done, so that a
         controller has resigned before its broker registers again.
         """
 

@@ -1,8 +1,8 @@
 """The JSON objects that znodes hold, with each field checked before it is used.
 
-Whoever may write to ZooKeeper may write anything there. What is read from a znode goes into requests with
-fields of 32 bits, and is compared, counted and iterated far from here. So each field must have the type and
-the range that Kafka writes. Otherwise the znode is unreadable: UnreadableZnodeError is the one error that
+A client that may write to ZooKeeper may write anything there. What is read from a znode goes into requests
+with fields of 32 bits, and is compared, counted and iterated far from here. So each field must have the type
+and the range that Kafka writes. Otherwise the znode is unreadable: UnreadableZnodeError is the one error that
 callers of `znodes` have to know.
 """
 

@@ -14,7 +14,7 @@ that is lost delays a watch to the next heartbeat, and no longer.
 *The end of a session.* A session holds a lock (``flock``) on a file of its own; the kernel lets go of it
 when the process dies, however it dies. The others are woken by a pidfd, try the lock, and the first of them
 removes the dead session's ephemeral znodes. A process that hangs keeps its lock but misses its heartbeats;
-after the session timeout the others end its session all the same, and when it wakes it finds its row gone:
+after the session timeout the others end its session all the same, and when it wakes it finds its row deleted:
 its calls fail with SessionExpiredError and it begins a new session when its listeners are ready.
 """
 
@@ -105,7 +105,7 @@ class SqliteStore(SingleWrites):
 
     def _deliver(self, completions: list[Callable[[], object]]) -> None:
         """Runs on the worker's thread: passes completions to the loop."""
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed: nobody waits for the answer
             self._call_soon(lambda: _run_all(completions))
 
     def _began(self, session_id: int) -> None:

@@ -116,7 +116,7 @@ def wal_damage(store: Path) -> str | None:
     """What is wrong with the write-ahead log beyond what a kill or a loss of power leaves; None for nothing.
 
     SQLite stops reading it at the first frame that does not hold, as it must at the end of a write that was
-    interrupted, and says nothing of what comes after: transactions that were committed would be gone. With
+    interrupted, and says nothing of what comes after: transactions that were committed would be lost. With
     ``synchronous=FULL`` a transaction is written only when the one before it is on the disk; so two commits
     behind a bad frame show that the bad frame was good once.
     """

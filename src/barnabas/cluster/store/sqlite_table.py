@@ -138,8 +138,8 @@ class Database:
     def begin(self, *, write: bool) -> None:
         """Begins a transaction; raises sqlite3.OperationalError while another process writes.
 
-        Raises FileNotFoundError for a write when the file is not at its path any more. SQLite would go on in
-        the removed file, and what was acknowledged would be gone with the process.
+        Raises FileNotFoundError for a write when the file is no longer at its path. SQLite would write into
+        the removed file, and what was acknowledged would be lost with the process.
         """
         if write and not self._is_in_place():
             raise FileNotFoundError(

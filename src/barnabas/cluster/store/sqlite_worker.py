@@ -126,7 +126,8 @@ class Worker:
                 os.eventfd_write(self._alarm, 1)
 
     def _close_alarm(self) -> None:
-        # The number of a closed descriptor is soon another file's: so nothing may write to it any more.
+        # The number of a closed descriptor is soon another file's: so nothing may write to it after the
+        # close.
         with self._alarm_guard:
             os.close(self._alarm)
             self._alarm = -1
@@ -260,7 +261,7 @@ class Worker:
     def _transaction(self, *, write: bool) -> Iterator[SessionTransaction | None]:
         """An open transaction that has seen all changes of others; None when this session was ended.
 
-        Whatever raises inside undoes all of it, and the watches that fired wait again.
+        An exception inside undoes all of it, and the watches that fired wait again.
         """
         self._patiently(lambda: self._database.begin(write=write))
         session = SessionTransaction(self._database, self._session_id, self._watches)

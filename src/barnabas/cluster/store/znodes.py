@@ -1,7 +1,7 @@
 """Paths and payloads of Kafka 3.9's znodes (``kafka.zk.ZkData``).
 
 Payloads are JSON in UTF-8 without blanks; readers look keys up by name and accept the older versions that
-Kafka's readers accept. A payload that cannot be read raises UnreadableZnodeError, whatever is wrong with it;
+Kafka's readers accept. A payload that cannot be read raises UnreadableZnodeError, for any mistake in it;
 `unreadable.readable` says so in the log, and what is done without that znode.
 """
 
@@ -153,7 +153,6 @@ def encode_cluster_id(cluster_id: str) -> bytes:
 
 
 def decode_cluster_id(data: bytes | None) -> str:
-    """The cluster id."""
     cluster_id = field(decode_json(data), "id", str)
     if not cluster_id:
         raise UnreadableZnodeError("id is empty")

@@ -184,7 +184,7 @@ class ZookeeperStore(SingleWrites):
         threading.Thread(target=work, name=name, daemon=True).start()
 
     def _hand_over(self, callback: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed: nobody waits for the answer
             self._call_soon(callback)
 
     def listen(self, listener: SessionListener) -> None:
@@ -353,7 +353,7 @@ class ZookeeperStore(SingleWrites):
     # ------------------------------------------------------------------------------------ connection
 
     def _state_changed(self, state: str) -> None:
-        """Runs on kazoo's thread, which goes on when this returns."""
+        """Runs on kazoo's thread, which continues when this returns."""
         if state == KazooState.CONNECTED:
             session_id, _ = self._client.client_id
             self._hand_over(lambda: self._begin(session_id))

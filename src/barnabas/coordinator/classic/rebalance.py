@@ -3,7 +3,7 @@
 
 Theory of operation
 -------------------
-Whatever changes a group ends here in one of two ways: it begins a rebalance (`prepare_rebalance`), or it may
+Each change of a group ends here in one of two ways: it begins a rebalance (`prepare_rebalance`), or it may
 be what a running one waits for (`try_complete_join`). A rebalance waits twice, both times with the time-out
 of the slowest member (purgatory Rebalance): for the JoinGroups, then for the SyncGroups. Members that do not
 come in time are removed, but for static members, whose place is kept until their session ends (purgatory

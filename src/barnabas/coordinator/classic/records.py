@@ -20,7 +20,7 @@ from barnabas.protocol.coordinator.group_metadata import (
 )
 
 GROUP_METADATA_VERSION: Final = 3
-"""The newest that is not flexible, which is what Kafka 3.9 writes."""
+"""The newest that is not flexible; Kafka 3.9 writes it."""
 NO_TIMESTAMP: Final = -1
 
 _STORE_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {

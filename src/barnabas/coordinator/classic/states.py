@@ -10,7 +10,7 @@ from typing import Final
 
 
 class ClassicGroupState(Enum):
-    """Where a group stands; the value is what tools print."""
+    """The state of a group; tools print the value."""
 
     EMPTY = "Empty"
     """No members. New ones may come; offsets stay until they expire. Also a group that only commits."""

@@ -19,7 +19,9 @@ from barnabas.core.pending import Pending
 SyncAnswer: TypeAlias = SyncResult | Pending[SyncResult]
 
 ASSIGNMENTS_SPARE: Final = 1000
-"""No leader brings so many assignments beyond two for each member; they would be worked off in one piece."""
+"""A leader may bring two assignments for each member and this number more, which are handled in one piece; a
+SyncGroup with more is refused.
+"""
 
 _log = EventLog("coordinator.classic")
 

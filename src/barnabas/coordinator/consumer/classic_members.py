@@ -46,9 +46,10 @@ def classic_group_join_to_consumer_group(
     plan = Plan(group)
     if group.is_empty:
         # An empty consumer group becomes a classic one when a classic member joins.
-        # An id that the empty group does not know: UNKNOWN_MEMBER_ID, before anything is written.
+        # One that names an id is no member of it: UNKNOWN_MEMBER_ID, before anything is written.
         if request.member_id:
             group.member(request.member_id)
+        # Its offsets stay: they belong to the name of the group.
         plan.records += group.tombstones()
         write(runtime, shard, plan, None)
         return classic_group_join(runtime.classic, shard, request)
@@ -56,6 +57,7 @@ def classic_group_join_to_consumer_group(
     # Validate, and find or make the member.
     member_id = request.member_id or runtime.new_uuid()
     group.check_size(member_id, settings.consumer_max_size)
+    # The coordinator assigns, but members must be able to go back to a protocol that all of them know.
     names = frozenset(name for name, _ in request.protocols)
     if not group.supports_protocols(request.protocol_type, names):
         raise KafkaError(
@@ -154,6 +156,7 @@ def classic_group_sync_to_consumer_group(
     member, classic = _classic_member(
         group, request.member_id, request.group_instance_id, request.generation_id
     )
+    # The protocol that JoinGroup has answered: the member's own first one.
     name = classic.protocols[0][0]
     if request.protocol_type not in {None, PROTOCOL_TYPE} or request.protocol_name not in {None, name}:
         raise KafkaError(
@@ -213,11 +216,13 @@ def _classic_member(
 ) -> tuple[ConsumerMember, ClassicTerms]:
     """``validateConsumerGroupMember``. Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION."""
     member = group.find_member(member_id, instance_id)
+    # A member of the consumer protocol heartbeats by ConsumerGroupHeartbeat.
     if member.classic is None:
         raise KafkaError(
             ErrorCode.UNKNOWN_MEMBER_ID,
             f"Member {member.member_id} does not use the classic protocol.",
         )
+    # The generation of a classic member is its epoch.
     if member.member_epoch != generation_id:
         raise KafkaError(
             ErrorCode.ILLEGAL_GENERATION,

@@ -161,6 +161,7 @@ def convert_to_classic_group(
     group = plan.group
     gone = {member.member_id for member in leaving}
     members = [member for member in group.members.values() if member.member_id not in gone]
+    # The classic group needs one protocol for all, as if its members had just joined.
     protocol = _elected_protocol(members, group.common_protocols())
     value = GroupMetadataValue(
         protocol_type=PROTOCOL_TYPE,
@@ -202,6 +203,7 @@ def _downgraded_member(
     group: ConsumerGroup, member: ConsumerMember, protocol: str, topics: TopicsImage
 ) -> MemberMetadata:
     assert member.classic is not None, f"{member} does not speak the classic protocol"
+    # The leader reads it when it assigns; the coordinator read only the first protocol of each member.
     subscription = dict(member.classic.protocols)[protocol]
     return MemberMetadata(
         member_id=member.member_id,

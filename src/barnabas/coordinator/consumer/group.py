@@ -207,6 +207,7 @@ class ConsumerGroup:
         member = self.static_member(instance_id)
         if member is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        # KIP-345: the newer process has the instance id; the older one has to end.
         if member.member_id != member_id:
             raise KafkaError(
                 ErrorCode.FENCED_INSTANCE_ID,
@@ -292,6 +293,7 @@ class ConsumerGroup:
 
     def supports_protocols(self, protocol_type: str, names: frozenset[str]) -> bool:
         """``supportsClassicProtocols``: whether all classic members would have one of these in common."""
+        # A member of Connect, for instance, cannot be a member of a group of consumers.
         if protocol_type != PROTOCOL_TYPE:
             return False
         return any(self.classic_protocols.get(name, 0) == self.classic_member_count for name in names)

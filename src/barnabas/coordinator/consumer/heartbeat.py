@@ -70,10 +70,13 @@ def consumer_group_heartbeat(
         )
 
     # Validate it; find or make its group and its member.
+    # In Kafka's order: a request that is wrong in itself is refused before anybody looks for its group.
     validate_heartbeat(heartbeat, runtime.assignors)
     if heartbeat.member_epoch < JOIN_EPOCH:
         return consumer_group_leave(runtime, shard, heartbeat)
+    # Epoch 0 joins and may make the group; a positive epoch is that of a member.
     plan = _get_or_maybe_create_group(runtime, shard, heartbeat)
+    # KIP-848: ``group.consumer.max.size`` refuses new members only.
     plan.group.check_size(heartbeat.member_id, settings.consumer_max_size)
     owned = None if heartbeat.topic_partitions is None else assignment_of(heartbeat.topic_partitions)
     old = _get_or_maybe_create_member(plan, heartbeat, heartbeat.member_id or runtime.new_uuid(), owned)
@@ -157,6 +160,7 @@ def _get_or_maybe_create_member(
     """The member of the heartbeat. Raises UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID or
     UNRELEASED_INSTANCE_ID.
     """
+    # A member that joins may be new, or join again: then it keeps its id, and what it has.
     if heartbeat.member_epoch == JOIN_EPOCH:
         if heartbeat.instance_id is not None:
             return subscribe_static_member(plan, member_id, heartbeat.instance_id, classic=False)
@@ -236,14 +240,17 @@ def update_member(
     names_changed = new.subscribed_topic_names != old.subscribed_topic_names
     regex = maybe_update_regular_expressions(plan, old, new)
     subscription_changed = names_changed or regex is not RegexUpdate.NO_CHANGE
+    # Counted for the group as it will be, so that the assignor sees the new subscription.
     if subscription_changed:
         plan.subscriptions = group.subscriptions.after([(old, new)])
     # An expression that is still to be resolved raises the epoch only when it has been.
     bump = group.epoch == 0 or names_changed or regex is RegexUpdate.UPDATED_AND_RESOLVED
+    # Raised by this member, or because topics that the group reads have changed.
     if bump or group.metadata_has_expired(runtime.clock.monotonic_ms()):
         update_group_epoch(runtime, plan, bump=bump)
 
     # 2. The target assignment, if the group's epoch is ahead of it.
+    # The assignor runs in the heartbeat that finds the epoch ahead, for all members.
     target_epoch, target = update_target_assignment(runtime, plan, old, new)
 
     # 3. The member, one step towards its target (`maybeReconcile`).
@@ -258,6 +265,7 @@ def update_member(
         subscribed=plan.topic_ids(plan.subscriptions.topics_of(new)),
         subscription_changed=subscription_changed,
     )
+    # Where the member stands is written, so that the next coordinator asks for the same partitions.
     if reconciled != new:
         plan.records.append(records.current_assignment(group.group_id, reconciled))
     return reconciled

@@ -47,6 +47,7 @@ def consumer_group_leave(
         return fence_members(runtime, shard, group, (member,), answer)
     # A static member keeps what it has (`consumerGroupStaticMemberGroupLeave`). Its session runs on.
     plan = Plan(group)
+    # It has revoked what it was asked for; the epoch says to the next process that the instance id is free.
     away = replace(member, member_epoch=STATIC_LEAVE_EPOCH, pending_revocation=NOTHING)
     plan.records.append(records.current_assignment(group.group_id, away))
     return write(runtime, shard, plan, answer)

@@ -57,14 +57,14 @@ class HeartbeatResult(NamedTuple):
     heartbeat_interval_ms: int
     """When to send the next heartbeat; 0 for a member that leaves."""
     assignment: Assignment | None = None
-    """What the member is to own; None where that is what it was told already."""
+    """What the member is to own; None where that has not changed since the last answer."""
 
 
 # Members
 
 
 class MemberState(IntEnum):
-    """Where a member stands; the value is what is written to the log (``MemberState``)."""
+    """The state of a member; the value is written to the log (``MemberState``)."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1

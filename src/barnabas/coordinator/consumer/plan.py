@@ -101,9 +101,11 @@ def write(runtime: ConsumerRuntime, shard: Shard, plan: Plan, answer: T) -> T | 
     if not plan.records:
         _run_effects(shard, plan)
         return _once_confirmed(shard, plan.group, answer)
+    # Refused: the group, its members and their timers are as they were.
     appended = _append(shard, plan.records)
     # The log has taken the records. Groups change now, through what a load would call for the same records.
     for record in plan.records:
+        # A conversion writes records of both kinds of group.
         if isinstance(record.key, GroupMetadataKey):
             assert record.value is None or isinstance(record.value, GroupMetadataValue), record
             runtime.classic.replay(shard, record.key, record.value)
@@ -137,7 +139,7 @@ def _once_confirmed(shard: Shard, group: ConsumerGroup, answer: T) -> T | Pendin
     last = group.last_write
     if last is None:
         return answer
-    # The replicas have all, and reads need not wait until the next write.
+    # The last write has ended. If it succeeded the replicas have all, and no later read has to look.
     if last.done:
         if last.error is None:
             group.last_write = None

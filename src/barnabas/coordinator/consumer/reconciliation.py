@@ -85,11 +85,13 @@ def reconcile(
             )
         # It owns nothing, so it may begin at the target's epoch, in any state.
         epoch = target_epoch
+    # Three parts of the target: what the member has, what it must give up, and what it may get.
     kept, revoked, free, waits = _compare(group, member, target, subscribed)
     if revoked and _holds(owned, revoked):
         # Others get these partitions once the member confirms. It keeps its epoch until then.
         return _moved(member, Outcome.REVOKE, epoch, kept, revoked)
     # Nothing is left to give up: it moves to the epoch of the target, with what is free by now.
+    # UNRELEASED_PARTITIONS: the rest comes with a later heartbeat, when its holders have let go.
     outcome = Outcome.AWAIT if waits else Outcome.SETTLE
     return _moved(member, outcome, target_epoch, merged(kept, free))
 
@@ -134,6 +136,7 @@ def _drop_unsubscribed(
     gone = {topic: parts for topic, parts in member.assigned.items() if topic not in subscribed}
     if not gone:
         return member
+    # It keeps its epoch: the target may be the same, only the subscription has changed.
     kept = {topic: parts for topic, parts in member.assigned.items() if topic in subscribed}
     revoked = merged(member.pending_revocation, gone)
     # As with a new target: the partitions stay with the member until it reports that it no longer has them.

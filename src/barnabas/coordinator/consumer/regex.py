@@ -104,6 +104,8 @@ def maybe_resolve_regular_expressions(runtime: ConsumerRuntime, shard: Shard, gr
 def _resolve(runtime: ConsumerRuntime, shard: Shard, group: ConsumerGroup) -> Steps[None]:
     """``refreshRegularExpressions``: one at a time for each group, in slices."""
     version, now_ms, names = runtime.new_topics_ms, runtime.clock.time_ms(), list(runtime.topics.names())
+    # Noted before the walk: a topic that is created while it runs makes `new_topics_ms` later, and so a new
+    # look-up.
     runtime.matched_topics.update(names)
     try:
         matching = yield _match(list(group.subscriptions.expressions), names, Slices(runtime.clock))
@@ -112,6 +114,7 @@ def _resolve(runtime: ConsumerRuntime, shard: Shard, group: ConsumerGroup) -> St
     # Deleted, or unloaded, while names were matched in slices.
     if shard.groups.get(group.group_id) is not group:
         return
+    # The group is read only now: members may have come and gone during the look-up.
     plan = Plan(group)
     update_group_epoch(runtime, plan, bump=_update_resolved(plan, matching, version, now_ms))
     try:

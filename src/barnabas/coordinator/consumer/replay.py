@@ -105,6 +105,7 @@ def _target_epoch(
     __: CoordinatorKey,
     value: schema.ConsumerGroupTargetAssignmentMetadataValue | None,
 ) -> None:
+    # Without a target the group is assigned by the next heartbeat.
     group.assignment_epoch = NEVER_ASSIGNED if value is None else value.assignment_epoch
 
 

@@ -23,6 +23,8 @@ def update_group_epoch(runtime: ConsumerRuntime, plan: Plan, *, bump: bool) -> N
     plans a new epoch if `bump` says so or the topics have changed.
     """
     plan.topics = subscribed_topics(runtime, plan.subscriptions)
+    # A topic was created, deleted, or has more partitions: the record tells the next coordinator what was
+    # seen.
     if plan.topics != plan.group.subscription_metadata:
         plan.records.append(records.subscription_metadata(plan.group.group_id, plan.topics))
         bump = True
@@ -72,6 +74,7 @@ def update_target_assignment(
         before, target = group.targets.get(member_id), targets.get(member_id, NOTHING)
         if before is not target and before != target:
             plan.records.append(records.target_assignment(group.group_id, member_id, target))
+    # Last: a load that finds this record has found all targets of the epoch.
     plan.records.append(records.target_assignment_epoch(group.group_id, plan.epoch))
     return plan.epoch, targets.get(new.member_id, NOTHING)
 

@@ -106,7 +106,6 @@ class PartitionJournal:
         producer: tuple[int, int] = NO_PRODUCER,
         base_sequence: int = NO_SEQUENCE,
     ) -> Pending[int]:
-        """As `Journal.append`."""
         required_acks = self._required_acks if acks is None else acks
         now_ms = self._now_ms()
         batch = build_batch(
@@ -134,7 +133,6 @@ class PartitionJournal:
         return Pending.of(result.info.first_offset)
 
     def replicated(self, timeout_ms: int) -> Pending[None]:
-        """As `Journal.replicated`."""
         # Nothing is appended: it waits as an acks=all append of the last record would.
         result = self._appender.whole_log(self._tp)
         outcome = self._appender.acknowledge([result], ACKS_ALL, timeout_ms)

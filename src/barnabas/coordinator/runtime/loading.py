@@ -181,6 +181,7 @@ class Loader:
         found = self._read(log, offset)
         if not found:
             return None
+        # The child opens the file by its name: a cleaner may have replaced it by then, and the read fails.
         path = log.segments.locate(offset)[0].path
         bulk = load.replay.machine.bulk
         return self._offload.run(decode_range, self._filesystem, path, found.position, found.size, bulk)
@@ -198,6 +199,7 @@ class Loader:
             if replay.records - load.settled >= SETTLE_RECORDS:
                 load.settled = replay.records
                 self._settle()
+            # Requests are served between two steps; the broker may resign in one of them.
             if slices.over():
                 yield slices.next_turn()
                 if load.cancelled:

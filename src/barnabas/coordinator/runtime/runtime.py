@@ -73,6 +73,7 @@ class CoordinatorRuntime(Generic[S]):
         if not self._take_epoch(partition, leader_epoch) or partition in self.led:
             return
         self._unload(partition)
+        # Known to the load alone until everything is read: no request sees half of a partition.
         shard = self._machine.new_shard(partition, leader_epoch, self._journal(partition))
         load = self._loader.load(Replay(self._machine, shard), self._log(partition))
         self.loading[partition] = load
@@ -84,6 +85,7 @@ class CoordinatorRuntime(Generic[S]):
         readable = True
         try:
             yield load.done
+            # Sessions and markers are begun before the first request is served.
             yield self._machine.loaded(shard)
         except Exception as error:
             # Kafka 3.9 serves what it could read, and members begin where they never were; since 4.0 it

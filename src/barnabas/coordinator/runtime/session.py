@@ -71,6 +71,7 @@ class Session:
         if sooner and self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        # The running timer looks at the new deadline when it fires; only without one a new one is set.
         if self._timer is None:
             self._due.at_ms = min(self._due.at_ms, deadline_ms)
             self._timer = self._clock.call_later(timeout_ms, self._check)

@@ -37,7 +37,6 @@ def end_transaction(
     # Nothing is open, or the other end is decided: the producer has lost count.
     if state is not _S.ONGOING:
         raise KafkaError(ErrorCode.INVALID_TXN_STATE)
-    # Only an open transaction can be ended: PrepareCommit or PrepareAbort is written now.
     decision = metadata.prepare_end(clock.time_ms(), committed=committed)
     return _decide(shard, metadata, decision, clock=clock, markers=markers)
 

@@ -47,6 +47,8 @@ def abort_timed_out(
             # Between two slices another broker may have become coordinator: it aborts them.
             if shard.resigned:
                 break
+            # KIP-98: a transaction holds the last stable offset of each of its partitions, so it must not
+            # stay open.
             if _is_timed_out(metadata, clock.time_ms()):
                 aborted = fence_and_abort(shard, metadata, clock=clock, markers=markers)
                 aborted.when_done(partial(_report, metadata))
@@ -105,7 +107,9 @@ def expire_ids(
 
 @steps
 def _remove(shard: TransactionShard, batch: list[TransactionMetadata], timeout_ms: int) -> Steps[None]:
-    """Writes the tombstones of ids that are pending as Dead; these are gone when the replicas have them."""
+    """Writes the tombstones of ids that are pending as Dead; an id is forgotten when the replicas have its
+    tombstone.
+    """
     try:
         records = [tombstone(metadata.transactional_id) for metadata in batch]
         yield shard.journal.append(records, acks=ACKS_ALL, timeout_ms=timeout_ms)

@@ -33,7 +33,7 @@ def init_producer_id(
 ) -> Steps[ProducerIdAndEpoch]:
     """``handleInitProducerId``: the producer's id and epoch, when the replicas have them.
 
-    `expected` is what the producer had before, if it had an error and begins again. `find_shard` raises
+    `expected` is the producer's last id and epoch, if it had an error and begins again. `find_shard` raises
     KafkaError where the id is not coordinated here.
     """
     # A new id is fetched at most once: it is kept when the loop looks again at what has changed since.
@@ -41,11 +41,13 @@ def init_producer_id(
     while True:
         shard = find_shard()
         metadata = shard.transactions.get(transactional_id)
+        # A known id: a transition that is under way, or a producer that was fenced, ends the request here.
         if metadata is not None:
             _require_startable(metadata, expected)
             # The open transaction is aborted first: no new id is needed for that.
             if metadata.state is _S.ONGOING:
                 break
+        # The first producer of the id, or one whose epochs are used up.
         needs_id = metadata is None or metadata.needs_new_producer_id(expected)
         if not needs_id or fresh_id != NO_PRODUCER_ID:
             break

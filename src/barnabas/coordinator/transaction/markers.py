@@ -154,6 +154,8 @@ class TransactionMarkerChannelManager:
         self, shard: TransactionShard, metadata: TransactionMetadata, transition: Transition
     ) -> None:
         """The decision is replicated; `transition` is written after the last marker."""
+        # A later completion of the id replaces this one, so that entries of this one are dropped where they
+        # wait.
         completion = _Completion(shard, metadata, transition)
         self._completions[metadata.transactional_id] = completion
         self._enqueue(_Markers(completion, list(metadata.partitions)))
@@ -220,6 +222,7 @@ class TransactionMarkerChannelManager:
             queue.in_flight = False
             return
         markers = [entry.marker for entry in entries]
+        # One request a broker at a time, as Kafka's ``InterBrokerSendThread`` does.
         answer = self._channel.write_markers(broker_id, markers)
         answer.when_done(partial(self._answered, broker_id, queue, entries))
 
@@ -265,6 +268,7 @@ class TransactionMarkerChannelManager:
                 del self._completions[metadata.transactional_id]
                 return
         if again:
+            # The others have their marker: only these partitions are sent again.
             self._repeat([_Markers(completion, again)])
         else:
             self._complete_when_written(completion)
@@ -272,7 +276,7 @@ class TransactionMarkerChannelManager:
     # --- later ------------------------------------------------------------------------------------------
 
     def _repeat(self, entries: Iterable[_Markers]) -> None:
-        """To whoever leads the partitions when the back-off is over."""
+        """To the brokers that lead the partitions when the back-off is over."""
         self._to_repeat += entries
         self._retry_later()
 
@@ -282,6 +286,7 @@ class TransactionMarkerChannelManager:
 
     def _retry(self) -> None:
         self._retry_timer = None
+        # First what only lacks its last record.
         appends, self._appends_to_repeat = self._appends_to_repeat, []
         for completion in appends:
             self._append(completion)
@@ -295,6 +300,7 @@ class TransactionMarkerChannelManager:
     def _complete_when_written(self, completion: _Completion) -> None:
         """``maybeWriteTxnCompletion``: writes the last record when all partitions are done."""
         if not completion.metadata.partitions and self._is_current(completion):
+            # No marker is on its way from here on; only the last record is.
             del self._completions[completion.metadata.transactional_id]
             self._append(completion)
 

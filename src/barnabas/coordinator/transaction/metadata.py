@@ -4,8 +4,8 @@ Theory of operation
 -------------------
 A change takes two calls. `prepare_...` makes the `Transition` that is to be written, and marks it as pending;
 nothing else changes. When the replicas have the record, `complete` applies it; when it could not be written,
-`take_back` drops the mark. At most one transition is pending, which is what keeps two requests of one id
-apart.
+`take_back` drops the mark. At most one transition is pending, so two requests of one id cannot change it at
+the same time.
 
 The markers are between two transitions: after PrepareCommit is complete, CompleteCommit is pending at once,
 and stays so until the last marker is written.
@@ -176,6 +176,7 @@ class TransactionMetadata:
         The epoch is bumped in memory at once: a producer with the old one is refused from now on, also if the
         record cannot be written.
         """
+        # `is_epoch_exhausted` keeps the highest epoch for this fence; with it used up there is none left.
         if self.producer_epoch == EPOCH_MAX:
             raise IllegalTransitionError(f"{self!r} cannot be fenced: there is no higher epoch")
         self._require(_S.PREPARE_EPOCH_FENCE, self.state)
@@ -200,6 +201,7 @@ class TransactionMetadata:
     def _prepare(self, state: TransactionState, now_ms: int, **changed: Any) -> Transition:
         """The transition to a state, with what does not stay as it is."""
         self._require(state, self.state)
+        # What a transition does not name stays: only `Empty` changes who the producer is.
         as_it_is = Transition(
             state,
             producer_id=self.producer_id,
@@ -221,6 +223,7 @@ class TransactionMetadata:
 
     def complete(self, transition: Transition) -> None:
         """The replicas have the record: it counts (``completeTransitionTo``)."""
+        # The caller completes a transition that was never prepared, or was taken back.
         if transition.state is not self.pending_state:
             raise IllegalTransitionError(f"{self!r} is not about to become {transition.state.label}")
         # A producer begins: only here do its id and epoch change by a record.

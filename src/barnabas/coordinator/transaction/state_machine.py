@@ -66,10 +66,11 @@ class TransactionStateMachine:
         if value is None:
             shard.transactions.pop(transactional_id, None)
         else:
-            # Each record says all about its id, so it replaces the earlier one.
+            # Each record says all about its id, so it replaces the earlier one, also one that could not be
+            # read.
             metadata = metadata_of(transactional_id, cast("TransactionLogValue", value))
             shard.transactions[transactional_id] = metadata
-        # It says all of the id: what could not be read before it does not count any more.
+        # It says all of the id: what could not be read before it no longer counts.
         shard.unreadable.discard(transactional_id)
 
     def replay_bulk(

@@ -10,7 +10,7 @@ from typing import Final
 
 
 class TransactionState(IntEnum):
-    """Where a transaction stands; the number is what the records say."""
+    """The state of a transaction; records have the number."""
 
     EMPTY = 0
     """The id has a producer, and no transaction yet."""

@@ -156,6 +156,7 @@ class TransactionCoordinator:
         """A producer begins (``handleInitProducerId``)."""
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
+        # KIP-98: ``transaction.max.timeout.ms`` bounds how long a producer may hold readers up.
         if not 0 < timeout_ms <= self.settings.max_timeout_ms:
             raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         return init_producer_id(

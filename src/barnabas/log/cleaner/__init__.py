@@ -13,9 +13,9 @@ process
 
 The broker's own process only puts the result in the place of the group (`swap`). The child works on files
 that do not change and is not trusted to know what happens meanwhile: a result for a log that was deleted,
-truncated below the end of the map or configured anew is thrown away. To stop a child at once, its output file
-is removed: it looks for the file before each block. All that a crash leaves behind is put right by
-`log.leftovers`.
+truncated below the end of the map or changed in its configuration is thrown away. To stop a child at once,
+its output file is removed: it looks for the file before each block. All that a crash leaves behind is put
+right by `log.leftovers`.
 
 ==================  ==========================================================================================
 `log_cleaner`       which log is cleaned when, several at a time; what failed; the checkpoint

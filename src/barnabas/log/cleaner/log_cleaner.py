@@ -119,6 +119,7 @@ class LogCleaner:
         its new ones.
         """
         self._is_closed = True
+        # What is being written is dropped; a result that replaces its sources already is waited for.
         given_up = dict(self._cleanings.outputs)
         for log in given_up:
             with contextlib.suppress(KafkaError):
@@ -139,6 +140,7 @@ class LogCleaner:
             return
         self.settings = settings
         if self._cleaners:
+            # A cleaner that is at a log ends when that is done.
             surplus = self._cleaners[settings.threads :]
             del self._cleaners[settings.threads :]
             self._stop([cleaner for cleaner in surplus if not cleaner.is_running])
@@ -263,6 +265,7 @@ class LogCleaner:
                 self._logs.clean_up_log(log)
 
     def _failed(self, log: Log, error: BaseException) -> None:
+        # The log was deleted, truncated or moved, or the broker ends: nothing is wrong with it.
         if isinstance(error, CleaningAbortedError) or self._is_closed or log.offline:
             _events.info("cleaner.aborted", partition=log.tp)
         elif isinstance(error, (ChildEndedError, MapLostError)) or (
@@ -372,6 +375,7 @@ class LogCleaner:
 
     def _groups(self, target: LogToClean, end_offset: int) -> list[list[LogSegment]]:
         config = target.log.config
+        # The clean part too: a key of the dirty part may supersede records there.
         segments = [each for each in (*target.clean, *target.dirty) if each.base_offset < end_offset]
         return group_segments(
             segments,

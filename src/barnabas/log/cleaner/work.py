@@ -97,6 +97,7 @@ def build_map(disk: Filesystem, cleaning: Cleaning) -> int:
     """``buildOffsetMap``: the offset up to which the log can be cleaned;
     the end of the dirty part unless the map gets full.
     """
+    # The map of an earlier cleaning that was given up.
     forget_map()
     # No more room than all dirty offsets need, so that small logs take little memory.
     offsets = cleaning.end_offset - cleaning.first_dirty_offset

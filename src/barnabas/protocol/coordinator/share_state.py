@@ -31,7 +31,7 @@ class ShareSnapshotValue(CoordinatorValue, versions="0", flexible="0+"):
     leader_epoch: int32 = field("0+")
     start_offset: int64 = field("0+")
     delivery_complete_count: int32 = field("0+", default=-1, tag=0)
-    """Records from the start offset on that need no delivery any more (KIP-1226)."""
+    """Records from the start offset on whose delivery is complete (KIP-1226)."""
     create_timestamp: int64 = field("0+")
     write_timestamp: int64 = field("0+")
     state_batches: list[StateBatch] = field("0+")

@@ -111,6 +111,7 @@ class PartitionFetchState:
         log = self.partition.log
         if log is None or self.delayed_until_ms is not None:
             return None
+        # KIP-595: the leader compares this epoch with its own, and says where the two logs part.
         epoch = log.leader_epochs.latest_epoch
         return FetchTarget(
             self.partition.topic_id,
@@ -211,6 +212,7 @@ class ReplicaFetcher:
         assert log is not None, f"{partition!r} has no log to copy to"
         self._failed.discard(tp)
         self._delayed.pop(tp, None)
+        # An answer to a request of the former epoch no longer fits (`expects`).
         self._partitions[tp] = PartitionFetchState(partition, leader_epoch)
         self._changed[tp] = None
         self._adding = True

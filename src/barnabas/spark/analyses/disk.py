@@ -3,8 +3,8 @@ next.
 
 Three passes over the directories: over segments (what is there, what is damaged), over batches (bytes as they
 lie on the disk, and without their compression) and over records (their sizes and keys). Bytes of batches are
-counted. What a record takes on the disk cannot be counted where it is compressed with others, so groups of
-records get the part of their topic's bytes that their keys and values have of all.
+counted. What a record takes on the disk cannot be counted where it is compressed with others, so a group of
+records gets the share of its topic's bytes that its keys and values have of all keys and values.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ def disk_usage(
     """What fills log directories, Apache Kafka's or ours; every replica in them counts.
 
     `retention` by topic is for the segments that are dropped next (`retention_of` asks brokers),
-    `default_retention` for the topics that it has not. `key_prefix` is a regular expression of Java whose
+    `default_retention` for the topics that are not in it. `key_prefix` is a regular expression of Java whose
     match in a key is its prefix. Raises OptionError where the directories cannot be read.
     """
     found = paths if isinstance(paths, Directories) else directories(paths, topics=topics)

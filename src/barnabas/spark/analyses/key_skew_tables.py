@@ -13,7 +13,7 @@ from barnabas.spark.pages import charts
 from barnabas.spark.pages.charts import Bar
 
 SKEWED: Final = 1.5
-"""From so many times the mean on a partition stands out."""
+"""A partition with at least this multiple of the mean stands out."""
 NOW: Final = "now"
 DEFAULT: Final = "default partitioner"
 MORE: Final = "more partitions"
@@ -196,7 +196,7 @@ def _skew(rows: Rows, name: str, count: int) -> float:
 
 def _spread(rows: Rows, name: str, even: int, count: int) -> float:
     """The largest of `count` partitions to their mean;
-    `even` is what is spread over all of them beside the rows.
+    `even` is the part that all of them share evenly.
     """
     total = sum(row[name] for row in rows) + even
     largest = max((row[name] for row in rows), default=0) + even / count
@@ -230,7 +230,7 @@ def _skew_bars(rows: Sequence[Row], label: Callable[[Row], str]) -> str:
 
 
 def _bars(rows: Sequence[Row], label: Callable[[Row], str], length: str, share: str) -> str:
-    """A bar for each of the first rows, with what it is of its topic."""
+    """A bar for each of the first rows, with its share of the topic."""
     bars = []
     for row in rows[: pictures.SHOWN]:
         name = plain_text(label(row))

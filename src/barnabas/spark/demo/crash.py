@@ -1,6 +1,6 @@
 """A streaming query that is ended in the middle of a batch, and started again from its checkpoint.
 
-The replay goes on meanwhile. Spark writes what a batch is to read before it runs (``offsets/17`` in the
+The replay runs meanwhile. Spark writes what a batch is to read before it runs (``offsets/17`` in the
 checkpoint) and that it is done behind it (``commits/17``). A query that is stopped between the two has done a
 part of a batch: the run after it must do the same batch again, and what the first one left behind must not
 count.
@@ -52,7 +52,7 @@ class Crash:
 
 
 class Crasher:
-    """Ends a query once `AT` of `total` flights are sent, and starts it again, while the caller goes on
+    """Ends a query once `AT` of `total` flights are sent, and starts it again, while the caller keeps
     sending.
     """
 
@@ -69,7 +69,7 @@ class Crasher:
         self._failure: BaseException | None = None
 
     def tick(self, sent: int) -> None:
-        """So many more flights are sent."""
+        """`sent` more flights are sent."""
         self._left -= sent
         if self._left <= 0 and self._thread.ident is None:
             self._thread.start()

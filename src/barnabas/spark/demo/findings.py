@@ -1,4 +1,4 @@
-"""What the jobs found, and whether it is what pandas finds on the same file."""
+"""What the jobs found, and whether pandas finds the same in the same file."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,7 +16,7 @@ from barnabas.spark.demo.streams import MicroBatch
 
 
 class Finding(NamedTuple):
-    """A number that was found and the one that it must be."""
+    """A number that was found, and the expected one."""
 
     what: str
     found: float
@@ -63,7 +63,7 @@ class Findings:
     timings: list[tuple[str, float]] = field(default_factory=list)
     """Seconds by step."""
     measures: list[Measure] = field(default_factory=list)
-    """What has no expected value: how fast it went on this machine."""
+    """Numbers without an expected value: the speed on this machine."""
 
     def verify(self, replay: FlightReplay) -> None:
         """Fills `checks`. Raises DemoError when one fails."""
@@ -159,7 +159,7 @@ def differing(found: pd.DataFrame, expected: pd.DataFrame, keys: list[str]) -> i
 
 
 def _comparable(frame: pd.DataFrame, keys: list[str], numbers: list[str]) -> pd.DataFrame:
-    """The columns to compare, times as plain UTC and numbers as integers, whatever their makers preferred."""
+    """The columns to compare, times as plain UTC and numbers as integers, in both frames."""
     chosen = frame[[*keys, *numbers]].copy()
     if "hour" in keys:
         hours = pd.to_datetime(chosen["hour"], utc=True)

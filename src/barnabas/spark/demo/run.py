@@ -110,7 +110,7 @@ def run(settings: Settings, console: Console) -> DemoOutcome:
 
 @contextlib.contextmanager
 def _plain_failures() -> Iterator[None]:
-    """Whatever Spark or the system raise becomes one line."""
+    """An error of Spark or of the system becomes one line."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped, unused-ignore]
     from pyspark.errors import PySparkException
 

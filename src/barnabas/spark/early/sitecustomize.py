@@ -1,9 +1,9 @@
 """Runs first in each process that Spark starts, and has the one that plans a stream call back at once.
 
 Spark's JVM waits ten seconds for that process, and no setting makes it longer. PySpark calls back when it has
-loaded numpy and pyarrow, half a second of a processor: on a machine that is busy twenty times over the ten
-seconds are gone. Here the connection is made before anything is loaded. When PySpark opens its own, it gets
-this one.
+loaded numpy and pyarrow, half a second of a processor: on a machine with twenty times the work that it can
+do, that takes the ten seconds. Here the connection is made before anything is loaded. When PySpark opens its
+own, it gets this one.
 
 Python imports a module of this name from its path by itself. Another one further on the path runs too.
 """

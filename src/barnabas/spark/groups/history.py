@@ -5,7 +5,7 @@ Theory of operation
 A commit says how far a group was at a time; the log of the partition says how far the log was then. Both are
 questions to the same pass over the partition's records, in order:
 
-- the time of the record at the committed offset, or of the first one behind it where that one is gone;
+- the time of the record at the committed offset, or of the first one behind it where that one was deleted;
 - the end of the log at the time of the commit: the first record that is newer than it. Times of records may
   go back, so what is searched is the greatest time so far, which never does.
 

@@ -34,7 +34,7 @@ class Standing:
     tp: TopicPartition
     committed: int
     start: int | None
-    """The log start offset; None for a topic that is gone."""
+    """The log start offset; None for a topic that was deleted."""
     end: int | None
     newest_ms: int
     """The greatest time of a record; -1 where there is none."""
@@ -95,7 +95,7 @@ def standings_of(
 def _listed(
     admin: BlockingAdmin, partitions: set[TopicPartition], kind: int
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """Offset and time by partition, without those that are gone. Raises KafkaError."""
+    """Offset and time by partition, without those that were deleted. Raises KafkaError."""
     found = {}
     for tp, one in (admin.offsets.try_list(dict.fromkeys(partitions, kind)) if partitions else {}).items():
         if not isinstance(one, BarnabasError):

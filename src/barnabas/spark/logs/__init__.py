@@ -7,6 +7,6 @@
     spark.read.format("barnabas-log").option("view", "segments").load("/var/lib/kafka")
 
 `segments` finds the files and cuts them into tasks, `stretches` reads whole batches out of them and says what
-is damaged, `views` makes rows of these, and `source` is what Spark sees. A broker may run on the directories
-meanwhile: nothing is written and nothing is locked.
+is damaged, `views` makes rows of these, and `source` is Spark's data source. A broker may run on the
+directories meanwhile: nothing is written and nothing is locked.
 """

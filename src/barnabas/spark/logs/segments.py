@@ -28,7 +28,7 @@ from barnabas.spark.logs.options import LogOptions, View
 from barnabas.spark.ranges import pack
 
 TASK_BYTES_MIN: Final = 16 << 20
-"""Less is read in 40 ms, which is what a task costs."""
+"""Less is read in 40 ms, the cost of a task."""
 TASK_BYTES_MAX: Final = 128 << 20
 TASKS_WANTED: Final = 32
 _ENTRY: Final = Struct(">ii")

@@ -127,7 +127,7 @@ def _becomes(known: DataType, now: DataType) -> bool:
 
 
 def _nullable(kind: DataType) -> DataType:
-    """The type, and whatever is in it may be null."""
+    """The type, where each part of it may be null."""
     if isinstance(kind, StructType):
         return StructType(
             [StructField(one.name, _nullable(one.dataType), metadata=one.metadata) for one in kind.fields]

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 COLUMNS_MAX: Final = 32
-"""Of so many the log has statistics, as delta-rs and Spark do it unless a table says otherwise."""
+"""The number of columns of which the log has statistics, the default of delta-rs and Spark."""
 _TEXT_MAX: Final = 32
 """Characters of a text in the log. The least text is cut, which makes it less; see `_greatest`."""
 _GREATEST_CHARACTER: Final = "\U0010ffff"

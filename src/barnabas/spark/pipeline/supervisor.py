@@ -1,8 +1,9 @@
 """Runs a pipeline: one streaming query, started again when it fails, and watched by people and tools.
 
-A stream that fails goes on from its checkpoint, and the table takes each batch once, so a start too many does
-no harm. The attempts are counted from the last batch that ended well: what fails now and then goes on for as
-long as it gets something done, and what cannot work ends soon, with the reason in one line.
+A stream that fails continues from its checkpoint, and the table takes each batch once, so a start too many
+does no harm. The attempts are counted from the last batch that ended well: a pipeline that fails now and then
+is started again as long as a batch ends well in between; one that cannot work ends soon, with the reason in
+one line.
 """
 
 import contextlib

@@ -101,7 +101,7 @@ class SimulatedBroker:
         return self.lives if self.alive else 0
 
     def lose_disk(self) -> None:
-        """All its files are gone. Only while it is dead."""
+        """Deletes all its files. Only while it is dead."""
         self._judge.disks_were_lost = True
         self._new_disk()
 
@@ -228,7 +228,7 @@ class SimulatedBroker:
 
     def freeze(self, session_ms: float, notice_ms: float) -> None:
         """SIGSTOP. After `session_ms` the store takes it for dead;
-        it learns of that `notice_ms` after it goes on.
+        it learns of that `notice_ms` after it runs again.
         """
         clock, store = self.clock, self.store
         if not self.alive or clock.late is not None:

@@ -36,7 +36,7 @@ class ControlledBroker(Party, Protocol):
 
 class Channels:
     """A controller's requests to the brokers:
-    for each in order, and again until the broker answers or is gone.
+    for each in order, and again until the broker answers or is removed.
     """
 
     def __init__(self, owner: ControlledBroker) -> None:
@@ -48,7 +48,7 @@ class Channels:
         self._queues[broker.id] = deque()
 
     def remove_broker(self, broker_id: int) -> None:
-        """The broker is gone; what was to be sent is forgotten."""
+        """The broker was removed; what was to be sent is forgotten."""
         self._queues.pop(broker_id, None)
 
     def send(self, broker_id: int, request: Any, on_response: Callable[[Response], object]) -> None:

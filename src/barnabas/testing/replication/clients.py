@@ -52,7 +52,7 @@ class SimulatedClient(ABC):
 
     @abstractmethod
     def run(self, tps: list[TopicPartition], pause_ms: float) -> None:
-        """Does one thing, and goes on after a pause of this mean until it is stopped."""
+        """Does one thing, and the next after a pause of this mean, until it is stopped."""
 
     def _leader(self, tp: TopicPartition) -> SimulatedBroker | None:
         known = [broker.metadata for broker in live(self._brokers)]
@@ -64,7 +64,7 @@ class SimulatedProducer(SimulatedClient):
     """Sends batches with acks=all, and now and then with acks=1, to whom nothing is promised."""
 
     def run(self, tps: list[TopicPartition], pause_ms: float) -> None:
-        """Sends one batch, and goes on later."""
+        """Sends one batch, and the next one later."""
         if self.stopping:
             return
         self._send(self._rng.choice(tps))
@@ -104,8 +104,8 @@ class Unanswered(NamedTuple):
 class IdempotentProducer(SimulatedClient):
     """Has up to five batches of a partition on their way, and sends again what got no answer.
 
-    Its records may be there once only, and in order, whatever befalls the brokers. Where a leader refuses one
-    it gives nothing up: a leader of the past may not know what a later one has acknowledged.
+    Its records may be there once only, and in order, with all faults of the brokers. Where a leader refuses
+    one it gives nothing up: a leader of the past may not know what a later one has acknowledged.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class SimulatedConsumer(SimulatedClient):
         self._positions: dict[TopicPartition, int] = {}
 
     def run(self, tps: list[TopicPartition], pause_ms: float) -> None:
-        """Fetches one partition, and goes on when it has the answer."""
+        """Fetches one partition, and the next when it has the answer."""
         if self.stopping:
             return
         tp = self._rng.choice(tps)

@@ -5,7 +5,8 @@ kill          SIGKILL; its session lives on for a while; the broker comes again,
               noticed
 restart       a controlled shutdown
 session       the store takes a live broker for dead
-freeze        SIGSTOP, often for longer than its session: a leader or controller of the past goes on where it
+freeze        SIGSTOP, often for longer than its session: a leader or controller of the past continues where
+it
               stood
 cut           some ways between a broker and others are closed
 idle          the fetchers of a broker get no answers
@@ -13,7 +14,7 @@ stall         the store answers one broker, or all, only after seconds: its call
 clock         the wall clock of a broker jumps by up to minutes, and is set right later
 all           (in scenarios with an idempotent producer) all brokers die at once while one of them stands
               still
-disk          a broker dies and comes back with an empty disk, as soon as no ISR has it any more, and none
+disk          a broker dies and comes back with an empty disk, as soon as no ISR has it, and none
               that is proposed
 ============  ==========================================================================================
 
@@ -73,7 +74,7 @@ class Faults:
         self._healed = False
 
     def run(self) -> None:
-        """Injects the next fault after a while, and goes on."""
+        """Injects the next fault after a while, and so on."""
         self._clock.call_later(self._rng.expovariate(1 / self._pause_ms), self._inject)
 
     def _inject(self) -> None:

@@ -8,7 +8,7 @@ early         a record was acknowledged with acks=all, or shown to a consumer, t
 lost          an acknowledged record is not at its offset in the end
 unread        a consumer was given a record that is not at that offset in the end
 twice         a record of the idempotent producer is there again, or out of order
-unsent        the idempotent producer cannot get a batch accepted although nothing is wrong any more
+unsent        the idempotent producer cannot get a batch accepted although all faults are over
 different     two replicas do not hold the same bytes in the end
 epoch         an epoch went back, or two brokers led a partition in one epoch, or two states have one
               partition epoch
@@ -253,7 +253,7 @@ class Judge:
                 self.anomalies.append(f"stuck: {broker.name} still has {sorted(deleted)}")
 
     def unsent(self, tp: TopicPartition, values: list[bytes], error: ErrorCode) -> None:
-        """Nothing is wrong any more, and a batch of the idempotent producer is still not accepted."""
+        """All faults are over, and a batch of the idempotent producer is still not accepted."""
         self.anomalies.append(f"unsent: {values} of {tp} got {error.name}")
 
     def _stored(self, tp: TopicPartition) -> LeaderAndIsr | None:

@@ -57,7 +57,7 @@ class Operator:
         callback()
 
     def run(self, pause_ms: float) -> None:
-        """Asks for one thing, and goes on after a pause of this mean until it is stopped."""
+        """Asks for one thing, and for the next after a pause of this mean, until it is stopped."""
         brokers = list(live(self._brokers))
         if self.stopping or not self._deeds:
             return

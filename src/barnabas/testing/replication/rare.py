@@ -98,7 +98,7 @@ def at_the_end_of_a_session(broker: Watched) -> None:
 
 
 def when_it_goes_on(broker: Watched, table: MemoryTable) -> None:
-    """A broker that stood still goes on."""
+    """A broker that stood still runs again."""
     for partition in broker.replicas.partitions:
         znode = table.find(znodes.partition_state_path(partition.tp))
         if partition.leader_log is not None and znode is not None:

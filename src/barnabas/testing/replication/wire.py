@@ -27,7 +27,7 @@ class Party(Protocol):
         """A number of its own for each life; 0 while it is dead."""
 
     def arrive(self, callback: Callable[[], object]) -> None:
-        """Something comes in: it is taken now, or when a process that is stopped goes on."""
+        """Something comes in: it is taken now, or when a process that is stopped runs again."""
 
 
 class LostCallError(Exception):

@@ -43,7 +43,7 @@ class Anomaly(NamedTuple):
 
 
 def check(history: History) -> list[Anomaly]:
-    """Every broken promise; an empty list is what one hopes for."""
+    """Every broken promise; an empty list where all were kept."""
     found = [Anomaly("complaint", text) for text in history.complaints]
     for rule in (_holes, _phantoms, _lost, _duplicated, _reordered, _unread, _skipped, _stale):
         found += [Anomaly(rule.__name__.strip("_").removesuffix("s"), text) for text in rule(history)]
@@ -89,7 +89,7 @@ def _lost(history: History) -> Iterator[str]:
 def _losses_before(history: History, send: Send, *, is_kept: bool) -> int:
     """How many losses of power were before the answer to a send left the broker.
 
-    One may be on its way when the power goes. So of a record that is gone the answer counts as given when it
+    One may be on its way when the power goes. So of a record that was lost the answer counts as given when it
     was sent.
     """
     told_s = send.acked_s if is_kept or send.offset < 0 else send.sent_s

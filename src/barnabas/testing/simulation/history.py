@@ -92,7 +92,7 @@ class History:
     """Answers that no client may ever get: damage, an end that cannot be reached."""
 
     def keeps_everything(self, tp: TopicPartition) -> bool:
-        """Whether nothing that was acknowledged may be gone."""
+        """Whether nothing that was acknowledged may be lost."""
         return self.topics[tp.topic].durable or not self.power_losses_s
 
     def was_told_late(self, send: Send) -> bool:

@@ -62,7 +62,7 @@ class Process:
         self.context.run(_current.set, self)
 
     def die(self) -> None:
-        """Nothing of it runs any more."""
+        """Nothing of it runs from now on."""
         if self.alive:
             self.alive = False
             for tell in self.on_death:
@@ -72,7 +72,7 @@ class Process:
         """Closes the coroutines of a dead process, wherever they stand."""
         for task in list(self.tasks):
             if not task.done():
-                # "Task was destroyed but it is pending" is what happened, and no mistake.
+                # "Task was destroyed but it is pending" is meant here, and no mistake.
                 task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
                 coroutine = task.get_coro()
                 assert isinstance(coroutine, CoroutineType)
@@ -116,7 +116,7 @@ _Ready: TypeAlias = tuple[asyncio.Handle, Process | None]
 
 
 def _removed(table: "dict[Watchable, _Ready]", fd: Watchable) -> bool:
-    """Forgets a callback; one that is due in this turn is not called any more, as in asyncio."""
+    """Forgets a callback; one that is due in this turn is not called, as in asyncio."""
     ready = table.pop(fd, None)
     if ready is None:
         return False
@@ -180,7 +180,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Runs the callback after so many virtual seconds."""
+        """Runs the callback after a number of virtual seconds."""
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(

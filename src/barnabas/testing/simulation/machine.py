@@ -242,12 +242,12 @@ class Machine:
             self._process.die()
 
     def kill_soon(self, changes: int) -> None:
-        """Ends the broker after so many further changes of its disk."""
+        """Ends the broker after this number of further changes of its disk."""
         if self._filesystem is not None:
             self._filesystem.die_after = changes
 
     def kill_at_roll(self, changes: int) -> None:
-        """Ends the broker so many changes of its disk after it makes its next segment."""
+        """Ends the broker this number of changes of its disk after it makes its next segment."""
         if self._filesystem is not None:
             self._filesystem.die_after_roll = changes
 
@@ -279,7 +279,7 @@ class Machine:
             self._ensemble.end(self.session_id)
         self.node = self._filesystem = self._store = self._stop = None
         assert process is not None
-        # Its own stack may be below us now: coroutines are closed when it is gone.
+        # Its own stack may be below us now: coroutines are closed when it has unwound.
         self._loop.call_soon(process.bury, context=self._network.context)
 
     def __repr__(self) -> str:

@@ -50,7 +50,7 @@ class Pipe:
         self.under_way = 0
         """Bytes that were sent and have not arrived."""
         self.swallows = False
-        """Whether it is half-open: nothing arrives any more."""
+        """Whether it is half-open: nothing arrives from now on."""
         self._network = network
         self._last_arrival_s = 0.0
         self._held: deque[bytes | None] = deque()
@@ -74,7 +74,7 @@ class Pipe:
         self._depart(None)
 
     def release(self) -> None:
-        """Nothing holds it back any more."""
+        """Nothing holds it back from now on."""
         held, self._held = self._held, deque()
         for data in held:
             self._depart(data)
@@ -102,7 +102,7 @@ class Pipe:
             self.under_way -= len(data)
             self._network.trace(f"net {self} {len(data)} {crc32(data):08x}")
         if target.closed:
-            # There is no such connection (any more): so says the answer.
+            # The other end does not know the connection, or no longer does: the answer is a reset.
             if data is not None and not self.source.closed:
                 self.source.fail(errno.ECONNRESET)
         else:
@@ -136,7 +136,6 @@ class SimulatedNetwork:
         return self._sockets
 
     def free_port(self) -> int:
-        """A port that is free."""
         self._ports += 1
         return self._ports
 
@@ -182,7 +181,7 @@ class SimulatedNetwork:
         self.loop.call_later(self.delay_s(), callback, context=self.context)
 
     def forget(self, socket: "SimulatedSocket") -> None:
-        """Both ends are closed: the connection need not be looked at any more."""
+        """Both ends are closed: the connection need not be looked at from now on."""
         self.pipes = [
             pipe
             for pipe in self.pipes
@@ -215,7 +214,7 @@ class SimulatedNetwork:
         self._partitions.add(frozenset((one, other)))
 
     def power_off(self, host: str) -> None:
-        """The host and its ends of connections are gone, without a word."""
+        """The host fails, with its ends of connections, without a word."""
         self._down.add(host)
         for pipe in self.pipes:
             if pipe.source.host == host:

@@ -5,7 +5,7 @@ variant of the given one with the same bytes, in which
 
 - a union of several types is of records with one field each (``member0`` and so on): Avro writes a record as
   its fields, so the bytes are those of the member, and what comes back says which one it was;
-- logical types that Arrow makes of plain numbers are gone, which saves a Python object a value.
+- logical types that Arrow makes of plain numbers are left out, which saves a Python object a value.
 """
 
 import io

@@ -59,7 +59,7 @@ def column_of(
             parsed.append(None if value is None else parse(row, value))
         except (
             Exception
-        ) as error:  # the values are anybody's: whatever the library raises says that it is malformed
+        ) as error:  # any client wrote the value: each error of the library says that it is malformed
             malformed[row] = reason(error)
             parsed.append(None)
     try:

@@ -1,0 +1,141 @@
+"""``barnabas transactions find-hanging``: open transactions that no coordinator will end
+(``FindHangingTransactionsCommand``).
+
+Theory of operation
+-------------------
+A transaction hangs when a partition has it open and its coordinator does not know that: then nobody will
+write its marker, and the last stable offset stays where it is. Every partition that is searched is asked for
+the producers that it remembers. Those with a transaction that is open for longer than any may be are
+candidates. The coordinators are asked for their transactional ids, and where these stand. A candidate of a
+producer that no coordinator knows hangs, and so does one in a partition that the coordinator does not count
+to the producer's transaction: what is open, or has no marker yet, it does count.
+
+What is found is in the order of Kafka's script, which walks hash maps.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from barnabas.admin import Admin, ProducerState, TransactionDescription
+from barnabas.cli.java_order import long_order, partition_order, sized, text_order
+from barnabas.cli.throughput_throttler import now_ms
+from barnabas.cli.transaction_report import failing
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
+
+T = TypeVar("T")
+
+_BATCH: Final = 500
+"""How many topics or partitions one call is about."""
+
+
+class OpenTransaction(NamedTuple):
+    """What one partition says of one producer."""
+
+    partition: TopicPartition
+    producer: ProducerState
+
+
+async def hanging_transactions(
+    admin: Admin, topic: str | None, partition: int | None, broker: int | None, longest_ms: int
+) -> list[OpenTransaction]:
+    """The hanging transactions of a partition, a topic, or everything that a broker has replicas of. Raises
+    ToolError.
+    """
+    searched = await _partitions(admin, topic, partition, broker)
+    candidates = await _candidates(admin, searched, broker, longest_ms)
+    return await hanging_among(admin, candidates)
+
+
+async def hanging_among(admin: Admin, candidates: Sequence[OpenTransaction]) -> list[OpenTransaction]:
+    """Those of the open transactions that no coordinator will end. Raises ToolError."""
+    if not candidates:
+        return []
+    by_producer: dict[int, list[OpenTransaction]] = {}
+    for each in candidates:
+        by_producer.setdefault(each.producer.producer_id, []).append(each)
+    ids = await transactional_ids(admin, by_producer)
+    descriptions = await _descriptions(admin, list(ids.values()))
+    found: list[OpenTransaction] = []
+    for producer_id in long_order(by_producer):
+        # None where no coordinator knows the producer, or the id has expired since: nobody will end it.
+        description = descriptions.get(ids[producer_id]) if producer_id in ids else None
+        counted = set(description.partitions) if description is not None else set()
+        found += [each for each in by_producer[producer_id] if each.partition not in counted]
+    return found
+
+
+async def _partitions(
+    admin: Admin, topic: str | None, partition: int | None, broker: int | None
+) -> list[TopicPartition]:
+    if topic is not None and partition is not None:
+        return [TopicPartition(topic, partition)]
+    if topic is not None:
+        topics = [topic]
+    else:
+        with failing("Failed to list topics"):
+            topics = text_order([each.name for each in await admin.topics.list(internal=True)])
+    found: list[TopicPartition] = []
+    for batch in _batches(topics):
+        with failing(f"Failed to describe {len(batch)} topics"):
+            try:
+                described = await admin.topics.describe(batch)
+            except KafkaError as error:
+                raise KafkaError(error.code) from error  # the script does not say which topic
+        found += [
+            TopicPartition(name, each.partition)
+            for name in text_order(described, sized(len(described)))
+            for each in described[name].partitions
+            if broker is None or broker in each.replicas
+        ]
+    return found
+
+
+async def _candidates(
+    admin: Admin, partitions: Sequence[TopicPartition], broker: int | None, longest_ms: int
+) -> list[OpenTransaction]:
+    """The transactions that are open for longer than any may be."""
+    found: list[OpenTransaction] = []
+    for batch in _batches(partitions):
+        place = "Optional.empty" if broker is None else f"Optional[{broker}]"
+        with failing(f"Failed to describe producers for {len(batch)} partitions on broker {place}"):
+            states = await admin.transactions.describe_producers(batch, broker=broker)
+        now = now_ms()
+        found += [
+            OpenTransaction(tp, producer)
+            for tp in partition_order(states, sized(len(states)))
+            for producer in states[tp]
+            if producer.current_transaction_start_offset is not None
+            and now - producer.last_timestamp > longest_ms
+        ]
+    return found
+
+
+async def transactional_ids(admin: Admin, producer_ids: Iterable[int]) -> Mapping[int, str]:
+    """The transactional id of each producer that a coordinator knows. Raises ToolError."""
+    wanted = set(producer_ids)
+    with failing(f"Failed to list transactions for {len(wanted)} producers"):
+        listings = await admin.transactions.list(producer_ids=wanted)
+    return {each.producer_id: each.transactional_id for each in listings if each.producer_id in wanted}
+
+
+async def _descriptions(
+    admin: Admin, transactional_ids: Sequence[str]
+) -> Mapping[str, TransactionDescription | None]:
+    """Where each id stands; None for one that its coordinator does not know any more."""
+    found: dict[str, TransactionDescription | None] = {}
+    with failing(f"Failed to describe {len(transactional_ids)} transactions"):
+        answers = await admin.transactions.try_describe(transactional_ids)
+        for name, answer in answers.items():
+            if isinstance(answer, KafkaError) and answer.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                found[name] = None
+            elif isinstance(answer, BarnabasError):
+                raise answer
+            else:
+                found[name] = answer
+    return found
+
+
+def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), _BATCH):
+        yield items[start : start + _BATCH]
