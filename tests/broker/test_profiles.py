@@ -97,6 +97,19 @@ def test_what_brokers_say_to_each_other_is_served_and_not_told(modern):
     )
 
 
+def test_a_broker_of_this_program_is_told_all(modern):
+    """A follower asked the controller for a block of producer ids, found no such API, and had none for ever."""
+    request = ApiVersionsRequest(client_software_name="barnabas-broker", client_software_version="1")
+
+    assert {each.api_key for each in modern.send(request, 5).api_keys} == api_table(PROFILE_4_4).keys()
+
+
+def test_with_zookeeper_a_jvm_broker_may_ask():
+    config = broker_config({"barnabas.api.profile": "4.4", "zookeeper.connect": "127.0.0.1:2181"})
+
+    assert all(api.advertised for api in api_table(profile_of(config)).values())
+
+
 @pytest.mark.parametrize(("version", "supported"), [(3, []), (4, [("group.version", 0, 1)])])
 def test_features_are_told(modern, version, supported):
     answer = modern.send(hello(), version)

@@ -150,6 +150,9 @@ def profile_of(config: Mapping[str, Any]) -> Profile:
     ``group.coordinator.rebalance.protocols`` says so.
     """
     profile = PROFILE_4_4 if api_profile(config) == KAFKA_4_4 else PROFILE_3_9
+    if config["zookeeper.connect"]:
+        # A JVM broker asks a controller for its versions before it asks for a block of producer ids.
+        profile = replace(profile, between_brokers=frozenset())
     if "consumer" in config["group.coordinator.rebalance.protocols"]:
         return replace(profile, versions={**profile.versions, **_CONSUMER_GROUPS})
     return profile

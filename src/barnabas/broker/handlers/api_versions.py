@@ -7,6 +7,7 @@ Versions:  v3 flexible, the client says what it is (KIP-511); its answer has the
            v4 tells of features with the level 0 too (KIP-1022) · v5 the client may say which cluster and
            which node it means to talk to, and learns that it must start from its bootstrap servers again when
            it has come to another one (KIP-1242).
+Of ours:   what brokers say to each other is told to a broker of this program, in every profile.
 Not implemented: nothing.
 """
 
@@ -17,6 +18,7 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import NO_BROKER
+from barnabas.network.api_versions import BROKER_SOFTWARE_NAME
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.api_versions import (
     ApiVersion,
@@ -45,7 +47,7 @@ def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
         api_keys=[
             ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
             for api in context.broker.api_table.values()
-            if api.advertised
+            if api.advertised or request.client_software_name == BROKER_SOFTWARE_NAME
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
