@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from barnabas.broker.handlers import api_table
-from barnabas.broker.registry import Api
+from barnabas.broker.profiles import PROFILE_3_9, PROFILE_4_4, Profile
 from barnabas.core.kafka_words import LOGGERS, WORDS
 
 DOCS = Path(__file__).parent
@@ -23,30 +23,44 @@ from parity.allowed import table as parity_table  # noqa: E402 - it stands besid
 PAGE = DOCS / "compatibility.md"
 LOGS_PAGE = DOCS / "logs.md"
 ARCHITECTURE_PAGE = DOCS / "architecture.md"
-GENUINE = DOCS.parent / "tests" / "golden" / "api-versions-3.9.2.txt"
+GENUINE = {PROFILE_3_9.name: "3.9.2", PROFILE_4_4.name: "4.4.0"}
+"""The release whose answer stands for a profile."""
+GOLDEN = DOCS.parent / "tests" / "golden"
 _APIS = re.compile(r"(<!-- apis: .*? -->).*?(<!-- end of apis -->)", re.DOTALL)
 _PARITY = re.compile(r"(<!-- parity: .*? -->).*?(<!-- end of parity -->)", re.DOTALL)
 
 
-def genuine_versions() -> dict[int, tuple[str, int, int]]:
-    """Name and versions by key, as a Kafka 3.9.2 broker in ZooKeeper mode advertises them."""
-    lines = re.findall(r"^(\w+)\((\d+)\): (\d+)(?: to (\d+))?$", GENUINE.read_text(), re.MULTILINE)
+def genuine_versions(profile: Profile) -> dict[int, tuple[str, int, int]]:
+    """Name and versions by key, as a genuine broker advertises them: 3.9.2 with ZooKeeper, or 4.4.0."""
+    text = (GOLDEN / f"api-versions-{GENUINE[profile.name]}.txt").read_text()
+    lines = re.findall(r"^(\w+)\((\d+)\): (\d+)(?: to (\d+))?$", text, re.MULTILINE)
     return {int(key): (name, int(low), int(high or low)) for name, key, low, high in lines}
 
 
-def _row(api: Api, name: str, low: int, high: int) -> str:
-    same = (api.min_version, api.max_version) == (low, high)
-    ours = f"{api.min_version}-{api.max_version}"
-    return f"| {int(api.key)} | {name} | {ours} | {'the same' if same else f'{low}-{high}'} |"
+def _cells(profile: Profile, key: int) -> str:
+    """What a profile serves of an API, and what the genuine broker does."""
+    api = api_table(profile).get(key)
+    genuine = genuine_versions(profile).get(key)
+    ours = f"{api.min_version}-{api.max_version}" if api is not None and api.advertised else "-"
+    theirs = "-" if genuine is None else f"{genuine[1]}-{genuine[2]}"
+    return f"{ours} | {'the same' if ours == theirs else theirs}"
 
 
 def served_apis() -> str:
-    """The APIs that are served, beside what Kafka 3.9 serves, and the names of those that are missing."""
-    genuine = genuine_versions()
-    table = api_table()
-    rows = [_row(table[key], *genuine[key]) for key in table]
-    missing = ", ".join(name for key, (name, _, _) in genuine.items() if key not in table)
-    head = ["| key | API | versions | Kafka 3.9.2 |", "|---|---|---|---|"]
+    """The APIs that are served in each profile, beside what genuine brokers serve, and the names of those
+    that are missing.
+    """
+    profiles = (PROFILE_3_9, PROFILE_4_4)
+    names = {key: each[0] for profile in profiles for key, each in genuine_versions(profile).items()}
+    served = sorted({key for profile in profiles for key in api_table(profile)})
+    rows = [
+        f"| {key} | {names[key]} | {' | '.join(_cells(each, key) for each in profiles)} |" for key in served
+    ]
+    missing = ", ".join(name for key, name in sorted(names.items()) if key not in served)
+    head = [
+        "| key | API | profile 3.9 | Kafka 3.9.2 | profile 4.4 | Kafka 4.4.0 |",
+        "|---|---|---|---|---|---|",
+    ]
     return "\n".join([*head, *rows, "", f"Not served yet: {missing}."])
 
 

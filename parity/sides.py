@@ -31,7 +31,7 @@ SETTINGS: Final = {
 }
 """What both brokers are told. The small limits let a scenario go beyond them cheaply."""
 
-OUR_SETTINGS: Final = {"barnabas.validate.records": "true"}
+OUR_SETTINGS: Final = {"barnabas.validate.records": "true", "barnabas.api.profile": "3.9"}
 
 
 @dataclass

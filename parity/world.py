@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from barnabas.broker.handlers import api_table
+from barnabas.broker.profiles import PROFILE_3_9
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -27,7 +28,7 @@ Asked = Request | Callable[[int], Request]
 """A request, or what makes one for a version."""
 
 
-TABLE: Final = api_table()
+TABLE: Final = api_table(PROFILE_3_9)
 CREATE_VERSION: Final = 7
 METADATA_VERSION: Final = 12
 PRODUCE_VERSION: Final = 9

@@ -10,6 +10,7 @@ from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.dispatch import Dispatcher
 from barnabas.broker.handlers import api_table
 from barnabas.broker.producer_ids import ProducerIdManager
+from barnabas.broker.profiles import profile_of
 from barnabas.broker.services import BrokerServices
 from barnabas.broker.topic_changes import TopicChanges
 from barnabas.cluster.controller.producer_ids import ProducerIdBlock
@@ -262,7 +263,8 @@ class World:
     ):
         self.clock = clock or Clock()
         self.disk = disk or SimulatedFilesystem(now_ms=self.clock.time_ms)
-        self.config = broker_config({key.replace("_", "."): value for key, value in config.items()})
+        given = {key.replace("_", "."): value for key, value in config.items()}
+        self.config = broker_config({"barnabas.api.profile": "3.9", **given})
         self.log_config = LogConfig(segment_index_bytes=SMALL_INDEX)
         self.elsewhere = Elsewhere()
         self.logs = LogManager(
@@ -343,7 +345,8 @@ class World:
             topic_configs=self.topics,
             config_admin=self.config_admin,
             broker_epoch=lambda: 7,
-            api_table=api_table(),
+            api_table=api_table(profile_of(self.config)),
+            features=profile_of(self.config).features,
             topic_changes=TopicChanges(self.cache, self.clock),
             auto_topics=AutoTopics(self.topics, self.config),
             group_coordinator=self.coordinator,

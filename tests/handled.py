@@ -5,12 +5,13 @@ from types import SimpleNamespace
 from barnabas.broker.authorizer import AllowAll
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers import api_table
+from barnabas.broker.profiles import PROFILE_4_4
 from barnabas.core.errors import KafkaError
 from barnabas.network.peer import ListenerId, Peer
 from barnabas.protocol.framing import RequestHeader
 from standing_clock import Clock
 
-APIS = {api.request: api for api in api_table({"classic", "consumer"}).values()}
+APIS = {api.request: api for api in api_table(PROFILE_4_4).values()}
 
 
 def handled(coordinator, request, version=None, *, client_id="app", host="127.0.0.1"):

@@ -7,6 +7,7 @@ from collections.abc import Generator
 import pytest
 
 from barnabas.broker.handlers import api_table
+from barnabas.broker.profiles import PROFILE_3_9, PROFILE_4_4
 from barnabas.broker.registry import handles
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
@@ -31,7 +32,7 @@ def test_api_versions_lists_exactly_the_handlers(world):
     answer = world.send(ApiVersionsRequest(client_software_name="t", client_software_version="1"), 4)
 
     assert answer.error_code == 0
-    table = api_table()
+    table = api_table(PROFILE_3_9)
     assert {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys} == {
         key: (api.min_version, api.max_version) for key, api in table.items()
     }
@@ -195,7 +196,7 @@ def test_a_request_for_nothing_is_answered(world):
 
 def test_every_api_can_say_that_all_of_a_request_has_failed():
     error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    for api in api_table(("classic", "consumer")).values():
+    for api in api_table(PROFILE_4_4).values():
         refusal = api.failed(api.request(), error, api.max_version)
         try:
             response = in_one_piece(refusal) if isinstance(refusal, Generator) else refusal

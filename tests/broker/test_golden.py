@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.broker.handlers import api_table
+from barnabas.broker.profiles import PROFILE_3_9
 from barnabas.core.chunks import materialize
 from barnabas.core.ids import INTERNAL_TOPICS
 from barnabas.core.pending import Pending
@@ -97,7 +98,7 @@ def test_what_closed_the_connection_there_closes_it_here(world, line):
         ask(world, line)
 
 
-HANDLED = api_table()
+HANDLED = api_table(PROFILE_3_9)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pytest
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.group_requests import java_host
 from barnabas.broker.handlers import api_table
+from barnabas.broker.profiles import PROFILE_3_9, PROFILE_4_4
 from barnabas.coordinator.classic.group import ClassicGroup
 from barnabas.coordinator.classic.members import JoinResult, LeavingMember, SyncResult
 from barnabas.coordinator.classic.states import ClassicGroupState
@@ -712,8 +713,8 @@ def test_the_consumer_protocol_is_refused_unless_it_is_on(world, rights, coordin
 def test_version_1_is_advertised_only_where_the_consumer_protocol_is_on():
     keys = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)
 
-    assert [api_table()[key].max_version for key in keys] == [0, 0]
-    assert [api_table({"classic", "consumer"})[key].max_version for key in keys] == [1, 1]
+    assert [api_table(PROFILE_3_9)[key].max_version for key in keys] == [0, 0]
+    assert [api_table(PROFILE_4_4)[key].max_version for key in keys] == [1, 1]
 
 
 @pytest.fixture

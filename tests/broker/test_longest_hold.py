@@ -18,6 +18,7 @@ import pytest
 
 from barnabas.broker.authorizer import Resource
 from barnabas.broker.handlers import api_table
+from barnabas.broker.profiles import PROFILE_4_4
 from barnabas.core.chunks import materialize
 from barnabas.core.ids import GROUP_METADATA_TOPIC
 from barnabas.core.offload import InPlace
@@ -184,7 +185,7 @@ def paths_of(layout, before=()):
 
 
 def cases():
-    for api in api_table(("classic", "consumer")).values():
+    for api in api_table(PROFILE_4_4).values():
         layout = layout_of(api.request, api.max_version, flexible=api.request.is_flexible(api.max_version))
         for path in paths_of(layout):
             yield pytest.param(api.key, path, id=f"{api.key.name}-{'.'.join(path)}")
@@ -214,7 +215,7 @@ def without_a_log():
 def timed(make_world, monkeypatch, without_a_log):
     """A broker on a clock that times its callbacks, with one topic."""
     monkeypatch.setitem(make_world.__init__.__globals__, "Clock", TurnClock)
-    world = make_world(group_coordinator_rebalance_protocols="classic,consumer")
+    world = make_world(barnabas_api_profile="4.4")
     world.create("n1", 2)
     world.clock.holds_ms.clear()
     gc.freeze()  # what tests leave behind is not the broker's, and the collector would walk it
@@ -348,7 +349,7 @@ def test_every_api_of_the_table_is_walked():
     walked = {case.values[0] for case in cases()}
     without_arrays = {
         ApiKey(key)
-        for key, api in api_table(("classic", "consumer")).items()
+        for key, api in api_table(PROFILE_4_4).items()
         if not list(
             paths_of(
                 layout_of(api.request, api.max_version, flexible=api.request.is_flexible(api.max_version))
@@ -356,5 +357,5 @@ def test_every_api_of_the_table_is_walked():
         )
     }
 
-    assert walked | without_arrays == {ApiKey(key) for key in api_table()}
+    assert walked | without_arrays == {ApiKey(key) for key in api_table(PROFILE_4_4)}
     assert len(walked) >= 20

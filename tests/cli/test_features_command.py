@@ -1,4 +1,5 @@
-"""``barnabas features`` and `admin.features` on a running broker, which has none."""
+"""``barnabas features`` and `admin.features` on a running broker, which has one that cannot
+be changed."""
 
 import pytest
 
@@ -7,11 +8,23 @@ from barnabas.core.errors import ErrorCode, KafkaError
 
 UNSUPPORTED = "Could not apply finalized feature update because the provided feature is not supported."
 
+GROUP_VERSION = (
+    "Feature: group.version",
+    "SupportedMinVersion: 0",
+    "SupportedMaxVersion: 1",
+    "FinalizedVersionLevel: 1",
+    "Epoch: 0\n",
+)
+
 
 @pytest.mark.parametrize(
     ("flags", "out", "err"),
     [
-        (("describe",), "", ""),
+        (
+            ("describe",),
+            "\t".join(GROUP_VERSION),
+            "",
+        ),
         (
             ("upgrade", "--metadata", "3.9", "--feature", "b=2", "--feature", "a=1"),
             "".join(
@@ -75,7 +88,7 @@ def test_brokers_have_to_be_named(barnabas, flags):
 def test_the_admin_client(broker):
     with BlockingAdmin(broker.bootstrap) as admin:
         found = admin.features.describe()
-        assert (found.supported, found.finalized) == ({}, {})
+        assert (found.supported, found.finalized) == ({"group.version": (0, 1)}, {"group.version": 1})
         with pytest.raises(KafkaError) as refused:
             admin.features.update({"a": FeatureUpdate(1)}, validate_only=True)
 

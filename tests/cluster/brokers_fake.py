@@ -7,6 +7,7 @@ from barnabas.broker.authorizer import AllowAll
 from barnabas.broker.context import RequestContext
 from barnabas.broker.dispatch import execute
 from barnabas.broker.handlers import api_table
+from barnabas.broker.profiles import PROFILE_3_9
 from barnabas.cluster.brokers import Broker
 from barnabas.cluster.controller.controller import KafkaController
 from barnabas.cluster.controller.term import ControllerConfig
@@ -235,7 +236,7 @@ class Channel:
 
 def ask(controller, request, version=None):
     """What the handler of the request's API answers, now or later, on the broker of this controller."""
-    api = api_table({"classic"})[request.api]
+    api = api_table(PROFILE_3_9)[request.api]
     services = SimpleNamespace(controller=controller, authorizer=AllowAll(), clock=controller._clock)
     peer = Peer(ListenerId("PLAINTEXT", "PLAINTEXT"), ("127.0.0.1", 9999))
     header = RequestHeader(request.api, api.max_version if version is None else version, 0, "broker")

@@ -26,6 +26,7 @@ from test_fuzz_control import make_absurd, places
 from wire_peer import WirePeer, batch, frame_of
 
 from barnabas.broker.handlers import api_table
+from barnabas.broker.profiles import PROFILE_4_4
 from barnabas.core.errors import ErrorCode
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ProtocolError
@@ -62,7 +63,7 @@ SETTINGS = {
 }
 OPTIONS = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
 
-APIS = api_table(["classic", "consumer"])
+APIS = api_table(PROFILE_4_4)
 PLAUSIBLE = {
     "acks": 1,
     "broker_epoch": -1,

@@ -14,6 +14,7 @@ from test_fuzz_control import make_absurd, places
 from wire_peer import WirePeer, frame_of
 
 from barnabas.broker.handlers import api_table
+from barnabas.broker.profiles import PROFILE_4_4
 from barnabas.core.errors import ErrorCode
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.consumer_protocol import ConsumerProtocolSubscription
@@ -181,7 +182,7 @@ class Attacker:
             self._name_members(message)
             for _ in range(source.choice([0, 0, 1, 1, 2, 4])):
                 make_absurd(source, message)
-            api = api_table(["classic", "consumer"])[message.api]
+            api = api_table(PROFILE_4_4)[message.api]
             version = source.randint(api.min_version, api.max_version)
             try:
                 frame = frame_of(message, version)[4:]

@@ -189,7 +189,7 @@ def test_a_broker_that_refuses_version_0_too_is_left():
         call.result()
 
 
-@pytest.mark.parametrize("version", [4, 9, 32767])
+@pytest.mark.parametrize("version", [5, 9, 32767])
 def test_a_broker_that_refuses_the_version_that_it_names_is_left(version):
     client = Client()
     call = client.call()

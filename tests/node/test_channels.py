@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from barnabas.broker.handlers import api_table
+from barnabas.broker.profiles import PROFILE_3_9
 from barnabas.cluster.brokers import Broker
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
@@ -40,7 +41,7 @@ class World:
         self.clock = Clock()
         self.calls = []
         self.answers = []
-        table = dict(api_table())
+        table = dict(api_table(PROFILE_3_9))
         counted = self._counted(leader_and_isr)
         table[ApiKey.LEADER_AND_ISR] = dataclasses.replace(table[ApiKey.LEADER_AND_ISR], handler=counted)
         table[ApiKey.UPDATE_METADATA] = dataclasses.replace(

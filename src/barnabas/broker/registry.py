@@ -57,8 +57,8 @@ class Api:
     throttled: bool
     """False for what brokers say to each other: their requests are never delayed."""
     request: type[Request]
-    classic_max: int
-    """The highest version on a broker that serves only the classic protocol of groups."""
+    advertised: bool = True
+    """Whether ApiVersions tells of it; what brokers say to each other is not for clients."""
 
     def supports(self, version: int) -> bool:
         """Whether this version is handled."""
@@ -76,19 +76,15 @@ def handles(
     key: ApiKey,
     *,
     versions: tuple[int, int],
-    classic_max: int | None = None,
     failed: Failure | None = None,
     throttled: bool = True,
 ) -> Callable[[H], H]:
-    """Registers a handler for these versions, both ends included."""
+    """Registers a handler for these versions, both ends included: all that it knows, whatever the profile."""
     low, high = versions
-    highest_of_classic = high if classic_max is None else classic_max
 
     def register(handler: H) -> H:
         assert key not in HANDLERS, f"{key.name} is handled twice"
-        HANDLERS[key] = Api(
-            key, low, high, handler, failed or top_level(key), throttled, REQUESTS[key], highest_of_classic
-        )
+        HANDLERS[key] = Api(key, low, high, handler, failed or top_level(key), throttled, REQUESTS[key])
         return handler
 
     return register

@@ -11,6 +11,7 @@ from barnabas.broker.authorizer import AllowAll, Authorizer
 from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.described_topics import DescribedTopics
 from barnabas.broker.producer_ids import ProducerIdManager
+from barnabas.broker.profiles import Range
 from barnabas.broker.registry import ApiTable
 from barnabas.broker.topic_changes import TopicChanges
 from barnabas.broker.topics import Topics
@@ -139,5 +140,7 @@ class BrokerServices:
     authorizer: Authorizer = field(default_factory=AllowAll)
     quotas: Quotas = field(default_factory=NoQuotas)
     described_topics: DescribedTopics = field(default_factory=DescribedTopics)
+    features: Mapping[str, Range] = field(default_factory=dict)
+    """The lowest and highest level of each feature that is supported; it is finalized at the highest."""
     finalized_features_epoch: Callable[[], int] = lambda: -1
     """The version of the cluster's features that ApiVersions tells; -1 while there is none."""

@@ -362,10 +362,13 @@ class GroupCoordinator:
 
     # --- administration ---------------------------------------------------------------------------------
 
-    def classic_group(self, group_id: str) -> ClassicGroup | None:
-        """A group of the classic protocol, to be described."""
+    def classic_group(self, group_id: str) -> ClassicGroup:
+        """A group of the classic protocol, to be described. Raises GROUP_ID_NOT_FOUND."""
         group = self._group(self._shard_of_any(group_id), group_id)
-        return group if isinstance(group, ClassicGroup) else None
+        if isinstance(group, ClassicGroup):
+            return group
+        reason = "not found" if group is None else "is not a classic group"
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {reason}.")
 
     def groups(self) -> Iterator[Group]:
         """The groups of this broker, in slices: it serves others in between. Raises

@@ -7,6 +7,7 @@ A key that is not here is not obeyed, and `barnabas serve` says so in a warning.
 from collections.abc import Mapping
 from typing import Any, Final
 
+from barnabas.core.api_profile import AUTO, KAFKA_3_9, KAFKA_4_4, api_profile, defaults_of
 from barnabas.core.config import (
     Config,
     ConfigKey,
@@ -71,6 +72,8 @@ BROKER_CONFIG: Final = ConfigTable(
         # Sockets and requests
         ConfigKey("socket.request.max.bytes", INT, 104857600,
             "The largest request in bytes; a larger one closes its connection.", at_least(1)),
+        ConfigKey("max.request.partition.size.limit", INT, 2000,
+            "How many partitions an answer to DescribeTopicPartitions has at most.", at_least(1)),
         ConfigKey("barnabas.request.elements.max", INT, 250_000,
             "How many elements all arrays of one request may have together (eight numbers count as one); "
             "more close its connection.", at_least(65_536)),
@@ -133,6 +136,10 @@ BROKER_CONFIG: Final = ConfigTable(
             "How long the store waits for a silent broker before it counts as gone.", at_least(1)),
         ConfigKey("zookeeper.connection.timeout.ms", INT, None,
             "How long to wait for ZooKeeper at start; the session timeout where not set."),
+        ConfigKey("barnabas.api.profile", STRING, AUTO,
+            "The Kafka that clients find here: 3.9, 4.4, or auto, which is 4.4 on the embedded store and 3.9 "
+            "with ZooKeeper, where a broker of Kafka 3.9 can be in the cluster.",
+            one_of(KAFKA_3_9, KAFKA_4_4, AUTO)),
         ConfigKey("barnabas.metadata.path", STRING, None,
             "The file of the embedded store, which brokers on one machine may share; metadata.sqlite in the "
             "first log directory where not set."),
@@ -354,6 +361,7 @@ SHIPPED_VALUES: Final[Mapping[str, str]] = {
 def broker_config(given: Mapping[str, Any]) -> Config:
     """The broker's configuration from texts by key. Raises ConfigError with one line for a bad value."""
     config = BROKER_CONFIG.parse(_with_both_ids(given))
+    config = config.with_defaults(defaults_of(api_profile(config)))
     check_broker_keys(config)
     return config
 

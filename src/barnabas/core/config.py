@@ -326,6 +326,13 @@ class Config(Mapping[str, Any]):
         sources = {**self._sources, **dict.fromkeys(given, source)}
         return Config(self.table, {**self._values, **parsed}, sources, unknown, self)
 
+    def with_defaults(self, given: Mapping[str, Any]) -> "Config":
+        """A copy in which these texts are the values of keys that were not set."""
+        parsed = {
+            name: parse_value(self.table[name], given[name]) for name in given if name not in self._sources
+        }
+        return Config(self.table, {**self._values, **parsed}, self._sources, self.unknown, self._below)
+
 
 def config_text(key: ConfigKey, value: Any) -> str | None:
     """The text of a typed value as Kafka prints it; None for one that is not set.

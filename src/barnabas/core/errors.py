@@ -234,6 +234,8 @@ class ErrorCode(IntEnum):
     DUPLICATE_VOTER = 126, "The voter is already part of the set of voters."
     VOTER_NOT_FOUND = 127, "The voter is not part of the set of voters."
     INVALID_REGULAR_EXPRESSION = 128, "The regular expression is not valid."
+    REBOOTSTRAP_REQUIRED = (129,
+        "Client metadata is stale. The client should rebootstrap to obtain new metadata.")
     # fmt: on
 
     @classmethod

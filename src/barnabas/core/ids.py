@@ -87,6 +87,15 @@ def validate_topic_name(name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
 
 
+def missing_topic(name: str, otherwise: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> ErrorCode:
+    """The answer for a topic that does not exist: what is wrong with its name, if anything is."""
+    try:
+        validate_topic_name(name)
+    except KafkaError as error:
+        return error.code
+    return otherwise
+
+
 def is_topic_name(name: str) -> bool:
     """Whether a topic may have this name."""
     return _topic_name_problem(name) is None

@@ -173,7 +173,6 @@ KEYS_NOT_OBEYED: Final = (
         ConfigKey("controller.quorum.retry.backoff.ms", INT, 20, ""),
         ConfigKey("initial.broker.registration.timeout.ms", INT, 60000, ""),
         ConfigKey("log.dir.failure.timeout.ms", LONG, 30000, "", at_least(1)),
-        ConfigKey("max.request.partition.size.limit", INT, 2000, "", at_least(1)),
         ConfigKey("metadata.log.dir", STRING, None, ""),
         ConfigKey("metadata.log.max.record.bytes.between.snapshots", LONG, 20_971_520, "", at_least(1)),
         ConfigKey("metadata.log.max.snapshot.interval.ms", LONG, 3_600_000, "", at_least(0)),

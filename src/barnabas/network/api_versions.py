@@ -8,6 +8,10 @@ from barnabas.protocol.api import ApiKey
 from barnabas.protocol.message import Request
 from barnabas.protocol.messages.api_versions import ApiVersion
 
+SOFTWARE_NAME: Final = "barnabas"
+BROKER_SOFTWARE_NAME: Final = "barnabas-broker"
+"""What a client, and a broker as a client of brokers, say that they are (KIP-511)."""
+
 CLIENT_THROTTLES_FROM: Final[Mapping[ApiKey, int]] = {
     ApiKey.PRODUCE: 6,
     ApiKey.FETCH: 8,

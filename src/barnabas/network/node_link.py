@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, Protocol
 from barnabas import __version__
 from barnabas.core.chunks import Chunks
 from barnabas.core.errors import BarnabasError, ErrorCode
-from barnabas.network.api_versions import NodeApiVersions, client_throttles
+from barnabas.network.api_versions import SOFTWARE_NAME, NodeApiVersions, client_throttles
 from barnabas.network.connection_states import ConnectionState, ConnectionTimings, NodeConnectionState
 from barnabas.network.errors import (
     ConnectionSetupTimedOutError,
@@ -35,8 +35,6 @@ from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
 from barnabas.protocol.message import Response
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-
-SOFTWARE_NAME: Final = "barnabas"
 
 _CORRELATION_BYTES: Final = 4
 _CORRELATION_ID_MAX: Final = 2**31 - 1
@@ -69,6 +67,8 @@ class ClientSettings:
     setup_timeout_max_ms: int = 30_000
     idle_ms_max: int = 540_000
     """connections.max.idle.ms; negative means without end."""
+    software_name: str = SOFTWARE_NAME
+    """What ApiVersions says that this client is (KIP-511)."""
     discover_versions: bool = True
     """Ask each node for its versions first; without, every call names its version or uses the newest."""
     response_bytes_max: int = 2**31 - 1
@@ -287,7 +287,9 @@ class NodeLink:
 
     def _ask_versions(self, version: int, now_ms: float) -> None:
         self.state.checking_api_versions()
-        request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
+        request = ApiVersionsRequest(
+            client_software_name=self._settings.software_name, client_software_version=__version__
+        )
         timeout = self._settings.request_timeout_ms
         versions = (version, version)
         self._send(

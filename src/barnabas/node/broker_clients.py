@@ -9,6 +9,7 @@ from random import Random
 
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config, Source
+from barnabas.network.api_versions import BROKER_SOFTWARE_NAME
 from barnabas.network.client import NetworkClient
 from barnabas.network.metadata_updater import ManualMetadataUpdater
 from barnabas.network.node_link import ClientSettings
@@ -112,6 +113,7 @@ def _settings(broker_id: int, config: Config, *, connect_ms: int) -> ClientSetti
     """
     return ClientSettings(
         client_id=str(broker_id),
+        software_name=BROKER_SOFTWARE_NAME,
         max_in_flight=1,
         request_timeout_ms=config["request.timeout.ms"],
         reconnect_backoff_ms=0,

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.handlers import api_table
 from barnabas.broker.producer_ids import ProducerIdManager
+from barnabas.broker.profiles import profile_of
 from barnabas.broker.services import BrokerServices
 from barnabas.broker.topic_changes import TopicChanges
 from barnabas.cluster.controller.controller import KafkaController
@@ -162,6 +163,7 @@ class Parts:
             loader=on.transaction_loader,
         )
         self.finalized_features = FinalizedFeatures(on.store)
+        profile = profile_of(config)
         self.services = local.services = BrokerServices(
             broker_id=on.broker_id,
             cluster_id=on.cluster_id,
@@ -176,7 +178,8 @@ class Parts:
             topic_configs=on.configs,
             config_admin=ConfigAdmin(on.broker_id, on.configs, self.metadata, on.dynamic_config),
             broker_epoch=on.broker_epoch,
-            api_table=api_table(config["group.coordinator.rebalance.protocols"]),
+            api_table=api_table(profile),
+            features=profile.features,
             topic_changes=self._topic_changes,
             auto_topics=AutoTopics(self._topics, config),
             group_coordinator=self.group_coordinator,

@@ -40,7 +40,7 @@ from barnabas.protocol.wire import ELEMENTS_MAX, TAGS_MAX, Wire
 
 HOT: Final = {
     "produce": (3, 11),
-    "fetch": (4, 17),
+    "fetch": (4, 18),
     "heartbeat": (0, 4),
     "find_coordinator": (0, 6),
 }

@@ -16,6 +16,7 @@ EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
 
 NO_TIMESTAMP: Final = -1
 NOT_FOUND: Final = TimestampAndOffset()
@@ -59,7 +60,7 @@ def _earliest(log: Log) -> TimestampAndOffset:
 
 
 def _search(log: Log, timestamp: int) -> Sliced[TimestampAndOffset | None]:
-    if timestamp == LATEST_TIERED:
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return None  # nothing is tiered (KIP-405)
     if timestamp == MAX_TIMESTAMP:
         return (yield from log.max_timestamp_offset())

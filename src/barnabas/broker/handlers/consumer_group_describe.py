@@ -47,7 +47,7 @@ def _refused(group_id: str, code: ErrorCode) -> DescribedGroup:
     return DescribedGroup(group_id=group_id, error_code=code)
 
 
-@handles(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=(0, 1), classic_max=0, failed=_failed)
+@handles(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=(0, 1), failed=_failed)
 @sliced
 def consumer_group_describe(
     context: RequestContext, request: ConsumerGroupDescribeRequest

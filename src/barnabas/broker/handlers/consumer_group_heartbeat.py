@@ -36,7 +36,7 @@ def _failed(
     return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.own_message)
 
 
-@handles(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), classic_max=0, failed=_failed)
+@handles(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), failed=_failed)
 def consumer_group_heartbeat(
     context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse | Pending[ConsumerGroupHeartbeatResponse]:

@@ -1,7 +1,7 @@
-"""DeleteGroups (42), v0-2.
+"""DeleteGroups (42), v0-3.
 
 Behaviour: removes groups without members, and their offsets (KIP-229).
-Versions:  v2 flexible.
+Versions:  v2 flexible · v3 why a group was not deleted.
 Not implemented: nothing.
 """
 
@@ -26,11 +26,11 @@ def _failed(request: DeleteGroupsRequest, error: KafkaError, _version: int) -> D
     )
 
 
-def _refused(group_id: str, code: ErrorCode) -> DeletableGroupResult:
-    return DeletableGroupResult(group_id=group_id, error_code=code)
+def _refused(group_id: str, code: ErrorCode, message: str | None = None) -> DeletableGroupResult:
+    return DeletableGroupResult(group_id=group_id, error_code=code, error_message=message)
 
 
-@handles(ApiKey.DELETE_GROUPS, versions=(0, 2), failed=_failed)
+@handles(ApiKey.DELETE_GROUPS, versions=(0, 3), failed=_failed)
 @sliced
 def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> Sliced[DeleteGroupsResponse]:
     coordinator = context.broker.group_coordinator
@@ -46,7 +46,7 @@ def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> Slic
         try:
             coordinator.delete_group(group_id)
         except KafkaError as error:
-            results.append(_refused(group_id, error.code))
+            results.append(_refused(group_id, error.code, error.own_message))
         else:
             results.append(DeletableGroupResult(group_id=group_id))
     return DeleteGroupsResponse(results=results + hidden)

@@ -1,7 +1,8 @@
-"""DescribeCluster (60), v0-1.
+"""DescribeCluster (60), v0-2.
 
 Behaviour: the brokers as this listener reaches them, the controller, the cluster's id.
-Versions:  v0 flexible · v1 asks for brokers or controllers (KIP-919); a broker answers for brokers only.
+Versions:  v0 flexible · v1 asks for brokers or controllers (KIP-919); a broker answers for brokers only
+           · v2 brokers that are fenced, if asked for: with ZooKeeper none is (KIP-1073).
 Not implemented: nothing.
 """
 
@@ -23,7 +24,7 @@ BROKERS: Final = 1
 CONTROLLERS: Final = 2
 
 
-@handles(ApiKey.DESCRIBE_CLUSTER, versions=(0, 1))
+@handles(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2))
 def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     if request.endpoint_type != BROKERS:
         return _refuse_endpoint(context, request.endpoint_type)

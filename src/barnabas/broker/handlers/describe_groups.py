@@ -1,7 +1,8 @@
-"""DescribeGroups (15), v0-5.
+"""DescribeGroups (15), v0-6.
 
-Behaviour: state and members of classic groups. An unknown group is Dead, which is no error.
-Versions:  v3 authorized operations (KIP-430) · v4 static members (KIP-345) · v5 flexible.
+Behaviour: state and members of classic groups. An unknown group is Dead.
+Versions:  v3 authorized operations (KIP-430) · v4 static members (KIP-345) · v5 flexible ·
+           v6 a group that is unknown, or no classic one, is an error that says so (KIP-1043).
 Not implemented: nothing.
 """
 
@@ -24,6 +25,7 @@ from barnabas.protocol.messages.describe_groups import (
 )
 
 OPERATIONS_SINCE: Final = 3
+UNKNOWN_IS_AN_ERROR_SINCE: Final = 6
 
 
 def _failed(
@@ -40,7 +42,7 @@ def _refused(group_id: str, code: ErrorCode) -> DescribedGroup:
     return DescribedGroup(group_id=group_id, error_code=code)
 
 
-@handles(ApiKey.DESCRIBE_GROUPS, versions=(0, 5), failed=_failed)
+@handles(ApiKey.DESCRIBE_GROUPS, versions=(0, 6), failed=_failed)
 @sliced
 def describe_groups(
     context: RequestContext, request: DescribeGroupsRequest
@@ -48,16 +50,26 @@ def describe_groups(
     coordinator = context.broker.group_coordinator
 
     def describe(group_id: str) -> DescribedGroup:
-        return _described(group_id, coordinator.classic_group(group_id))
+        try:
+            return _described(group_id, coordinator.classic_group(group_id))
+        except KafkaError as error:
+            if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
+            return _unknown(group_id, error, context.version)
 
     operations = request.include_authorized_operations and context.version >= OPERATIONS_SINCE
     groups = yield from describe_each(context, request.groups, describe, _refused, operations=operations)
     return DescribeGroupsResponse(groups=groups)
 
 
-def _described(group_id: str, group: ClassicGroup | None) -> DescribedGroup:
-    if group is None:
-        return DescribedGroup(group_id=group_id, group_state=ClassicGroupState.DEAD.value)
+def _unknown(group_id: str, error: KafkaError, version: int) -> DescribedGroup:
+    described = DescribedGroup(group_id=group_id, group_state=ClassicGroupState.DEAD.value)
+    if version >= UNKNOWN_IS_AN_ERROR_SINCE:
+        described.error_code, described.error_message = error.code, error.own_message
+    return described
+
+
+def _described(group_id: str, group: ClassicGroup) -> DescribedGroup:
     # The protocol, metadata and assignments are shown only while they are settled.
     protocol = group.protocol_name if group.state is ClassicGroupState.STABLE else None
     return DescribedGroup(

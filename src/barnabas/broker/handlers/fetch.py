@@ -69,7 +69,7 @@ def _failed(request: FetchRequest, error: KafkaError, version: int) -> Sliced[Fe
     return response
 
 
-@handles(ApiKey.FETCH, versions=(4, 17), failed=_failed)
+@handles(ApiKey.FETCH, versions=(4, 18), failed=_failed)
 def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse | Pending[FetchResponse]:
     work = _Fetch(context, request)
     awaited = work.step(AT_ONCE_MAX)

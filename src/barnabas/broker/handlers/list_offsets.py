@@ -1,9 +1,11 @@
-"""ListOffsets (2), v1-9.
+"""ListOffsets (2), v1-11.
 
 Behaviour: for each partition the place that a time names: the first record at or after it, or one of the
-special times (latest -1, earliest -2, greatest timestamp -3, earliest local -4, latest tiered -5).
+special times (latest -1, earliest -2, greatest timestamp -3, earliest local -4, latest tiered -5, earliest
+pending upload -6; nothing is tiered here).
 Versions:  v2 isolation · v4 leader epochs (KIP-320) · v5 OFFSET_NOT_AVAILABLE (KIP-207) · v6 flexible ·
-           v7 greatest timestamp (KIP-734) · v8 earliest local (KIP-405) · v9 latest tiered (KIP-1005).
+           v7 greatest timestamp (KIP-734) · v8 earliest local (KIP-405) · v9 latest tiered (KIP-1005) ·
+           v10 how long tiered storage may take (KIP-1075) · v11 earliest pending upload (KIP-1023).
 Not implemented: v0, which lists the offsets of segments (KIP-896).
 """
 
@@ -26,7 +28,14 @@ from barnabas.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from barnabas.replica.log_read import Isolation
-from barnabas.replica.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP
+from barnabas.replica.offsets import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+)
 
 CONSUMER: Final = -1
 DEBUGGING_CONSUMER: Final = -2
@@ -36,7 +45,14 @@ OFFSET_NOT_AVAILABLE_SINCE: Final = 5
 AT_ONCE: Final = 8
 """Entries without a look at the clock: to look into a batch for a time takes up to 4 ms."""
 
-SPECIAL_TIMES: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+SPECIAL_TIMES: Final = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 """The version that brought each."""
 
 
@@ -56,7 +72,7 @@ def _failed(request: ListOffsetsRequest, error: KafkaError, _version: int) -> Sl
     return response
 
 
-@handles(ApiKey.LIST_OFFSETS, versions=(1, 9), failed=_failed)
+@handles(ApiKey.LIST_OFFSETS, versions=(1, 11), failed=_failed)
 def list_offsets(
     context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Pending[ListOffsetsResponse]:

@@ -1,4 +1,4 @@
-"""Metadata (3), v0-12.
+"""Metadata (3), v0-13.
 
 Behaviour: brokers, controller and topics as of the last UpdateMetadata, with endpoints of the
 listener that the request came in on. Topics that do not exist are created if both sides want it.
@@ -7,7 +7,7 @@ Limit:     topics that would have more partitions than `barnabas.create.topics.m
 Versions:  v0 an empty list asks for all topics, later null does · v4 the client may forbid creation ·
            v5 offline replicas · v6 LISTENER_NOT_FOUND · v7 leader epochs · v8 authorized operations (KIP-430)
            · v9 flexible · v10 topic ids in answers · v11 no operations on the cluster · v12 topic ids in
-           requests.
+           requests · v13 an error of the whole answer (KIP-1102), which is for a client of another cluster.
 Not implemented: nothing.
 """
 
@@ -21,7 +21,7 @@ from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
 from barnabas.cluster.metadata.cache import PartitionAnswer, Snapshot
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.ids import INTERNAL_TOPICS, ZERO_UUID, Uuid, validate_topic_name
+from barnabas.core.ids import INTERNAL_TOPICS, ZERO_UUID, Uuid, missing_topic
 from barnabas.core.pending import Pending, gather
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
@@ -52,7 +52,7 @@ def _failed(request: MetadataRequest, error: KafkaError, _version: int) -> Slice
     return response
 
 
-@handles(ApiKey.METADATA, versions=(0, 12), failed=_failed)
+@handles(ApiKey.METADATA, versions=(0, 13), failed=_failed)
 @sliced
 def metadata(context: RequestContext, request: MetadataRequest) -> Sliced[MetadataResponse]:
     """Describes topics and brokers, all as they are at the beginning: a snapshot never changes."""
@@ -155,7 +155,7 @@ class _Found:
             yield from self._create(missing)
             return
         for name in missing:
-            self._answer(name, _why_missing(name))
+            self._answer(name, missing_topic(name))
             yield
 
     def _create(self, names: list[str]) -> Sliced[None]:
@@ -175,7 +175,7 @@ class _Found:
         config = context.broker.config
         if len(allowed) * config["num.partitions"] > config["barnabas.create.topics.max.partitions"]:
             for name in allowed:
-                self._answer(name, _why_missing(name, ErrorCode.POLICY_VIOLATION))
+                self._answer(name, missing_topic(name, ErrorCode.POLICY_VIOLATION))
                 yield
             return
         started: dict[str, Pending[ErrorCode]] = {}
@@ -229,15 +229,6 @@ class _Found:
         self.hidden.append(
             MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, is_internal=is_internal)
         )
-
-
-def _why_missing(name: str, otherwise: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> ErrorCode:
-    """What is wrong with the name, if anything is."""
-    try:
-        validate_topic_name(name)
-    except KafkaError as error:
-        return error.code
-    return otherwise
 
 
 def _partition(answer: PartitionAnswer) -> MetadataResponsePartition:

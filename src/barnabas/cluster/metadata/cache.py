@@ -90,16 +90,26 @@ class Snapshot:
     controller_id: int = NO_BROKER
 
     def describe(
-        self, topic: str, listener: str, *, endpoints_as_errors: bool, listeners_as_errors: bool
+        self,
+        topic: str,
+        listener: str,
+        *,
+        partitions: Iterable[int] | None = None,
+        endpoints_as_errors: bool = False,
+        listeners_as_errors: bool = True,
     ) -> Iterator[PartitionAnswer]:
-        """The partitions of a topic as clients of a listener see them; none for a topic that is not here.
+        """The partitions of a topic as clients of a listener see them, or `partitions` of them, which must
+        exist; none for a topic that is not here.
 
         `endpoints_as_errors` (Metadata v0) leaves replicas out that have no endpoint there, with
         REPLICA_NOT_AVAILABLE; `listeners_as_errors` (v6 on) says LISTENER_NOT_FOUND when the leader lives
         but lacks the listener.
         """
-        for partition, state in self.partitions.get(topic, _NOTHING).items():
-            yield self._answer(partition, state, listener, endpoints_as_errors, listeners_as_errors)
+        known = self.partitions.get(topic, _NOTHING)
+        for partition in known if partitions is None else partitions:
+            yield self._answer(
+                partition, known[partition], listener, endpoints_as_errors, listeners_as_errors
+            )
 
     def _answer(
         self,

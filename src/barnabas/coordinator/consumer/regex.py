@@ -24,24 +24,13 @@ from barnabas.coordinator.shard import Shard
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Steps, steps
+from barnabas.core.regular_expressions import BadExpressionError, compiled
 from barnabas.core.slices import Slices
 
 _events: Final = EventLog("coordinator.consumer")
 
 REFRESH_INTERVAL_MIN_MS: Final = 10_000
 REFRESH_INTERVAL_MAX_MS: Final = 10 * 60 * 1000
-
-_JAVA_MISTAKES: Final = {
-    "missing )": "missing closing )",
-    "missing ]": "missing closing ]",
-    "trailing \\": "trailing backslash at end of expression",
-    "no argument for repetition operator": "missing argument to repetition operator",
-    "bad repetition operator": "invalid nested repetition operator",
-    "invalid repetition size": "invalid repeat count",
-    "invalid perl operator": "invalid or unsupported Perl syntax",
-    "invalid named capture group": "invalid named capture",
-}
-"""What RE2 calls a mistake, and what its Java edition calls it, which clients of Kafka know."""
 
 
 class RegexUpdate(Enum):
@@ -73,19 +62,12 @@ def maybe_update_regular_expressions(plan: Plan, old: ConsumerMember, new: Consu
 
 def _compile(expression: str) -> Any:
     """Raises INVALID_REGULAR_EXPRESSION."""
-    import re2  # noqa: PLC0415 - loaded when the first member subscribes like this
-
-    options = re2.Options()
-    options.log_errors = False
     try:
-        return re2.compile(expression, options=options)
-    except re2.error as error:
-        # RE2 says what is wrong, and after a colon where.
-        mistake = error.args[0].decode(errors="replace").partition(": ")[0]
+        return compiled(expression)
+    except BadExpressionError as error:
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex `{expression}` is not a valid regular expression: "
-            f"{_JAVA_MISTAKES.get(mistake, mistake)}.",
+            f"SubscribedTopicRegex `{expression}` is not a valid regular expression: {error}.",
         ) from error
 
 

@@ -5,11 +5,14 @@ from barnabas.protocol.schema import Struct, field
 from barnabas.protocol.wire import int16, int32, int64
 
 
-class ApiVersionsRequest(Request, api=18, versions="0-4", flexible="3+"):
+class ApiVersionsRequest(Request, api=18, versions="0-5", flexible="3+"):
     """Asks what the broker speaks; sent first on a connection, before any authentication."""
 
     client_software_name: str = field("3+", ignorable=True)
     client_software_version: str = field("3+", ignorable=True)
+    cluster_id: str | None = field("5+", default=None, nullable="5+", ignorable=True)
+    """The cluster and the node that the client means to talk to, both or none (KIP-1242)."""
+    node_id: int32 = field("5+", default=-1, ignorable=True)
 
 
 class ApiVersion(Struct):
@@ -36,7 +39,7 @@ class FinalizedFeatureKey(Struct):
     min_version_level: int16 = field("3+")
 
 
-class ApiVersionsResponse(Response, api=18, versions="0-4", flexible="3+"):
+class ApiVersionsResponse(Response, api=18, versions="0-5", flexible="3+"):
     """The broker's table of APIs. Always under response header 0, so that any client can read it."""
 
     error_code: int16 = field("0+")

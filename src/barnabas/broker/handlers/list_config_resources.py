@@ -1,0 +1,74 @@
+"""ListConfigResources (74), v0-1.
+
+Behaviour: the names of resources that have, or may have, a configuration (KIP-1142): topics, brokers, their
+loggers. There are no subscriptions of client metrics and no configurations of groups yet, so none are named.
+Versions:  v0 (ListClientMetricsResources) client metrics only · v1 types in the request, none for all.
+Not implemented: nothing.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from barnabas.broker.authorizer import Operation
+from barnabas.broker.context import RequestContext
+from barnabas.broker.registry import handles
+from barnabas.broker.sliced import sliced
+from barnabas.cluster.metadata.cache import Snapshot
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.slices import Sliced
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+TOPIC: Final = 2
+BROKER: Final = 4
+BROKER_LOGGER: Final = 8
+CLIENT_METRICS: Final = 16
+GROUP: Final = 32
+TYPES_SINCE: Final = 1
+
+
+def _brokers(snapshot: Snapshot) -> Iterable[str]:
+    return map(str, sorted(snapshot.brokers))
+
+
+def _topics(snapshot: Snapshot) -> Iterable[str]:
+    return snapshot.partitions
+
+
+def _none(_snapshot: Snapshot) -> Iterable[str]:
+    return ()
+
+
+_NAMES: Final[Mapping[int, Callable[[Snapshot], Iterable[str]]]] = {
+    GROUP: _none,
+    CLIENT_METRICS: _none,
+    BROKER_LOGGER: _brokers,
+    BROKER: _brokers,
+    TOPIC: _topics,
+}
+"""The names of each type, in the order in which Kafka answers."""
+
+
+@handles(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1))
+@sliced
+def list_config_resources(
+    context: RequestContext, request: ListConfigResourcesRequest
+) -> Sliced[ListConfigResourcesResponse]:
+    context.require_cluster(Operation.DESCRIBE_CONFIGS)
+    wanted = set(request.resource_types) if context.version >= TYPES_SINCE else {CLIENT_METRICS}
+    if not wanted <= _NAMES.keys():
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    snapshot = context.broker.metadata_cache.snapshot
+    response = ListConfigResourcesResponse()
+    for resource_type, names in _NAMES.items():
+        if not wanted or resource_type in wanted:
+            for name in names(snapshot):
+                response.config_resources.append(
+                    ConfigResource(resource_name=name, resource_type=resource_type)
+                )
+                yield
+    return response
