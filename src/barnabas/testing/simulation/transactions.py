@@ -54,7 +54,7 @@ class Ledger:
         self._tps = [TopicPartition(_TOPIC, number) for number in range(rng.randint(1, 2))]
         names = [f"copier-{number}" for number in range(rng.randint(1, 2))]
         self._producers = [TransactionalClient(world, address, self.judge, name, self._tps) for name in names]
-        self._reader = CommittedReader(world, address, self.judge, "reader", self._tps)
+        self._reader = TransactionsReader(world, address, self.judge, "reader", self._tps)
         self._running: list[asyncio.Task[None]] = []
 
     async def start(self, admin: Admin, pause_s: float) -> None:
@@ -80,10 +80,10 @@ class Ledger:
 
     async def read_back(self, patience_s: float) -> None:
         """What is committed in the end."""
-        last = CommittedReader(self._world, self._address, self.judge, "last reader", self._tps)
+        last = TransactionsReader(self._world, self._address, self.judge, "last reader", self._tps)
         await self._world.loop.spawn(last.process, self._read_back(last, patience_s))
 
-    async def _read_back(self, last: "CommittedReader", patience_s: float) -> None:
+    async def _read_back(self, last: "TransactionsReader", patience_s: float) -> None:
         try:
             async with asyncio.timeout(patience_s):
                 committed, left = await last.read_all()
@@ -206,7 +206,7 @@ class TransactionalClient:
             sent.answered.add(value)
 
 
-class CommittedReader:
+class TransactionsReader:
     """Reads all partitions from the beginning."""
 
     def __init__(

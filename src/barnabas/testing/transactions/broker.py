@@ -5,6 +5,7 @@ from random import Random
 from typing import Any, Final, cast
 
 from barnabas.broker.handlers import api_table
+from barnabas.broker.profiles import PROFILE_3_9
 from barnabas.broker.services import BrokerServices
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.core.ids import TopicPartition
@@ -78,7 +79,7 @@ class TransactionalBroker(SimulatedBroker):
             fetch_sessions=self.fetch_sessions,
             controller=self.controller,
             broker_epoch=lambda: self.registration.broker_epoch,
-            api_table=api_table(),
+            api_table=api_table(PROFILE_3_9),
             group_coordinator=self.group_coordinator,
             transaction_coordinator=self.transaction_coordinator,
             # No request of this model gets there.
@@ -102,6 +103,7 @@ class TransactionalBroker(SimulatedBroker):
             self._partition_for,
             local=self.local,
             remote=self._calls,
+            clock=self.clock,
             enabled=True,
         )
 
