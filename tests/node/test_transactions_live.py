@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from barnabas.admin.admin import BlockingAdmin
 from barnabas.admin.types import NewTopic
-from barnabas.core.errors import ErrorCode
+from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -217,8 +217,7 @@ def test_a_topic_that_is_deleted_before_its_marker_does_not_hold_the_transaction
         with BlockingAdmin(cluster.alive.bootstrap) as admin:
             admin.topics.delete(["gone"])
     if made_anew:
-        until(lambda: not _exists(cluster, "gone"))
-        cluster.create("gone", third)
+        until(lambda: _made_anew(cluster, "gone", third))
 
     until(lambda: committed(cluster, "kept", 1) == [["decided"]])
     producer.begin_transaction()
@@ -231,9 +230,14 @@ def test_a_topic_that_is_deleted_before_its_marker_does_not_hold_the_transaction
         until(lambda: committed(cluster, "gone", 1) == [["later"]])
 
 
-def _exists(cluster, topic):
-    with BlockingAdmin(cluster.alive.bootstrap) as admin:
-        return topic in admin.topics.list()
+def _made_anew(cluster, topic, leader):
+    """Whether the topic could be made: one of the same name is refused until nothing of it is left."""
+    try:
+        cluster.create(topic, leader)
+    except KafkaError as error:
+        assert error.code is ErrorCode.TOPIC_ALREADY_EXISTS, error
+        return False
+    return True
 
 
 @pytest.mark.timeout(240)
