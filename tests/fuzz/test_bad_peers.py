@@ -47,7 +47,7 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(victim):
         _, response = decode_response(ApiKey.API_VERSIONS, 0, peer.response())
 
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert [(each.api_key, each.min_version, each.max_version) for each in response.api_keys] == [(18, 0, 4)]
+    assert [(each.api_key, each.min_version, each.max_version) for each in response.api_keys] == [(18, 0, 5)]
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,9 @@ class Life:
         self.clock = clock or Clock()
         self.offload = offload or InPlace()
         given = {key.replace("_", "."): str(value) for key, value in config.items()}
-        self.config = broker_config({"offsets.topic.num.partitions": "2", **given})
+        self.config = broker_config(
+            {"offsets.topic.num.partitions": "2", "barnabas.api.profile": "3.9", **given}
+        )
         self._given, self._log_config = config, log_config or {}
         self.disk = disk or SimulatedFilesystem(now_ms=self.clock.time_ms)
         self.disk.mkdir("/data")

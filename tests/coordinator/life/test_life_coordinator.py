@@ -224,7 +224,8 @@ def test_lists_nothing_before_its_start(elected):
 def test_a_group_that_is_not_known_is_dead(elected):
     described = elected.described("nobody")[0]
 
-    assert (described.error_code, described.group_state) == (ErrorCode.NONE, "Dead")
+    assert described.error_code == ErrorCode.GROUP_ID_NOT_FOUND, "since version 6"
+    assert (described.group_state, described.error_message) == ("Dead", "Group nobody not found.")
 
 
 def test_a_group_of_another_coordinator_has_no_state(life):
