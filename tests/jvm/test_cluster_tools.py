@@ -19,6 +19,8 @@ from waiting import until
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 
+AS_39 = ("--set", "barnabas.api.profile=3.9")
+"""A broker of 4.4 tells Kafka's `kafka-topics` of eligible leader replicas, for which ours does not ask."""
 ZOOKEEPER_SHELL = "org.apache.zookeeper.ZooKeeperMainWithTlsSupportForKafka"
 OURS = {
     "kafka-configs": "configs",
@@ -141,7 +143,7 @@ kafka-topics --describe --topic TWIN --unavailable-partitions --topics-with-over
 
 @pytest.mark.parametrize("script", [SETTINGS, PARTITIONS], ids=["settings", "partitions"])
 def test_one_broker(tools, serve, tmp_path, script):
-    server = serve(tmp_path / "data")
+    server = serve(tmp_path / "data", *AS_39)
     server.wait_until_ready()
     with BlockingAdmin(server.bootstrap) as admin:
         admin.topics.create([NewTopic(name, 1, 1) for name in ("twin-a", "twin-b")])
@@ -217,7 +219,7 @@ kafka-reassign-partitions --verify --reassignment-json-file FOLDER/begun-TWIN
 def three_brokers(join_cluster):
     servers = []
     for number in (1, 2, 3):  # one after the other: the first is the controller
-        servers.append(join_cluster(number))
+        servers.append(join_cluster(number, *AS_39))
         servers[-1].wait_until_ready()
     with BlockingAdmin(servers[0].bootstrap) as admin:
         for twin in ("twin-a", "twin-b"):
@@ -268,7 +270,7 @@ kafka-reassign-partitions --verify --reassignment-json-file FOLDER/here-TWIN
 
 def test_moves_between_log_directories(tools, join_cluster, tmp_path):
     here, there = str(tmp_path / "one"), str(tmp_path / "two")
-    server = join_cluster(1, "--set", f"log.dirs={here},{there}")
+    server = join_cluster(1, *AS_39, "--set", f"log.dirs={here},{there}")
     server.wait_until_ready()
     with BlockingAdmin(server.bootstrap) as admin, Producer(server.bootstrap) as producer:
         # The broker gets the throttle by a watch: it has to be there before the moves, which are short

@@ -19,6 +19,13 @@ WITHOUT_CLASS = {
     "VotersRecord": "likewise",
 }
 
+BROUGHT_BY_4_4 = {
+    (f"{name}{kind}", version)
+    for name, version in (("ApiVersions", 5), ("DeleteGroups", 3))
+    for kind in ("Request", "Response")
+}
+"""Versions that are newer than the newest release that is asked here."""
+
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_message_of_a_broker_has_a_class(releases, release):
@@ -37,8 +44,11 @@ def test_every_message_of_a_broker_has_a_class(releases, release):
 
 def test_every_version_of_ours_is_described_and_every_described_one_is_ours(pairs_of):
     described = {(pair.cls, pair.version) for pairs in pairs_of.values() for pair in pairs}
+    ours = {(cls, version) for cls in all_messages() for version in versions_of(cls)}
+    newer = {(cls, version) for cls, version in ours if (cls.__name__, version) in BROUGHT_BY_4_4}
 
-    assert described == {(cls, version) for cls in all_messages() for version in versions_of(cls)}
+    assert described == ours - newer
+    assert len(newer) == len(BROUGHT_BY_4_4)
 
 
 @pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
