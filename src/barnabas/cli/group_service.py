@@ -23,6 +23,7 @@ from barnabas.cli.group_scope import (
 from barnabas.cli.java_errors import EXECUTION, java_text
 from barnabas.cli.java_order import partition_order, text_order
 from barnabas.cli.options import admin_options, connected_admin
+from barnabas.client.keyed_call import none_where
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 
@@ -123,16 +124,8 @@ class GroupService:
 
         Brokers up to 3.9 say so with the state Dead, later ones with an error (KIP-1043).
         """
-        described: dict[str, GroupDescription | None] = {}
         found = await self._admin.groups.try_describe(groups, timeout_ms=self._timeout_ms)
-        for name, result in found.items():
-            if isinstance(result, KafkaError) and result.code is ErrorCode.GROUP_ID_NOT_FOUND:
-                described[name] = None
-            elif isinstance(result, BarnabasError):
-                raise result
-            else:
-                described[name] = result
-        return described
+        return none_where(ErrorCode.GROUP_ID_NOT_FOUND, found)
 
     async def describe_groups(self) -> None:
         """``--describe``: offsets, members or the state of each group."""

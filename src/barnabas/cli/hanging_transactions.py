@@ -20,7 +20,8 @@ from barnabas.admin import Admin, ProducerState, TransactionDescription
 from barnabas.cli.java_order import long_order, partition_order, sized, text_order
 from barnabas.cli.throughput_throttler import now_ms
 from barnabas.cli.transaction_report import failing
-from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.client.keyed_call import none_where
+from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 
 T = TypeVar("T")
@@ -123,17 +124,9 @@ async def _descriptions(
     admin: Admin, transactional_ids: Sequence[str]
 ) -> Mapping[str, TransactionDescription | None]:
     """Where each id stands; None for one that its coordinator does not know."""
-    found: dict[str, TransactionDescription | None] = {}
     with failing(f"Failed to describe {len(transactional_ids)} transactions"):
         answers = await admin.transactions.try_describe(transactional_ids)
-        for name, answer in answers.items():
-            if isinstance(answer, KafkaError) and answer.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-                found[name] = None
-            elif isinstance(answer, BarnabasError):
-                raise answer
-            else:
-                found[name] = answer
-    return found
+        return none_where(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, answers)
 
 
 def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -135,3 +135,13 @@ def raise_first(results: Mapping[K, V | BarnabasError]) -> dict[K, V]:
             raise result
         values[key] = result
     return values
+
+
+def none_where(missing: ErrorCode, results: Mapping[K, V | BarnabasError]) -> dict[K, V | None]:
+    """The results, and None where the error has this code; raises the first other error there is."""
+    return raise_first(
+        {
+            key: None if isinstance(result, KafkaError) and result.code is missing else result
+            for key, result in results.items()
+        }
+    )

@@ -39,12 +39,12 @@ def list_transactions(
         name for name in dict.fromkeys(request.state_filters) if name not in BY_LABEL
     ]
     for metadata in found:
-        if pattern is not None and not pattern.fullmatch(metadata.transactional_id):
-            pass
-        elif context.authorize(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, metadata.transactional_id):
+        name = metadata.transactional_id
+        matches = pattern is None or pattern.fullmatch(name)
+        if matches and context.authorize(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, name):
             response.transaction_states.append(
                 TransactionState(
-                    transactional_id=metadata.transactional_id,
+                    transactional_id=name,
                     producer_id=metadata.producer_id,
                     transaction_state=metadata.state.label,
                 )
