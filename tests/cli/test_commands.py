@@ -173,11 +173,18 @@ def test_get_offsets_refuses_in_the_words_of_the_script(get_offsets, flags, line
 
 def test_lines_go_in_and_come_out(produce, consume, cluster):
     assert produce("a:1\nb:2\nlast:\n", "--key-separator", ":").exit_code == 0
-    result = consume("--from-beginning", "--max-messages", "3", "--property", "print.key=true")
+    result = consume("--from-beginning", "--max-messages", "3", "--formatter-property", "print.key=true")
     assert result.stdout == "a\t1\nb\t2\nlast\t\n"
     assert result.stderr == "Processed a total of 3 messages\n"
     one = consume(
-        "--partition", "0", "--offset", "1", "--max-messages", "1", "--property", "print.offset=true"
+        "--partition",
+        "0",
+        "--offset",
+        "1",
+        "--max-messages",
+        "1",
+        "--formatter-property",
+        "print.offset=true",
     )
     assert one.stdout == "Offset:1\t2\n"
     assert consume("--from-beginning", "--timeout-ms", "150").stdout == "1\n2\n\n"
@@ -185,10 +192,13 @@ def test_lines_go_in_and_come_out(produce, consume, cluster):
 
 def test_all_parts_of_a_record_can_be_printed(produce, consume, cluster):
     properties = ["parse.key=true", "parse.headers=true", "null.marker=NULL"]
-    produce("h1:v1,h2:NULL\tkey\tNULL\n", *(f"--property={one}" for one in properties))
+    produce("h1:v1,h2:NULL\tkey\tNULL\n", *(f"--reader-property={one}" for one in properties))
     parts = ["timestamp", "partition", "offset", "headers", "key"]
     printed = consume(
-        "--from-beginning", "--max-messages", "1", *(f"--property=print.{one}=true" for one in parts)
+        "--from-beginning",
+        "--max-messages",
+        "1",
+        *(f"--formatter-property=print.{one}=true" for one in parts),
     ).stdout.split("\t")
     (record,) = cluster.records("t")
     assert printed == [
@@ -205,13 +215,13 @@ def test_all_parts_of_a_record_can_be_printed(produce, consume, cluster):
     ("stdin", "flags", "line"),
     [
         ("x\n", ["--key-separator", ":"], "No key separator found on line number 1: 'x'"),
-        ("x\n", ["--property", "parse.keys=true"], "Unknown property parse.keys; there are parse.key"),
+        ("x\n", ["--reader-property", "parse.keys=true"], "Unknown property parse.keys; there are parse.key"),
         (
             "x\n",
-            ["--property", "headers.separator=:"],
+            ["--reader-property", "headers.separator=:"],
             "headers.separator and headers.key.separator may not be equal",
         ),
-        ("x\n", ["--producer-property", "acks=2"], "Invalid value 2 for configuration acks"),
+        ("x\n", ["--command-property", "acks=2"], "Invalid value 2 for configuration acks"),
     ],
 )
 def test_produce_says_what_is_wrong(produce, stdin, flags, line):
@@ -251,10 +261,13 @@ COMMANDS = {
     "consume": ("--topic", "t", "--from-beginning", "--max-messages", "1"),
 }
 FILES = {
-    "produce": ["--producer.config", "--reader-config"],
-    "consume": ["--consumer.config", "--formatter-config"],
+    "produce": ["--command-config", "--reader-config"],
+    "consume": ["--command-config", "--formatter-config"],
 }
-PAIRS = {"produce": ["--producer-property", "--property"], "consume": ["--consumer-property", "--property"]}
+PAIRS = {
+    "produce": ["--command-property", "--reader-property"],
+    "consume": ["--command-property", "--formatter-property"],
+}
 
 
 @pytest.mark.parametrize("setting", SECURITY)

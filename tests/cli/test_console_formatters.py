@@ -173,7 +173,7 @@ def test_a_property_goes_before_the_short_flag(consume, numbers):
             ("--key-deserializer", "com.acme.Avro"),
             "com.acme.Avro is a Java class that this tool cannot run; of ",
         ),
-        (("--property", "value.deserialiser=x"), "Unknown property value.deserialiser; there are "),
+        (("--formatter-property", "value.deserialiser=x"), "Unknown property value.deserialiser; there are "),
     ],
 )
 def test_classes_that_are_not_there_are_one_line(consume, flags, line):
@@ -195,8 +195,8 @@ def test_flags_of_the_producer_go_before_its_properties(barnabas, cluster):
             "produce", "--topic", "t", "--bootstrap-server", cluster.bootstrap, *flags, stdin="x\n"
         )
 
-    assert produce("--producer-property", "acks=2", "--request-required-acks", "1").exit_code == 0
-    assert "Invalid value 2 for configuration acks" in produce("--producer-property", "acks=2").stderr
+    assert produce("--command-property", "acks=2", "--request-required-acks", "1").exit_code == 0
+    assert "Invalid value 2 for configuration acks" in produce("--command-property", "acks=2").stderr
     small = produce("--batch-size", "10", "--max-partition-memory-bytes", "0")
     assert "batch.size" in small.stderr
     warned = produce("--message-send-max-retries", "3", "--socket-buffer-size", "1000")

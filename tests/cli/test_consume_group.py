@@ -51,8 +51,8 @@ def test_topics_are_found_by_their_names(consume, broker, topic):
 
 
 def test_the_group_may_be_an_option_of_the_consumer(consume, broker, topic):
-    flags = ("--topic", topic, "--consumer-property", f"group.id=by-{topic}", "--max-messages", "1")
-    assert consume(*flags, "--consumer-property", "auto.offset.reset=earliest").stdout == "0\n"
+    flags = ("--topic", topic, "--command-property", f"group.id=by-{topic}", "--max-messages", "1")
+    assert consume(*flags, "--command-property", "auto.offset.reset=earliest").stdout == "0\n"
     assert position(broker, f"by-{topic}", topic).offset == 1
 
 
@@ -66,7 +66,7 @@ def test_the_group_may_be_an_option_of_the_consumer(consume, broker, topic):
             "Options group and partition cannot be specified together",
         ),
         (
-            ["--topic", "t", "--group", "g", "--consumer-property", "group.id=h"],
+            ["--topic", "t", "--group", "g", "--command-property", "group.id=h"],
             "do not match. Detected group ids: 'g', 'h'",
         ),
         (
@@ -77,7 +77,7 @@ def test_the_group_may_be_an_option_of_the_consumer(consume, broker, topic):
                     "--group",
                     "g",
                     "--from-beginning",
-                    "--consumer-property",
+                    "--command-property",
                     "auto.offset.reset=latest",
                 ]
             ],

@@ -87,8 +87,8 @@ def test_three_brokers_start_as_the_readme_says_and_any_may_be_killed(shell):
         times=3,
     )
     shell(
-        "echo 'ada:hello' | barnabas produce $kafka --topic copied --property parse.key=true "
-        "--property key.separator=: --producer-property acks=all && echo produced",
+        "echo 'ada:hello' | barnabas produce $kafka --topic copied --key-separator : "
+        "--command-property acks=all && echo produced",
         until="^produced$",
     )
     shell(

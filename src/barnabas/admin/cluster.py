@@ -1,17 +1,21 @@
 """``admin.cluster``: brokers, controller and cluster id, and what each broker serves."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from barnabas import __version__
 from barnabas.admin.context import AdminContext, error_of
-from barnabas.admin.types import ApiVersions, ClusterDescription
+from barnabas.admin.types import ApiVersions, ClusterDescription, Endpoint
+from barnabas.client.metadata import Broker
 from barnabas.core.errors import BarnabasError
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 _SOFTWARE: Final = "barnabas"
+_CONTROLLERS: Final = 2
+"""The endpoint type of KRaft's controllers; brokers have 1."""
 
 
 class ClusterInfo:
@@ -29,6 +33,28 @@ class ClusterInfo:
             controller=brokers.get(response.controller_id),
             brokers=list(brokers.values()),
         )
+
+    async def endpoints(self, *, fenced: bool = False, timeout_ms: float | None = None) -> Sequence[Endpoint]:
+        """What nodes of this kind the cluster has, in order of their ids; fenced ones only when asked for.
+
+        Raises UnsupportedVersionError where the cluster does not know fenced brokers, KafkaError.
+        """
+        response = await self._context.cluster.send_to_any(
+            DescribeClusterRequest(include_fenced_brokers=fenced),
+            DescribeClusterResponse,
+            self._context.deadline(timeout_ms),
+        )
+        error = error_of(response.error_code, response.error_message)
+        if error is not None:
+            raise error
+        return [
+            Endpoint(
+                Broker(one.broker_id, one.host, one.port, one.rack),
+                one.is_fenced,
+                response.endpoint_type == _CONTROLLERS,
+            )
+            for one in sorted(response.brokers, key=lambda one: one.broker_id)
+        ]
 
     async def try_api_versions(
         self, brokers: Iterable[int], *, timeout_ms: float | None = None

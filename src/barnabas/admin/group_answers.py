@@ -48,6 +48,7 @@ def listing(group: ListedGroup) -> GroupListing:
         is_simple=not group.protocol_type,
         state=GroupState.parse(group.group_state) if group.group_state else None,
         type=GroupType.parse(group.group_type) if group.group_type else None,
+        protocol=group.protocol_type,
     )
 
 

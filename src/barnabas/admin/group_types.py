@@ -38,6 +38,8 @@ class GroupType(_KafkaName):
     UNKNOWN = "Unknown"
     CONSUMER = "Consumer"
     CLASSIC = "Classic"
+    SHARE = "Share"
+    STREAMS = "Streams"
 
 
 _BY_NAME: dict[type, dict[str, _KafkaName]] = {
@@ -54,6 +56,8 @@ class GroupListing:
     """Whether it only keeps offsets: no member ever joined it."""
     state: GroupState | None
     type: GroupType | None
+    protocol: str
+    """What its members call their protocol: ``consumer``, ``connect``; empty for a simple group."""
 
 
 @dataclass(frozen=True, slots=True)

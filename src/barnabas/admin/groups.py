@@ -46,11 +46,12 @@ class Groups(GroupOffsets):
         *,
         states: Iterable[GroupState] = (),
         types: Iterable[GroupType] = (),
+        of_consumers: bool = True,
         timeout_ms: float | None = None,
     ) -> list[GroupListing]:
-        """The consumer groups of all brokers, in no order of its own; only those in some states or of some
-        types where given. Raises the first broker's error, UnsupportedVersionError where a broker knows no
-        such filter.
+        """The groups of all brokers, in no order of its own: those of consumers or all (KIP-1043), only those
+        in some states or of some types where given. Raises the first broker's error, UnsupportedVersionError
+        where a broker knows no such filter.
         """
         deadline = self._context.deadline(timeout_ms)
         await self._context.metadata([], deadline)
@@ -62,8 +63,8 @@ class Groups(GroupOffsets):
                 for broker in self._context.cluster.metadata.brokers
             )
         )
-        groups = (one for answer in answers for one in answer.groups if is_for_consumers(one.protocol_type))
-        return [listing(one) for one in groups]
+        groups = (one for answer in answers for one in answer.groups)
+        return [listing(one) for one in groups if not of_consumers or is_for_consumers(one.protocol_type)]
 
     async def _list_one(
         self, broker: int, request: ListGroupsRequest, versions: Versions | None, deadline: Deadline

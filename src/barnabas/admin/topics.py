@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from barnabas.admin.context import AdminContext, error_of
 from barnabas.admin.types import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
 from barnabas.client.keyed_call import raise_first
-from barnabas.client.metadata import ClusterMetadata, TopicMetadata
+from barnabas.client.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from barnabas.client.retries import Deadline
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.network.errors import UnsupportedVersionError
 from barnabas.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -28,7 +30,17 @@ from barnabas.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from barnabas.protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    TopicRequest,
+)
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+PAGE: Final = 2000
+"""Partitions in an answer of DescribeTopicPartitions, unless asked otherwise."""
 
 
 class Topics:
@@ -80,26 +92,63 @@ class Topics:
         ]
 
     async def describe(
-        self, names: Iterable[str], *, timeout_ms: float | None = None
+        self, names: Iterable[str], *, page: int = PAGE, timeout_ms: float | None = None
     ) -> dict[str, TopicDescription]:
-        """Partitions, leaders and replicas of topics; raises `KafkaError` for the first that is not there."""
-        return raise_first(await self.try_describe(names, timeout_ms=timeout_ms))
+        """Partitions, leaders and replicas of topics; raises `KafkaError` for the first that is not there.
+
+        Brokers that can tell them in pages are asked for `page` partitions at a time (KIP-966), others for
+        all at once.
+        """
+        return raise_first(await self.try_describe(names, page=page, timeout_ms=timeout_ms))
 
     async def try_describe(
-        self, names: Iterable[str], *, timeout_ms: float | None = None
+        self, names: Iterable[str], *, page: int = PAGE, timeout_ms: float | None = None
     ) -> dict[str, TopicDescription | BarnabasError]:
         """As `describe`, with an error per topic."""
         wanted = list(dict.fromkeys(names))
-        if wanted:
-            await self._context.metadata(wanted, self._context.deadline(timeout_ms))
-        return {name: self._described(name) for name in wanted}
+        if not wanted:
+            return {}
+        deadline = self._context.deadline(timeout_ms)
+        try:
+            found = await self._in_pages(wanted, page, deadline)
+        except UnsupportedVersionError:
+            await self._context.metadata(wanted, deadline)
+            return {name: self._described(name) for name in wanted}
+        return {name: found.get(name) or _no_topic(name) for name in wanted}
+
+    async def _in_pages(
+        self, names: Iterable[str], page: int, deadline: Deadline
+    ) -> dict[str, TopicDescription | BarnabasError]:
+        """What DescribeTopicPartitions tells; a topic's partitions may come in several answers."""
+        partitions: dict[str, list[PartitionMetadata]] = {}
+        found: dict[str, TopicDescription | BarnabasError] = {}
+        wanted = [TopicRequest(name=name) for name in names]
+        cursor: Cursor | None = None
+        while True:
+            request = DescribeTopicPartitionsRequest(
+                topics=wanted, response_partition_limit=page, cursor=cursor
+            )
+            answer = await self._context.cluster.send_to_any(
+                request, DescribeTopicPartitionsResponse, deadline
+            )
+            for topic in answer.topics:
+                name = topic.name or ""
+                if topic.error_code:
+                    found[name] = _no_topic(name, ErrorCode.of(topic.error_code))
+                    continue
+                partitions.setdefault(name, []).extend(map(_partition, topic.partitions))
+                found[name] = TopicDescription(name, topic.topic_id, topic.is_internal, partitions[name])
+            if answer.next_cursor is None:
+                return found
+            if answer.next_cursor == cursor:
+                raise BarnabasError(f"a broker answers with the same page again, from {cursor} on")
+            cursor = answer.next_cursor
 
     def _described(self, name: str) -> TopicDescription | BarnabasError:
         metadata = self._context.cluster.metadata
         topic = metadata.topics.get(name)
         if topic is None:
-            code = metadata.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            return KafkaError(code, f"{code.message} (topic {name})")
+            return _no_topic(name, metadata.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         return _description(topic)
 
     async def describe_all(
@@ -226,6 +275,24 @@ def _created(answer: CreatableTopicResult) -> CreatedTopic | BarnabasError:
     if error is not None:
         return error
     return CreatedTopic(answer.name, answer.topic_id, answer.num_partitions, answer.replication_factor)
+
+
+def _no_topic(name: str, code: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> KafkaError:
+    return KafkaError(code, f"{code.message} (topic {name})")
+
+
+def _partition(told: DescribeTopicPartitionsResponsePartition) -> PartitionMetadata:
+    return PartitionMetadata(
+        told.partition_index,
+        told.leader_id,
+        told.leader_epoch,
+        told.replica_nodes,
+        told.isr_nodes,
+        told.offline_replicas,
+        ErrorCode.of(told.error_code),
+        told.eligible_leader_replicas or (),
+        told.last_known_elr or (),
+    )
 
 
 def _description(topic: TopicMetadata) -> TopicDescription:

@@ -215,6 +215,15 @@ class ReplicaLogDirInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a node is reached, and whether the controller keeps it from serving (KIP-1073)."""
+
+    node: Broker
+    is_fenced: bool
+    is_controller: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterDescription:
     """The cluster as one broker knows it; controller None while there is none."""
 

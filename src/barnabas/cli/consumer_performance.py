@@ -31,13 +31,14 @@ class Reading:
         self._timeout_ms = timeout_ms
         self._interval_ms = interval_ms
 
-    async def run(self, topic: str, options: dict[str, Any]) -> None:
-        """Reads and prints. Raises BarnabasError."""
+    async def run(self, topic: str | None, include: str | None, options: dict[str, Any]) -> None:
+        """Reads a topic, or all whose whole name matches an expression, and prints. Raises BarnabasError."""
         consumer = AsyncConsumer(options.pop("bootstrap.servers"), **options)
         statistics = ConsumerStatistics(self._dates, now_ms())
         try:
             consumer.subscribe(
-                [topic],
+                [] if topic is None else [topic],
+                pattern=include if topic is None else None,
                 on_assigned=lambda _partitions: statistics.assigned(now_ms()),
                 on_revoked=lambda _partitions: statistics.revoked(now_ms()),
             )

@@ -55,7 +55,7 @@ async def _elect(
     given: Mapping[str, Any], kind: ElectionType, partitions: Iterable[TopicPartition] | None
 ) -> Results:
     defaults = {"default.api.timeout.ms": _TIMEOUT_MS, "request.timeout.ms": _TIMEOUT_MS // 2}
-    options = admin_options(given["admin-config"], given["bootstrap-server"], "barnabas-leader-election")
+    options = admin_options(given["command-config"], given["bootstrap-server"], "barnabas-leader-election")
     async with connected_admin({**defaults, **options}) as admin:
         return await admin.partitions.try_elect_leaders(partitions, kind)
 

@@ -14,7 +14,7 @@ from barnabas.cli.options import ToolError
 Given = Mapping[str, Any]
 """What was given, by Kafka's names of the options; None, False or () for what was not."""
 
-ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
+ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
 SCENARIOS: Final = (
     "to-offset",
     "to-current",
@@ -65,7 +65,7 @@ def check(given: Given) -> None:
     for option, actions in _ONLY_WITH.items():
         if has(given, option) and not any(has(given, action) for action in actions):
             raise wrong_use(f"Option(s) [{option}] are unavailable given other options on the command line")
-    if not has(given, "bootstrap-server"):
+    if not has(given, "bootstrap-server") and not has(given, "validate-regex"):
         raise wrong_use('Missing required argument "[bootstrap-server]"')
     _check_describe(given)
     _check_delete(given)

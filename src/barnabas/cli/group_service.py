@@ -28,6 +28,8 @@ from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 
 K = TypeVar("K", GroupState, GroupType)
+_STATES: Final = [state for state in GroupState if state is not GroupState.UNKNOWN]
+_TYPES: Final = [GroupType.CONSUMER, GroupType.CLASSIC]
 
 _RESETTABLE: Final = frozenset({GroupState.EMPTY, GroupState.DEAD})
 _REFUSALS: Final = {
@@ -268,17 +270,16 @@ def _refusal(group: str, error: BarnabasError) -> str:
 
 def parse_states(text: str) -> Sequence[GroupState]:
     """The value of ``--state``; ends the command when it names something else."""
-    return _parsed(GroupState, text, "state", "states")
+    return _parsed(_STATES, text, "state", "states")
 
 
 def parse_types(text: str) -> Sequence[GroupType]:
     """The value of ``--type``; ends the command when it names something else."""
-    return _parsed(GroupType, text, "types", "types")
+    return _parsed(_TYPES, text, "types", "types")
 
 
-def _parsed(kind: type[K], text: str, listed: str, named: str) -> Sequence[K]:
-    found = [kind.parse(name.strip()) for name in text.split(",") if text]
-    if kind.UNKNOWN in found:
-        known = ", ".join(one for one in kind if one is not kind.UNKNOWN)
-        raise wrong_use(f"Invalid {listed} list '{text}'. Valid {named} are: {known}")
+def _parsed(known: Sequence[K], text: str, listed: str, named: str) -> Sequence[K]:
+    found = [type(known[0]).parse(name.strip()) for name in text.split(",") if text]
+    if not set(found).issubset(known):
+        raise wrong_use(f"Invalid {listed} list '{text}'. Valid {named} are: {', '.join(known)}")
     return found

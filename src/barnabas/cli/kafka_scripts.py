@@ -67,6 +67,7 @@ TOOLS: Final = (
         "get-offsets",
         ("kafka.tools.GetOffsetShell", "org.apache.kafka.tools.GetOffsetShell"),
     ),
+    Tool("kafka-groups", "list-groups", ("org.apache.kafka.tools.GroupsCommand",)),
     Tool(
         "kafka-leader-election",
         "leader-election",

@@ -45,6 +45,7 @@ COMMANDS: Final = {
     "groups": _Entry(
         "groups:groups", "List, describe, reset and delete consumer groups (kafka-consumer-groups.sh)."
     ),
+    "list-groups": _Entry("list_groups:list_groups", "List groups of all types (kafka-groups.sh)."),
     "get-offsets": _Entry("get_offsets:get_offsets", "Print offsets of partitions (kafka-get-offsets.sh)."),
     "delete-records": _Entry(
         "delete_records:delete_records", "Delete records up to an offset (kafka-delete-records.sh)."
@@ -53,7 +54,7 @@ COMMANDS: Final = {
         "broker_api_versions:broker_api_versions",
         "Show which versions of which APIs brokers serve (kafka-broker-api-versions.sh).",
     ),
-    "cluster": _Entry("cluster:cluster", "Show the id of a cluster (kafka-cluster.sh)."),
+    "cluster": _Entry("cluster:cluster", "Show the id and the endpoints of a cluster (kafka-cluster.sh)."),
     "features": _Entry(
         "features:features", "Show and change the feature levels of a cluster (kafka-features.sh)."
     ),

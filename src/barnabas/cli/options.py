@@ -4,11 +4,12 @@ flags, client options from files and ``key=value``, the admin client, checks.
 
 import contextlib
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import INTERNAL_TOPICS
@@ -26,7 +27,72 @@ LONG_MAX: Final = 2**63 - 1
 ARGUMENTS: Final = "barnabas.arguments"
 
 
-class ScriptCommand(click.Command):
+class OldName(NamedTuple):
+    """The name that a flag had before Kafka 4.2 renamed it (KIP-1147).
+
+    Both names work. The old one says on stderr, so that what is piped stays data, what Kafka's script says
+    on standard output; both together are refused in the script's words.
+    """
+
+    flag: str
+    warning: str = (
+        "Option {old} has been deprecated and will be removed in a future version. Use {new} instead."
+    )
+    together: str = "{old} and {new} cannot be specified together."
+
+
+class _OldFlag(click.Option):
+    """A flag's old name, whose value goes to the flag of today."""
+
+    def __init__(
+        self, declarations: Sequence[str], /, *, today: str, old: OldName, **attributes: Any
+    ) -> None:
+        super().__init__(declarations, **attributes)
+        self._today = today
+        self._old = old
+
+    def hand_over(self, ctx: click.Context) -> None:
+        """Gives the value to today's flag. Raises UsageError when both were given."""
+        assert self.name is not None
+        value = ctx.params.pop(self.name)
+        if ctx.get_parameter_source(self.name) is not ParameterSource.COMMANDLINE:
+            return
+        names = {"old": self._old.flag, "new": _flag(ctx.command, self._today)}
+        if ctx.get_parameter_source(self._today) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(self._old.together.format(**names), ctx)
+        click.echo(self._old.warning.format(**names), err=True)
+        ctx.params[self._today] = value
+
+
+def _flag(command: click.Command, name: str) -> str:
+    return next(each.opts[0] for each in command.params if each.name == name)
+
+
+class ToolCommand(click.Command):
+    """A command some of whose flags have old names."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, args)
+        for flag in self.params:
+            if isinstance(flag, _OldFlag):
+                flag.hand_over(ctx)
+        return rest
+
+
+def renamed_option(flag: str, name: str, old: OldName | None, **attributes: Any) -> Callable[[F], F]:
+    """An option of a `ToolCommand` that may be given under an old name, too."""
+
+    def decorate(command: F) -> F:
+        if old is not None:
+            shown = attributes | {"help": f"Deprecated: as {flag}."}
+            declarations = (old.flag, "old_" + re.sub(r"\W+", "_", old.flag.lstrip("-")))
+            command = click.option(*declarations, cls=_OldFlag, today=name, old=old, **shown)(command)
+        return click.option(flag, name, **attributes)(command)
+
+    return decorate
+
+
+class ScriptCommand(ToolCommand):
     """A command that keeps its arguments as they were given (`ARGUMENTS` in the context's meta).
 
     For scripts whose errors repeat the command line.
@@ -37,7 +103,7 @@ class ScriptCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
-class ArgparseCommand(click.Command):
+class ArgparseCommand(ToolCommand):
     """A command whose script reads its flags with argparse4j:
     without any it prints its help and ends with 0.
     """
@@ -55,10 +121,10 @@ def bootstrap_option(*, required: bool = False) -> Callable[[F], F]:
     )
 
 
-def file_option(flag: str, name: str, what: str) -> Callable[[F], F]:
+def file_option(flag: str, name: str, what: str, old: OldName | None = None) -> Callable[[F], F]:
     """An option that names a file of properties."""
     existing = click.Path(exists=True, dir_okay=False, path_type=Path)
-    return click.option(flag, name, metavar="FILE", type=existing, help=what)
+    return renamed_option(flag, name, old, metavar="FILE", type=existing, help=what)
 
 
 command_config_option: Final = file_option(
@@ -96,9 +162,9 @@ def on_store(command: F) -> F:
     return command
 
 
-def pairs_option(flag: str, name: str, what: str) -> Callable[[F], F]:
+def pairs_option(flag: str, name: str, what: str, old: OldName | None = None) -> Callable[[F], F]:
     """An option that is one ``key=value``, and may be repeated."""
-    return click.option(flag, name, multiple=True, metavar="KEY=VALUE", help=what)
+    return renamed_option(flag, name, old, multiple=True, metavar="KEY=VALUE", help=what)
 
 
 def printable(text: str) -> str:

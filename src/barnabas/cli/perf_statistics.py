@@ -10,6 +10,7 @@ from barnabas.cli.java_date_format import SimpleDateFormat
 from barnabas.cli.java_numbers import divide, fixed
 
 _MIB: Final = 1024 * 1024
+_NEVER_MS: Final = 1 << 62
 _SAMPLES_MAX: Final = 500_000
 _PERCENTILES: Final = (0.5, 0.95, 0.99, 0.999)
 
@@ -30,22 +31,28 @@ class _Window:
         self.latency_ms += latency_ms
         self.latency_ms_max = max(self.latency_ms_max, latency_ms)
 
-    def line(self, now_ms: int, *, rate_digits: int, latency_digits: int) -> str:
+    def line(self, now_ms: int, *, rate_digits: int, latency_digits: int, what: str = "records") -> str:
         elapsed_ms = now_ms - self.start_ms
         records = fixed(divide(1000.0 * self.count, elapsed_ms), rate_digits)
         mib = fixed(divide(1000.0 * self.bytes, elapsed_ms) / _MIB, 2)
         average = fixed(divide(self.latency_ms, self.count), latency_digits)
         longest = fixed(self.latency_ms_max, latency_digits)
         return (
-            f"{self.count} records sent, {records} records/sec ({mib} MB/sec),"
+            f"{self.count} {what} sent, {records} records/sec ({mib} MB/sec),"
             f" {average} ms avg latency, {longest} ms max latency"
         )
 
 
 class ProducerStatistics:
-    """Latencies of acknowledged records; every n-th is kept for the percentiles, 500,000 at most."""
+    """Latencies of acknowledged records; every n-th is kept for the percentiles, 500,000 at most.
 
-    def __init__(self, records: int, reporting_interval_ms: int, now_ms: int) -> None:
+    `what` is the noun of the last line, where these are not all records of the run.
+    """
+
+    def __init__(
+        self, records: int, reporting_interval_ms: int, now_ms: int, *, what: str = "records"
+    ) -> None:
+        self._what = what
         self._interval_ms = reporting_interval_ms
         self._sampling = records // min(records, _SAMPLES_MAX)
         self._samples = array("q")
@@ -63,11 +70,15 @@ class ProducerStatistics:
         ended, self._window = self._window, _Window(now_ms)
         return f"{ended.line(now_ms, rate_digits=1, latency_digits=1)}."
 
+    def end_intervals(self) -> None:
+        """No interval ends any later: others print theirs."""
+        self._interval_ms = _NEVER_MS
+
     def total(self, now_ms: int) -> str:
         """The last line."""
         ordered = sorted(self._samples) or [0]
         p50, p95, p99, p999 = (ordered[int(part * len(self._samples))] for part in _PERCENTILES)
-        line = self._all.line(now_ms, rate_digits=6, latency_digits=2)
+        line = self._all.line(now_ms, rate_digits=6, latency_digits=2, what=self._what)
         return f"{line}, {p50} ms 50th, {p95} ms 95th, {p99} ms 99th, {p999} ms 99.9th."
 
 

@@ -16,8 +16,8 @@ from barnabas.client import AbortableTransactionError, AsyncProducer, FatalTrans
 from barnabas.client.types import RecordMetadata
 from barnabas.core.errors import BarnabasError
 
-_REPORTING_INTERVAL_MS: Final = 5000
 _SEED: Final = 0
+_STEADY: Final = "steady state records"
 _LETTERS: Final = bytes(ord("A") + byte * 26 // 256 for byte in range(256))
 
 
@@ -81,12 +81,17 @@ async def send_all(
     payloads: Iterator[bytes],
     throughput: float,
     options: dict[str, Any],
+    *,
+    interval_ms: int,
+    warmup: int = 0,
     transaction_ms: int = 0,
 ) -> None:
-    """Sends `count` records and prints the statistics; a record that is refused gives a line on stderr.
+    """Sends `count` records and prints the statistics, with a line each interval; a record that is refused
+    gives a line on stderr.
 
-    With `transaction_ms` above 0 every record is in a transaction, which is committed once it is that old.
-    Raises what ends a transaction otherwise.
+    With `warmup` above 0, intervals and one more line at the end leave out that many records at the start
+    (KIP-1052). With `transaction_ms` above 0 every record is in a transaction, which is committed once it is
+    that old. Raises what ends a transaction otherwise.
     """
     producer = AsyncProducer(options.pop("bootstrap.servers"), **options)
     if transaction_ms > 0:
@@ -94,7 +99,11 @@ async def send_all(
     begun_ms: int | None = None
     """When the transaction began that is open."""
     started_ms = now_ms()
-    statistics = ProducerStatistics(count, _REPORTING_INTERVAL_MS, started_ms)
+    counted = [ProducerStatistics(count, interval_ms, started_ms)]
+    if warmup > 0:
+        click.echo(
+            f"Warmup first {warmup} records. Steady state results will print after the complete test summary."
+        )
     throttler = ThroughputThrottler(throughput, started_ms)
     try:
         for number in range(count):
@@ -103,7 +112,11 @@ async def send_all(
                 producer.begin_transaction()
                 begun_ms = now_ms()
             sent_ms = now_ms()
-            await _send(producer, topic, payload, sent_ms, statistics)
+            if warmup > 0 and number == warmup:
+                click.echo("In steady state.")
+                counted[0].end_intervals()
+                counted.append(ProducerStatistics(count - warmup, interval_ms, sent_ms, what=_STEADY))
+            await _send(producer, topic, payload, sent_ms, tuple(counted))
             if begun_ms is not None and sent_ms - begun_ms >= transaction_ms:
                 await producer.commit_transaction()
                 begun_ms = None
@@ -115,7 +128,8 @@ async def send_all(
         await producer.abort()
         raise
     await producer.close()
-    click.echo(statistics.total(now_ms()))
+    for statistics in counted:
+        click.echo(statistics.total(now_ms()))
 
 
 async def _init_transactions(producer: AsyncProducer) -> None:
@@ -127,16 +141,21 @@ async def _init_transactions(producer: AsyncProducer) -> None:
 
 
 async def _send(
-    producer: AsyncProducer, topic: str, payload: bytes, sent_ms: int, statistics: ProducerStatistics
+    producer: AsyncProducer,
+    topic: str,
+    payload: bytes,
+    sent_ms: int,
+    counted: tuple[ProducerStatistics, ...],
 ) -> None:
     def done(_stored: RecordMetadata | None, error: Exception | None) -> None:
         if error is not None:
             click.echo(_java_text(error), err=True)
             return
         acknowledged_ms = now_ms()
-        line = statistics.record(acknowledged_ms - sent_ms, len(payload), acknowledged_ms)
-        if line is not None:
-            click.echo(line)
+        for statistics in counted:
+            line = statistics.record(acknowledged_ms - sent_ms, len(payload), acknowledged_ms)
+            if line is not None:
+                click.echo(line)
 
     try:
         delivery = await producer.send(topic, payload)

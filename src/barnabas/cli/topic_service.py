@@ -152,7 +152,7 @@ async def _describe(admin: Admin, given: Given) -> None:
     names = await (_by_id(admin, given) if given["topic-id"] else _existing(admin, given))
     if not names:
         return
-    described = await admin.topics.describe(names)
+    described = await admin.topics.describe(names, page=given["partition-size-limit-per-response"])
     configs = await admin.configs.describe([ConfigResource.topic(name) for name in described])
     alive = {broker.node_id for broker in (await admin.cluster.describe()).brokers}
     report = TopicReport(given, alive, await _reassignments(admin, described.values()))
@@ -260,7 +260,7 @@ def topic_line(topic: TopicDescription, factor: int, config: Mapping[str, Config
 
 
 def partition_line(name: str, one: PartitionMetadata, moving: PartitionReassignment | None) -> str:
-    """The line of a partition. Eligible leader replicas (KIP-966) belong to KRaft and are not known here."""
+    """The line of a partition, with its eligible leader replicas (KIP-966) where brokers tell them."""
     parts = [
         f"Topic: {name}",
         f"Partition: {one.partition}",
@@ -269,11 +269,11 @@ def partition_line(name: str, one: PartitionMetadata, moving: PartitionReassignm
         f"Isr: {_numbers(one.isr)}",
         *([f"Adding Replicas: {_numbers(moving.adding)}"] if moving else []),
         *([f"Removing Replicas: {_numbers(moving.removing)}"] if moving else []),
-        "Elr: N/A",
-        "LastKnownElr: N/A",
+        f"Elr: {_numbers(one.eligible_leader_replicas)}",
+        f"LastKnownElr: {_numbers(one.last_known_elr)}",
     ]
     return "\t" + "\t".join(parts)
 
 
-def _numbers(brokers: Iterable[int]) -> str:
-    return ",".join(map(str, brokers))
+def _numbers(brokers: Iterable[int] | None) -> str:
+    return "N/A" if brokers is None else ",".join(map(str, brokers))

@@ -34,7 +34,11 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """Who leads and who holds a partition; leader -1 while there is none."""
+    """Who leads and who holds a partition; leader -1 while there is none.
+
+    The replicas that may lead although they are not in sync, and those that were such before (KIP-966), are
+    None where brokers do not tell.
+    """
 
     partition: int
     leader: int
@@ -43,6 +47,8 @@ class PartitionMetadata:
     isr: Sequence[int]
     offline_replicas: Sequence[int]
     error: ErrorCode = ErrorCode.NONE
+    eligible_leader_replicas: Sequence[int] | None = None
+    last_known_elr: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,24 +35,27 @@ def broker_api_versions(bootstrap_server: str | None, command_config: Path | Non
     if not bootstrap_server:
         raise click.UsageError('Missing required argument "[bootstrap-server]"')
     try:
-        asyncio.run(_print_versions(bootstrap_server, command_config))
+        click.echo(asyncio.run(versions_of_brokers(bootstrap_server, command_config)))
     except BarnabasError as error:
         raise ToolError(str(error)) from error
 
 
-async def _print_versions(bootstrap: str, file: Path | None) -> None:
+async def versions_of_brokers(bootstrap: str, file: Path | None) -> str:
+    """The text of the report. Raises BarnabasError."""
     from barnabas.cli.java_errors import java_text
     from barnabas.cli.options import admin_options, connected_admin
 
     async with connected_admin(admin_options(file, bootstrap, "admin-1")) as admin:
         brokers = {broker.node_id: broker for broker in (await admin.cluster.describe()).brokers}
         found = await admin.cluster.try_api_versions(brokers)
+    told = []
     for broker_id, versions in found.items():
         if isinstance(versions, BarnabasError):
-            click.echo(f"{brokers[broker_id]} -> ERROR: {java_text(versions)}")
+            told.append(f"{brokers[broker_id]} -> ERROR: {java_text(versions)}")
         else:
             lines = ",\n\t".join(_lines(versions))
-            click.echo(f"{brokers[broker_id]} -> (\n\t{lines}\n)")
+            told.append(f"{brokers[broker_id]} -> (\n\t{lines}\n)")
+    return "\n".join(told)
 
 
 def _lines(versions: "ApiVersions") -> list[str]:

@@ -3,22 +3,25 @@
 import asyncio
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from barnabas.cli.options import ToolError, admin_options, connected_admin, file_option
+from barnabas.cli.options import OldName, ToolCommand, ToolError, admin_options, connected_admin, file_option
 from barnabas.core.errors import BarnabasError
 
 _bootstrap = click.option(
     "--bootstrap-server", "-b", metavar="HOST:PORT", required=True, help="The brokers to connect to first."
 )
-_config = file_option("--config", "config", "Options of the admin client.")
+_HOST: Final = 100
+_RACK: Final = 10
+"""Columns of a table without such values."""
+_config = file_option("--command-config", "config", "Options of the admin client.", OldName("--config"))
 
 
 @click.group()
 def cluster() -> None:
-    """Show the id of a cluster, or take a broker out of it that is gone.
+    """Show the id, the endpoints and the API versions of a cluster, or take a broker out of it that is gone.
 
     \b
     Examples:
@@ -26,7 +29,7 @@ def cluster() -> None:
     """
 
 
-@cluster.command("cluster-id")
+@cluster.command("cluster-id", cls=ToolCommand)
 @_bootstrap
 @_config
 def cluster_id(bootstrap_server: str, config: Path | None) -> None:
@@ -34,7 +37,28 @@ def cluster_id(bootstrap_server: str, config: Path | None) -> None:
     _run(_cluster_id(bootstrap_server, config))
 
 
-@cluster.command("unregister")
+@cluster.command("list-endpoints", cls=ToolCommand)
+@_bootstrap
+@_config
+@click.option(
+    "--include-fenced-brokers", "fenced", is_flag=True, help="Show brokers that may not serve, too."
+)
+def list_endpoints(bootstrap_server: str, config: Path | None, fenced: bool) -> None:
+    """Print where each broker is reached."""
+    _run(_list_endpoints(bootstrap_server, config, fenced=fenced))
+
+
+@cluster.command("api-versions", cls=ToolCommand)
+@_bootstrap
+@_config
+def api_versions(bootstrap_server: str, config: Path | None) -> None:
+    """Print which versions of which APIs each broker serves, as broker-api-versions does (KIP-1220)."""
+    from barnabas.cli.commands.broker_api_versions import versions_of_brokers
+
+    _run(versions_of_brokers(bootstrap_server, config))
+
+
+@cluster.command("unregister", cls=ToolCommand)
 @_bootstrap
 @_config
 @click.option("--id", "-i", "broker", type=int, required=True, metavar="ID", help="The broker's id.")
@@ -56,6 +80,34 @@ async def _cluster_id(bootstrap: str, config: Path | None) -> str:
     async with connected_admin(admin_options(config, bootstrap, "barnabas-cluster")) as admin:
         found = (await admin.cluster.describe()).cluster_id
     return f"Cluster ID: {found}" if found else "No cluster ID found. The Kafka version is probably too old."
+
+
+async def _list_endpoints(bootstrap: str, config: Path | None, *, fenced: bool) -> str:
+    async with connected_admin(admin_options(config, bootstrap, "barnabas-cluster")) as admin:
+        found = await admin.cluster.endpoints(fenced=fenced)
+    widths = (
+        10,
+        max([len(one.node.host) for one in found], default=_HOST),
+        10,
+        max([len(one.node.rack) for one in found if one.node.rack is not None], default=_RACK),
+        10,
+        15,
+    )
+    rows = [("ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE")]
+    rows += [
+        (
+            str(one.node.node_id),
+            one.node.host,
+            str(one.node.port),
+            "null" if one.node.rack is None else one.node.rack,
+            "fenced" if one.is_fenced else "unfenced",
+            "controller" if one.is_controller else "broker",
+        )
+        for one in found
+    ]
+    return "\n".join(
+        " ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
+    )
 
 
 async def _unregister(bootstrap: str, config: Path | None, broker: int) -> str:

@@ -8,6 +8,8 @@ import click
 
 from barnabas.cli.options import (
     LONG_MAX,
+    OldName,
+    ToolCommand,
     bootstrap_option,
     client_options,
     file_option,
@@ -21,7 +23,16 @@ if TYPE_CHECKING:
     from barnabas.cli.console_consumer import Opening
 
 
-@click.command()
+def _old(flag: str) -> OldName:
+    """An old name, in the words of ``ConsoleConsumerOptions``."""
+    return OldName(
+        flag,
+        "Option {old} is deprecated and will be removed in a future version. Use {new} instead.",
+        "Options {old} and {new} cannot be specified together.",
+    )
+
+
+@click.command(cls=ToolCommand)
 @click.option("--topic", metavar="NAME", help="The topic to read.")
 @click.option(
     "--include", metavar="REGEX", help="Instead of --topic: all topics whose whole name matches, by a group."
@@ -51,14 +62,27 @@ if TYPE_CHECKING:
     metavar="CLASS",
     help="Kafka's class that makes text of records; see above.  [default: DefaultMessageFormatter]",
 )
-@pairs_option("--property", "properties", "How records are printed; see above. Repeatable.")
+@pairs_option(
+    "--formatter-property",
+    "properties",
+    "How records are printed; see above. Repeatable.",
+    _old("--property"),
+)
 @file_option("--formatter-config", "formatter_config", "These properties, from a file.")
-@click.option("--key-deserializer", metavar="CLASS", help="Short for --property key.deserializer=CLASS.")
-@click.option("--value-deserializer", metavar="CLASS", help="Short for --property value.deserializer=CLASS.")
+@click.option(
+    "--key-deserializer", metavar="CLASS", help="Short for --formatter-property key.deserializer=CLASS."
+)
+@click.option(
+    "--value-deserializer", metavar="CLASS", help="Short for --formatter-property value.deserializer=CLASS."
+)
 @click.option("--skip-message-on-error", is_flag=True, help="Pass over records that cannot be printed.")
 @click.option("--enable-systest-events", is_flag=True, help="Print shutdown_complete at the end.")
-@pairs_option("--consumer-property", "pairs", "An option of the consumer; repeatable.")
-@file_option("--consumer.config", "config_file", "Options of the consumer, from a file.")
+@pairs_option(
+    "--command-property", "pairs", "An option of the consumer; repeatable.", _old("--consumer-property")
+)
+@file_option(
+    "--command-config", "config_file", "Options of the consumer, from a file.", _old("--consumer.config")
+)
 def consume(
     topic: str | None,
     include: str | None,
@@ -106,9 +130,10 @@ def consume(
     Examples:
       barnabas consume --topic orders --from-beginning --bootstrap-server 127.0.0.1:9092
       barnabas consume --topic orders --group billing --from-beginning --bootstrap-server 127.0.0.1:9092
-      barnabas consume --topic orders --partition 0 --offset 42 --max-messages 10 --bootstrap-server
-      127.0.0.1:9092 barnabas consume --topic orders --from-beginning --property print.key=true
-      --bootstrap-server 127.0.0.1:9092
+      barnabas consume --topic orders --partition 0 --offset 42 --max-messages 10 \\
+          --bootstrap-server 127.0.0.1:9092
+      barnabas consume --topic orders --from-beginning --formatter-property print.key=true \\
+          --bootstrap-server 127.0.0.1:9092
     """
     from barnabas.cli.console_consumer import RecordPrinter, assigned_partitions
     from barnabas.cli.message_formatters import DEFAULT, deprecation, formatter

@@ -7,19 +7,40 @@ from typing import Any, Final
 
 import click
 
-from barnabas.cli.options import LONG_MAX, ToolError, bootstrap_option, client_options, file_option
+from barnabas.cli.options import (
+    LONG_MAX,
+    OldName,
+    ToolCommand,
+    ToolError,
+    bootstrap_option,
+    client_options,
+    file_option,
+    pairs_option,
+    renamed_option,
+)
 from barnabas.core.errors import BarnabasError
 
 _GROUPS: Final = 100_000
 _DATE_FORMAT: Final = "yyyy-MM-dd HH:mm:ss:SSS"
+_DEPRECATED: Final = "Warning: {old} is deprecated. Use {new} instead."
 
 
-@click.command()
+@click.command(cls=ToolCommand)
 @bootstrap_option()
 @click.option("--broker-list", metavar="HOST:PORT", help="The old name of --bootstrap-server.")
 @click.option("--topic", metavar="NAME", help="The topic to read.")
-@click.option(
-    "--messages", type=click.IntRange(max=LONG_MAX), metavar="COUNT", help="How many records are read."
+@click.option("--include", metavar="REGEX", help="Instead of --topic: all topics whose whole name matches.")
+@renamed_option(
+    "--num-records",
+    "messages",
+    OldName(
+        "--messages",
+        _DEPRECATED,
+        "Exactly one of the following arguments is required: [messages], [num-records]",
+    ),
+    type=click.IntRange(max=LONG_MAX),
+    metavar="COUNT",
+    help="How many records are read.",
 )
 @click.option(
     "--group", metavar="NAME", help="Read as a member of this group.  [default: perf-consumer-NUMBER]"
@@ -38,7 +59,17 @@ _DATE_FORMAT: Final = "yyyy-MM-dd HH:mm:ss:SSS"
 @click.option("--socket-buffer-size", type=int, metavar="BYTES", help="Has no effect with this client.")
 @click.option("--threads", type=int, help="Has no effect, as with Kafka's script.")
 @click.option("--num-fetch-threads", type=int, help="Has no effect, as with Kafka's script.")
-@file_option("--consumer.config", "config_file", "Options of the consumer, from a file.")
+@pairs_option("--command-property", "pairs", "An option of the consumer; repeatable.")
+@file_option(
+    "--command-config",
+    "config_file",
+    "Options of the consumer, from a file.",
+    OldName(
+        "--consumer.config",
+        _DEPRECATED,
+        'Option "[consumer.config]" can\'t be used with option "[command-config]"',
+    ),
+)
 @click.option(
     "--print-metrics", is_flag=True, help="Taken for the script's sake: this client keeps no metrics."
 )
@@ -75,6 +106,7 @@ def consumer_perf_test(
     bootstrap_server: str | None,
     broker_list: str | None,
     topic: str | None,
+    include: str | None,
     messages: int | None,
     group: str | None,
     fetch_size: int,
@@ -82,6 +114,7 @@ def consumer_perf_test(
     socket_buffer_size: int | None,
     threads: int | None,
     num_fetch_threads: int | None,
+    pairs: tuple[str, ...],
     config_file: Path | None,
     print_metrics: bool,
     detailed: bool,
@@ -94,7 +127,7 @@ def consumer_perf_test(
 
     \b
     Examples:
-      barnabas consumer-perf-test --topic orders --messages 100000 --bootstrap-server 127.0.0.1:9092
+      barnabas consumer-perf-test --topic orders --num-records 100000 --bootstrap-server 127.0.0.1:9092
     """
     bootstrap = bootstrap_server or broker_list
     if not bootstrap:
@@ -104,10 +137,12 @@ def consumer_perf_test(
             "WARNING: option [threads] and [num-fetch-threads] have been deprecated and will be ignored by "
             "the test"
         )
-    if topic is None:
-        raise click.UsageError('Missing required argument "[topic]"')
+    if (topic is None) == (include is None):
+        raise click.UsageError("Exactly one of the following arguments is required: [topic], [include]")
     if messages is None:
-        raise click.UsageError('Missing required argument "[messages]"')
+        raise click.UsageError(
+            "Exactly one of the following arguments is required: [messages], [num-records]"
+        )
     if socket_buffer_size is not None:
         click.echo("Warning: this client does not obey --socket-buffer-size", err=True)
     if print_metrics:
@@ -118,19 +153,22 @@ def consumer_perf_test(
         "auto.offset.reset": "latest" if from_latest else "earliest",
         "check.crcs": "false",
     }
-    options = _options(bootstrap, config_file, overrides)
-    _measure(topic, messages, options, date_format, interval_ms, timeout_ms, detailed, hide_header)
+    options = _options(bootstrap, config_file, pairs, overrides)
+    _measure(topic, include, messages, options, date_format, interval_ms, timeout_ms, detailed, hide_header)
 
 
-def _options(bootstrap: str, config_file: Path | None, overrides: dict[str, str]) -> dict[str, Any]:
+def _options(
+    bootstrap: str, config_file: Path | None, pairs: tuple[str, ...], overrides: dict[str, str]
+) -> dict[str, Any]:
     from barnabas.client.config import CONSUMER_CONFIG
 
-    given = client_options(config_file, (), CONSUMER_CONFIG, bootstrap, "perf-consumer-client")
+    given = client_options(config_file, pairs, CONSUMER_CONFIG, bootstrap, "perf-consumer-client")
     return given | overrides
 
 
 def _measure(
-    topic: str,
+    topic: str | None,
+    include: str | None,
     messages: int,
     options: dict[str, Any],
     date_format: str,
@@ -149,8 +187,7 @@ def _measure(
         raise ToolError("Reporting interval must be greater than 0.")
     try:
         dates = SimpleDateFormat(date_format)
-        asyncio.run(
-            Reading(dates, messages, timeout_ms, interval_ms if detailed else None).run(topic, options)
-        )
+        reading = Reading(dates, messages, timeout_ms, interval_ms if detailed else None)
+        asyncio.run(reading.run(topic, include, options))
     except (ValueError, BarnabasError) as error:
         raise ToolError(str(error)) from error

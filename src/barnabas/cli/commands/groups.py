@@ -22,6 +22,9 @@ from barnabas.cli.options import bootstrap_option, kafka_names
 @click.option(
     "--delete-offsets", is_flag=True, help="Forget a group's positions in topics that no member reads."
 )
+@click.option(
+    "--validate-regex", metavar="REGEX", help="Say whether members may subscribe to this expression (RE2)."
+)
 @click.option("--group", multiple=True, metavar="NAME", help="The group to act on; repeatable.")
 @click.option("--all-groups", is_flag=True, help="Act on all groups.")
 @click.option(
@@ -97,7 +100,22 @@ def groups(ctx: click.Context, /, **_given: object) -> None:
 
     given = kafka_names(ctx.params)
     group_flags.check(given)
+    if given["validate-regex"] is not None:
+        _validate(given["validate-regex"])
+        return
 
     from barnabas.cli import group_service
 
     group_service.run(given)
+
+
+def _validate(expression: str) -> None:
+    """``--validate-regex`` (KIP-1101); needs no broker."""
+    from barnabas.core.regular_expressions import BadExpressionError, compiled
+
+    try:
+        compiled(expression)
+    except BadExpressionError as error:
+        click.echo(f"The regular expression `{expression}` is invalid: {error}.")
+    else:
+        click.echo(f"The regular expression `{expression}` is valid.")

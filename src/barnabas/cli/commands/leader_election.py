@@ -4,14 +4,21 @@ from typing import Any
 
 import click
 
-from barnabas.cli.options import ToolError, bootstrap_option, file_option, kafka_names
+from barnabas.cli.options import OldName, ToolCommand, ToolError, bootstrap_option, file_option, kafka_names
 
 _WHICH = ("topic", "all-topic-partitions", "path-to-json-file")
 
 
-@click.command()
+@click.command(cls=ToolCommand)
 @bootstrap_option()
-@file_option("--admin.config", "admin_config", "Options of the admin client.")
+@file_option(
+    "--command-config",
+    "command_config",
+    "Options of the admin client.",
+    OldName(
+        "--admin.config", together='Option "[admin.config]" can\'t be used with option "[command-config]"'
+    ),
+)
 @click.option(
     "--election-type",
     type=click.Choice(["preferred", "unclean"], case_sensitive=False),
@@ -30,8 +37,9 @@ def leader_election(ctx: click.Context, /, **_given: object) -> None:
 
     \b
     Examples:
-      barnabas leader-election --election-type preferred --all-topic-partitions --bootstrap-server
-      127.0.0.1:9092 barnabas leader-election --election-type unclean --topic orders --partition 0 \\
+      barnabas leader-election --election-type preferred --all-topic-partitions \\
+          --bootstrap-server 127.0.0.1:9092
+      barnabas leader-election --election-type unclean --topic orders --partition 0 \\
           --bootstrap-server 127.0.0.1:9092
     """
     given = kafka_names(ctx.params)

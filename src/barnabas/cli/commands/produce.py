@@ -10,6 +10,8 @@ import click
 
 from barnabas.cli.options import (
     F,
+    OldName,
+    ToolCommand,
     bootstrap_option,
     client_options,
     file_option,
@@ -46,11 +48,26 @@ _DEFAULTS: Final = {"linger.ms": "1000"}
 """Where the script differs from the producer."""
 
 
+def _old(flag: str) -> OldName:
+    """An old name, in the words of ``ConsoleProducerOptions``."""
+    return OldName(
+        flag,
+        "Warning: {old} is deprecated and will be removed in a future version. Use {new} instead.",
+        "Options {new} and {old} cannot be specified together.",
+    )
+
+
+_BATCH_SIZE_WARNING: Final = (
+    "Warning: --max-partition-memory-bytes is deprecated and will be removed in Apache Kafka 5.0. Use"
+    " --batch-size instead."
+)
+
+
 def _setting(flag: str, what: str, default: int | None = None) -> Callable[[F], F]:
     return click.option(flag, type=int, help=what if default is None else f"{what}  [default: {default}]")
 
 
-@click.command()
+@click.command(cls=ToolCommand)
 @click.option("--topic", required=True, metavar="NAME", help="The topic to send to.")
 @bootstrap_option()
 @click.option(
@@ -65,7 +82,7 @@ def _setting(flag: str, what: str, default: int | None = None) -> Callable[[F], 
     help="How batches are compressed; gzip without a value.  [default: none]",
 )
 @_setting("--batch-size", "Bytes at which a batch is sent at once.", 16384)
-@_setting("--max-partition-memory-bytes", "As --batch-size, and goes before it.")
+@_setting("--max-partition-memory-bytes", "Deprecated: as --batch-size, and goes before it.")
 @_setting("--timeout", "Milliseconds that a batch may wait for more lines.", 1000)
 @click.option(
     "--request-required-acks",
@@ -86,12 +103,18 @@ def _setting(flag: str, what: str, default: int | None = None) -> Callable[[F], 
 @click.option(
     "--key-separator",
     metavar="TEXT",
-    help="Short for --property parse.key=true --property key.separator=TEXT.",
+    help="Short for --reader-property parse.key=true --reader-property key.separator=TEXT.",
 )
-@pairs_option("--property", "properties", "How lines are read; see above. Repeatable.")
+@pairs_option(
+    "--reader-property", "properties", "How lines are read; see above. Repeatable.", _old("--property")
+)
 @file_option("--reader-config", "reader_config", "These properties, from a file.")
-@pairs_option("--producer-property", "pairs", "An option of the producer; repeatable.")
-@file_option("--producer.config", "config_file", "Options of the producer, from a file.")
+@pairs_option(
+    "--command-property", "pairs", "An option of the producer; repeatable.", _old("--producer-property")
+)
+@file_option(
+    "--command-config", "config_file", "Options of the producer, from a file.", _old("--producer.config")
+)
 def produce(
     topic: str,
     bootstrap_server: str | None,
@@ -128,6 +151,8 @@ def produce(
         raise click.ClickException(
             f"{line_reader} is a Java class that this tool cannot run; it knows {_LINE_READERS[0]}"
         )
+    if settings["max_partition_memory_bytes"] is not None:
+        click.echo(_BATCH_SIZE_WARNING, err=True)
     reading = properties_of(reader_config)
     if key_separator is not None:
         reading |= {"parse.key": "true", "key.separator": key_separator}

@@ -9,33 +9,38 @@ import click
 from barnabas.cli.options import (
     LONG_MAX,
     ArgparseCommand,
+    OldName,
+    bootstrap_option,
     client_options,
     file_option,
+    pairs_option,
     properties,
 )
 
-_PROPS: Final = "--producer-props"
+_PAIRS: Final = ("--command-property", "--producer-props")
 
 
 class _PerfCommand(ArgparseCommand):
-    """``--producer-props`` takes every word up to the next flag; when repeated, the last one counts."""
+    """The flags of `_PAIRS` take every word up to the next flag; of one that is repeated, the last counts."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         rest: list[str] = []
-        pairs: list[str] | None = None
+        pairs: dict[str, list[str]] = {}
+        taking = rest
         for word in args:
             flag, equals, value = word.partition("=")
-            if flag == _PROPS:
-                pairs = [value] if equals else []
-                taking = pairs
-            elif word.startswith("-") or pairs is None or taking is not pairs:
+            if flag in _PAIRS:
+                taking = pairs[flag] = [value] if equals else []
+            elif word.startswith("-"):
                 taking = rest
                 rest.append(word)
             else:
-                pairs.append(word)
-        if pairs == []:
-            raise click.UsageError(f"argument {_PROPS}: expected at least one argument", ctx)
-        return super().parse_args(ctx, [*rest, *(f"{_PROPS}={pair}" for pair in pairs or ())])
+                taking.append(word)
+        for flag, words in pairs.items():
+            if not words:
+                raise click.UsageError(f"argument {flag}: expected at least one argument", ctx)
+            rest += [f"{flag}={pair}" for pair in words]
+        return super().parse_args(ctx, rest)
 
 
 @click.command(cls=_PerfCommand)
@@ -67,10 +72,31 @@ class _PerfCommand(ArgparseCommand):
     metavar="RATE",
     help="Records a second, at most and roughly; -1 for no limit.",
 )
-@click.option(
-    _PROPS, "pairs", multiple=True, metavar="KEY=VALUE...", help="Options of the producer, one or more."
+@bootstrap_option()
+@pairs_option(
+    "--command-property", "pairs", "Options of the producer, one or more.", OldName("--producer-props")
 )
-@file_option("--producer.config", "config_file", "Options of the producer, from a file.")
+@file_option(
+    "--command-config", "config_file", "Options of the producer, from a file.", OldName("--producer.config")
+)
+@click.option(
+    "--reporting-interval",
+    "interval_ms",
+    type=click.IntRange(max=LONG_MAX),
+    default=5000,
+    show_default=True,
+    metavar="MS",
+    help="How often a line says how fast it goes.",
+)
+@click.option(
+    "--warmup-records",
+    "warmup",
+    type=click.IntRange(max=LONG_MAX),
+    default=0,
+    show_default=True,
+    metavar="COUNT",
+    help="One more line at the end leaves these first records out.",
+)
 @click.option(
     "--print-metrics", is_flag=True, help="Taken for the script's sake: this client keeps no metrics."
 )
@@ -97,8 +123,11 @@ def producer_perf_test(
     payload_monotonic: bool,
     payload_delimiter: str,
     throughput: float,
+    bootstrap_server: str | None,
     pairs: tuple[str, ...],
     config_file: Path | None,
+    interval_ms: int,
+    warmup: int,
     print_metrics: bool,
     transactional_id: str,
     transaction_duration_ms: int,
@@ -110,9 +139,9 @@ def producer_perf_test(
     \b
     Examples:
       barnabas producer-perf-test --topic orders --num-records 100000 --record-size 100 --throughput -1 \\
-        --producer-props bootstrap.servers=127.0.0.1:9092 linger.ms=5
+        --bootstrap-server 127.0.0.1:9092 --command-property linger.ms=5
       barnabas producer-perf-test --topic orders --num-records 100000 --record-size 100 --throughput -1 \\
-        --transaction-duration-ms 100 --producer-props bootstrap.servers=127.0.0.1:9092
+        --transaction-duration-ms 100 --bootstrap-server 127.0.0.1:9092
     """
     from barnabas.cli.producer_performance import file_payloads, monotonic_payloads, random_payloads, send_all
 
@@ -120,9 +149,19 @@ def producer_perf_test(
         raise click.UsageError(
             "exactly one of --record-size, --payload-file, --payload-monotonic is required"
         )
-    if not pairs and config_file is None:
-        raise click.UsageError("Either --producer-props or --producer.config must be specified.")
-    options = _options(pairs, config_file)
+    if bootstrap_server is None and not pairs and config_file is None:
+        raise click.UsageError(
+            "At least one of --bootstrap-server, --command-property, --producer-props, --producer.config or"
+            " --command-config must be specified."
+        )
+    if interval_ms <= 0:
+        raise click.UsageError("--reporting-interval should be greater than zero.")
+    if warmup >= records:
+        raise click.UsageError(
+            "The value for --warmup-records must be strictly fewer than the number of records in the test,"
+            " --num-records."
+        )
+    options = _options(bootstrap_server, pairs, config_file)
     if transaction_duration_ms > 0:
         options["transactional.id"] = transactional_id
     if print_metrics:
@@ -133,11 +172,23 @@ def producer_perf_test(
         payloads = random_payloads(record_size)
     else:
         payloads = monotonic_payloads()
-    asyncio.run(send_all(topic, records, payloads, throughput, options, transaction_duration_ms))
+    sending = send_all(
+        topic,
+        records,
+        payloads,
+        throughput,
+        options,
+        interval_ms=interval_ms,
+        warmup=warmup,
+        transaction_ms=transaction_duration_ms,
+    )
+    asyncio.run(sending)
 
 
-def _options(pairs: tuple[str, ...], config_file: Path | None) -> dict[str, Any]:
-    """The options of the producer: the file's, then the pairs; raises ClickException."""
+def _options(
+    bootstrap_server: str | None, pairs: tuple[str, ...], config_file: Path | None
+) -> dict[str, Any]:
+    """The options of the producer: the file's, then the pairs, then the servers; raises ClickException."""
     from barnabas.client.config import PRODUCER_CONFIG
 
     for pair in pairs:
@@ -145,10 +196,9 @@ def _options(pairs: tuple[str, ...], config_file: Path | None) -> dict[str, Any]
         if not key or not value or "=" in value:
             raise click.ClickException(f"Invalid property: {pair}")
     given = {**properties(config_file), **dict(pair.split("=") for pair in pairs)}
-    if "bootstrap.servers" not in given:
+    bootstrap = bootstrap_server or given.get("bootstrap.servers")
+    if bootstrap is None:
         raise click.ClickException(
             'Missing required configuration "bootstrap.servers" which has no default value.'
         )
-    return client_options(
-        config_file, pairs, PRODUCER_CONFIG, given["bootstrap.servers"], "perf-producer-client"
-    )
+    return client_options(config_file, pairs, PRODUCER_CONFIG, bootstrap, "perf-producer-client")

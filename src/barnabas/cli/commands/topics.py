@@ -3,6 +3,7 @@
 import click
 
 from barnabas.cli.options import (
+    INT_MAX,
     bootstrap_option,
     command_config_option,
     kafka_names,
@@ -64,6 +65,14 @@ _REPORTS = (
     "--at-min-isr-partitions", is_flag=True, help="Describe only partitions exactly at min.insync.replicas."
 )
 @click.option("--topics-with-overrides", is_flag=True, help="Describe only topics with values of their own.")
+@click.option(
+    "--partition-size-limit-per-response",
+    type=click.IntRange(1, INT_MAX),
+    default=2000,
+    show_default=True,
+    metavar="COUNT",
+    help="With --describe: partitions in one answer, where brokers tell them in pages.",
+)
 @click.pass_context
 def topics(ctx: click.Context, /, **_given: object) -> None:
     """Create, alter, list, describe and delete topics, with the flags and lines of kafka-topics.sh.

@@ -7,7 +7,14 @@ from typing import Final
 
 import click
 
-from barnabas.cli.options import INT_MAX, ArgparseCommand, bootstrap_option, client_options, file_option
+from barnabas.cli.options import (
+    INT_MAX,
+    ArgparseCommand,
+    OldName,
+    bootstrap_option,
+    client_options,
+    file_option,
+)
 
 _RANGE: Final = "org.apache.kafka.clients.consumer.RangeAssignor"
 
@@ -64,7 +71,12 @@ _RANGE: Final = "org.apache.kafka.clients.consumer.RangeAssignor"
     metavar="NAME",
     help="How the group divides partitions: the class of Kafka's or its short name.",
 )
-@file_option("--consumer.config", "config_file", "Options of the consumer, from a file; flags win over them.")
+@file_option(
+    "--command-config",
+    "config_file",
+    "Options of the consumer, from a file; flags win over them.",
+    OldName("--consumer.config", together="Options {old} and {new} are mutually exclusive."),
+)
 def verifiable_consumer(
     bootstrap_server: str | None,
     broker_list: str | None,

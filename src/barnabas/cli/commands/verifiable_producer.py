@@ -10,6 +10,7 @@ from barnabas.cli.options import (
     INT_MAX,
     LONG_MAX,
     ArgparseCommand,
+    OldName,
     bootstrap_option,
     client_options,
     file_option,
@@ -44,7 +45,12 @@ from barnabas.cli.options import (
     show_default=True,
     help="Acknowledgements to wait for: 0, 1, or -1 for the whole ISR.",
 )
-@file_option("--producer.config", "config_file", "Options of the producer, from a file; they win over flags.")
+@file_option(
+    "--command-config",
+    "config_file",
+    "Options of the producer, from a file; they win over flags.",
+    OldName("--producer.config", together="Options {old} and {new} are mutually exclusive."),
+)
 @click.option(
     "--message-create-time",
     "create_time",
