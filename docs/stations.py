@@ -196,7 +196,7 @@ WALKS: Final = {
     "Fetch": (
         (
             "READ on each topic; a session names what has changed",
-            "broker/handlers/fetch:fetch replica/fetch_context:new_context",
+            "broker/handlers/fetch:fetch broker/fetch_context:new_context",
         ),
         (
             "partition by partition, until the size limits are used up",

@@ -8,6 +8,7 @@ import itertools
 
 import pytest
 
+from barnabas.broker.fetch_context import SESSION_PARTITIONS_MAX
 from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from barnabas.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -69,7 +70,6 @@ from barnabas.protocol.messages.update_metadata import (
 )
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
-from barnabas.replica.fetch_context import SESSION_PARTITIONS_MAX
 from standing_clock import Clock, TickingClock
 
 MANY = 600

@@ -7,10 +7,10 @@ from barnabas.core.ids import ZERO_UUID, TopicPartition
 from barnabas.core.offload import InPlace
 from barnabas.log.config import LogConfig
 from barnabas.log.manager import LogManager
-from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
+from barnabas.replica.cached_partition import CachedPartition
 from barnabas.replica.isr import IsrChanges
 from barnabas.replica.partition import Isolation, Partition, Ports
 from barnabas.testing.disk import SimulatedFilesystem
@@ -80,12 +80,12 @@ class Rig:
 
     def fetch_as(self, replica_id, offset):
         """A follower's fetch; the records' bytes."""
-        request = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+        wanted = CachedPartition(TP.topic, ZERO_UUID, TP.partition, fetch_offset=offset, max_bytes=1 << 20)
         replica = self.partition.follower(replica_id, -1)
         found = self.partition.read(
-            request, Isolation.LOG_END, max_bytes=1 << 20, min_one_message=True, leader_only=True
+            wanted, Isolation.LOG_END, max_bytes=1 << 20, min_one_message=True, leader_only=True
         )
-        self.partition.record_follower_fetch(replica, request, found, -1)
+        self.partition.record_follower_fetch(replica, wanted, found, -1)
         return found
 
     @property

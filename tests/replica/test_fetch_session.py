@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from barnabas.broker.fetch_context import build_response, new_context
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import ZERO_UUID
 from barnabas.protocol.fetch_session import next_epoch
@@ -15,7 +16,6 @@ from barnabas.protocol.messages.fetch import (
     PartitionData,
 )
 from barnabas.replica.cached_partition import CachedPartition
-from barnabas.replica.fetch_context import build_response, new_context
 from barnabas.replica.fetch_session import (
     EVICTION_MS,
     FetchSessionCache,
@@ -44,7 +44,7 @@ class Sessions:
         context = new_context(self.cache, request, version, {}, from_follower=follower)
         wanted = list(context.partitions())
         results = [
-            (each, (data or {}).get(each.request.partition) or PartitionData(records=b"", high_watermark=5))
+            (each, (data or {}).get(each.partition) or PartitionData(records=b"", high_watermark=5))
             for each in wanted
         ]
         return context.respond(results)
@@ -170,7 +170,7 @@ def test_partitions_with_records_go_to_the_end_of_the_line(sessions):
     records = PartitionData(partition_index=0, records=b"x", high_watermark=5)
     sessions.fetch(session_id=session, epoch=1, data={0: records})
 
-    order = [partition.request.partition for partition in sessions.cache.get(session).partitions.values()]
+    order = [partition.partition for partition in sessions.cache.get(session).partitions.values()]
     assert order == [1, 2, 0]
 
 
@@ -231,7 +231,13 @@ def test_what_is_forgotten_and_what_moved_on(sessions):
     )
     context = new_context(sessions.cache, request, 12, {}, from_follower=False)
 
-    assert [(each.request.partition, each.request.fetch_offset) for each in context.partitions()] == [(1, 9)]
+    assert [(each.partition, each.fetch_offset) for each in context.partitions()] == [(1, 9)]
+
+
+def test_a_changed_position_is_no_reason_to_say_the_same_again(sessions):
+    session = sessions.open(2)
+
+    assert sessions.fetch(1, session_id=session, epoch=1).responses == []
 
 
 def test_a_full_fetch_ends_the_session_that_it_names(sessions):
@@ -260,7 +266,7 @@ def test_an_idle_session_gives_way_after_its_time_and_not_before(sessions, clock
 
 def test_neighbours_of_a_topic_share_an_entry():
     def result(topic, partition):
-        wanted = CachedPartition(topic, ZERO_UUID, FetchPartition(partition=partition))
+        wanted = CachedPartition(topic, ZERO_UUID, partition)
         return wanted, PartitionData(partition_index=partition)
 
     response = build_response([result("a", 0), result("a", 1), result("b", 0), result("a", 2)])

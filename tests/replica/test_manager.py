@@ -9,7 +9,6 @@ from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.broker_config import broker_config
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import LEADER_DURING_DELETE
-from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -91,8 +90,7 @@ class Managed:
 
     def fetch(self):
         params = FetchParams(60_000, 1, 1 << 20, Isolation.HIGH_WATERMARK)
-        request = FetchPartition(partition=0, partition_max_bytes=1 << 20)
-        return self.replicas.fetches.fetch(params, [CachedPartition("orders", ONE, request)])
+        return self.replicas.fetches.fetch(params, [CachedPartition("orders", ONE, 0, max_bytes=1 << 20)])
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from barnabas.core.pending import Pending
 from barnabas.core.slices import in_one_piece
 from barnabas.log.leader_epochs import EpochEnd
 from barnabas.log.producers import AppendOrigin
-from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.protocol.messages.update_metadata import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
@@ -47,11 +46,13 @@ def code(call, *args, **kwargs):
     return raised.value.code
 
 
-def request(offset=0, *, partition=0, max_bytes=1 << 20, current=-1, last=-1):
-    return FetchPartition(
-        partition=partition,
+def request(offset=0, *, partition=0, max_bytes=1 << 20, current=-1, last=-1, topic_id=ZERO_UUID):
+    return CachedPartition(
+        "orders",
+        topic_id,
+        partition,
         fetch_offset=offset,
-        partition_max_bytes=max_bytes,
+        max_bytes=max_bytes,
         current_leader_epoch=current,
         last_fetched_epoch=last,
     )
@@ -186,7 +187,7 @@ class Fetching:
         params = FetchParams(
             max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=1 << 20, isolation=isolation, **fields
         )
-        return self.fetches.fetch(params, [CachedPartition("orders", ZERO_UUID, each) for each in wanted])
+        return self.fetches.fetch(params, wanted)
 
     def append(self, count=1):
         info = self.rig.append(count)
@@ -376,7 +377,7 @@ def test_a_fetch_of_a_topic_of_another_id_is_refused(make_rig):
     params = FetchParams(max_wait_ms=0, min_bytes=1, max_bytes=100, isolation=Isolation.HIGH_WATERMARK)
 
     codes = [
-        fetches.fetch(params, [CachedPartition("orders", topic_id, request())])[0].error
+        fetches.fetch(params, [request(topic_id=topic_id)])[0].error
         for topic_id in (b"\1" * 16, b"\2" * 16, ZERO_UUID)
     ]
     assert codes == [ErrorCode.NONE, ErrorCode.INCONSISTENT_TOPIC_ID, ErrorCode.NONE]

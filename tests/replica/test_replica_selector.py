@@ -6,7 +6,6 @@ from replica_rig import TP, Rig
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import ZERO_UUID
-from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.protocol.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
@@ -57,10 +56,10 @@ class Racks:
             listener=LISTENER,
             **fields,
         )
-        request = FetchPartition(
-            partition=0, fetch_offset=offset, partition_max_bytes=1 << 20, current_leader_epoch=0
+        wanted = CachedPartition(
+            "orders", ZERO_UUID, 0, fetch_offset=offset, max_bytes=1 << 20, current_leader_epoch=0
         )
-        answer = self.fetches.fetch(params, [CachedPartition("orders", ZERO_UUID, request)])
+        answer = self.fetches.fetch(params, [wanted])
         return answer[0] if isinstance(answer, list) else None
 
     def preferred(self, *args, **kwargs):

@@ -17,8 +17,8 @@ class DelayedFetch(DelayedOperation):
     moved by then.
 
     In a session it may *rest* then: it stays under its keys until the next request resumes it. An idle
-    follower of thousands of partitions would else cost a look at each of them with every request. What moves
-    while it rests it knows by the next request. After `rest_ms` all are read again: by that each partition
+    follower of thousands of partitions would else cost a look at each of them with every wanted. What moves
+    while it rests it knows by the next wanted. After `rest_ms` all are read again: by that each partition
     learns that its follower lives. With 0 it does not rest, and is over as if something had moved.
     """
 
@@ -49,7 +49,7 @@ class DelayedFetch(DelayedOperation):
         self._reader = reader
         self._params = params
         self._partitions: dict[Hashable, CachedPartition] = {
-            TopicPartition(each.topic or "", each.request.partition): each for each in partitions
+            TopicPartition(each.topic or "", each.partition): each for each in partitions
         }
         self._sizes: dict[Hashable, int] = {}
         """What each partition with something to read has."""
@@ -87,22 +87,22 @@ class DelayedFetch(DelayedOperation):
         """How many bytes there are to read, as far as it matters;
         None for an error, which is answered at once.
         """
-        params, request = self._params, wanted.request
+        params = self._params
         try:
             partition = self._reader.partition(wanted)
-            log = partition.log_for(request.current_leader_epoch, leader_only=params.leader_only)
+            log = partition.log_for(wanted.current_leader_epoch, leader_only=params.leader_only)
             end_offset = visible_end(log, params.isolation)
-            if request.fetch_offset == end_offset and request.last_fetched_epoch < 0:
+            if wanted.fetch_offset == end_offset and wanted.last_fetched_epoch < 0:
                 return 0
-            if request.fetch_offset > end_offset:
+            if wanted.fetch_offset > end_offset:
                 return None  # the leader was truncated, or has not heard yet how far the others are
             throttled = params.from_follower and self._reader.throttles(partition, params.replica_id)
-            if enough <= 1 and request.last_fetched_epoch < 0 and not throttled:
+            if enough <= 1 and wanted.last_fetched_epoch < 0 and not throttled:
                 return 1  # the usual consumer waits for anything at all: no need to measure it
             found = partition.read(
-                request,
+                wanted,
                 params.isolation,
-                max_bytes=request.partition_max_bytes,
+                max_bytes=wanted.max_bytes,
                 min_one_message=False,
                 leader_only=params.leader_only,
             )
@@ -111,7 +111,7 @@ class DelayedFetch(DelayedOperation):
         if throttled and found.diverging is None:
             return 0
         # What lies in an older segment will not grow: waiting for more of it is in vain.
-        behind = request.fetch_offset < end_offset and not found.on_last_segment
+        behind = wanted.fetch_offset < end_offset and not found.on_last_segment
         return None if behind or found.diverging is not None else len(found.records)
 
     def expire(self) -> None:

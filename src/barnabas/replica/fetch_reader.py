@@ -6,7 +6,6 @@ from typing import Final
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition, topic_partition
-from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.replica.cached_partition import CachedPartition
 from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.log_read import Isolation, LogRead
@@ -178,33 +177,32 @@ class FetchReader:
         min_one_message: bool,
         record_follower: bool,
     ) -> PartitionRead:
-        request = wanted.request
         try:
             partition = self.partition(wanted)
             replica = (
-                partition.follower(params.replica_id, request.current_leader_epoch)
+                partition.follower(params.replica_id, wanted.current_leader_epoch)
                 if params.replica_id >= 0
                 else None
             )
             # KIP-392: a consumer in another rack is sent to a follower near it, and reads nothing here.
             if params.rack and self._selector is not None:
-                preferred = self._preferred_replica(self._selector, params, partition, request)
+                preferred = self._preferred_replica(self._selector, params, partition, wanted)
                 if preferred is not None:
-                    log = partition.log_for(request.current_leader_epoch, leader_only=False)
+                    log = partition.log_for(wanted.current_leader_epoch, leader_only=False)
                     return PartitionRead(wanted, LogRead(log), preferred_read_replica=preferred)
             # KIP-73: a throttled follower gets the offsets and no records.
             throttled = replica is not None and self.throttles(partition, params.replica_id)
             found = partition.read(
-                request,
+                wanted,
                 params.isolation,
-                max_bytes=0 if throttled else min(request.partition_max_bytes, left),
+                max_bytes=0 if throttled else min(wanted.max_bytes, left),
                 min_one_message=min_one_message and not throttled,
                 leader_only=params.leader_only,
             )
             # Only on the first pass: a fetch that waited says nothing new about the follower. One that
             # diverges has other records than this log.
             if replica is not None and record_follower and found.diverging is None:
-                partition.record_follower_fetch(replica, request, found, params.broker_epoch)
+                partition.record_follower_fetch(replica, wanted, found, params.broker_epoch)
         except KafkaError as error:
             return PartitionRead(wanted, None, error.code)
         except Exception:
@@ -244,26 +242,24 @@ class FetchReader:
             sent = [
                 each.size
                 for each in reads
-                if quota.is_throttled(
-                    TopicPartition(each.partition.topic or "", each.partition.request.partition)
-                )
+                if quota.is_throttled(TopicPartition(each.partition.topic or "", each.partition.partition))
             ]
             quota.record(sum(sent))
 
     def _preferred_replica(
-        self, selector: ReplicaSelector, params: FetchParams, partition: Partition, request: FetchPartition
+        self, selector: ReplicaSelector, params: FetchParams, partition: Partition, wanted: CachedPartition
     ) -> int | None:
         """``findPreferredReadReplica``: the follower that a consumer should read from; only leaders know."""
         if params.from_follower or partition.leader_log is None:
             return None
         return selector.select(
-            partition, rack=params.rack, listener=params.listener, fetch_offset=request.fetch_offset
+            partition, rack=params.rack, listener=params.listener, fetch_offset=wanted.fetch_offset
         )
 
     def partition(self, wanted: CachedPartition) -> Partition:
         """The partition asked for; raises what `HostedPartitions.serve` does, and INCONSISTENT_TOPIC_ID."""
         assert wanted.topic is not None, "names are resolved before reading"
-        partition = self._hosted.serve(topic_partition(wanted.topic, wanted.request.partition))
+        partition = self._hosted.serve(topic_partition(wanted.topic, wanted.partition))
         if wanted.topic_id != ZERO_UUID and partition.topic_id not in (wanted.topic_id, ZERO_UUID):
             raise KafkaError(
                 ErrorCode.INCONSISTENT_TOPIC_ID,

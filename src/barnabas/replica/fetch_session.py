@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 A client that reads a thousand partitions, of which three have news, sends a full fetch once and gets a
 session id. From then on its requests name only what changed, and responses only what has news. A request
-becomes a `fetch_context.FetchContext`; this module holds the sessions in memory.
+becomes a `broker.fetch_context.FetchContext`; this module holds the sessions in memory.
 
 The cache has a bound on sessions; a new one may evict an idle one (not used for `eviction_ms`), or one that
 lived longer than that and is smaller. Followers' sessions are privileged: only followers' requests evict them
@@ -65,11 +65,11 @@ class FetchSession:
         if changed or forgotten:
             self.end_rest()
         for partition in changed:
-            known = self.partitions.get(partition.key)
-            if known is None:
-                self.partitions[partition.key] = partition
-            else:
-                known.request = partition.request
+            key = partition.key
+            known = self.partitions.get(key)
+            if known is not None:
+                partition.remember(known.high_watermark, known.log_start_offset)
+            self.partitions[key] = partition  # one that is known keeps its place
         for key in forgotten:
             self.partitions.pop(key, None)
 

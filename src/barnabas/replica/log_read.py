@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.log.leader_epochs import EpochEnd
 from barnabas.log.log import Log
-from barnabas.protocol.messages.fetch import AbortedTransaction, FetchPartition
+from barnabas.replica.cached_partition import CachedPartition
 
 if TYPE_CHECKING:
     from barnabas.core.chunks import FileSlice
+    from barnabas.log.txn_index import AbortedTxn
 
 
 class Isolation(Enum):
@@ -49,7 +50,7 @@ class LogRead:
     def __init__(self, log: Log) -> None:
         self.records: FileSlice | bytes = b""
         self.on_last_segment = True
-        self.aborted: list[AbortedTransaction] | None = None
+        self.aborted: list[AbortedTxn] | None = None
         self.diverging: EpochEnd | None = None
         """Where the reader must cut its log; then nothing was read."""
         self.high_watermark = log.high_watermark
@@ -66,20 +67,20 @@ def visible_end(log: Log, isolation: Isolation) -> int:
 
 
 def read_records(
-    log: Log, request: FetchPartition, isolation: Isolation, *, max_bytes: int, min_one_message: bool
+    log: Log, wanted: CachedPartition, isolation: Isolation, *, max_bytes: int, min_one_message: bool
 ) -> LogRead:
     """Reads from the offset asked for, at most to the end that the isolation allows. Raises
     OFFSET_OUT_OF_RANGE.
     """
     found = LogRead(log)
     # Consumers and followers of older versions send no epoch: a follower asks OffsetsForLeaderEpoch then.
-    if request.last_fetched_epoch >= 0:
-        found.diverging = _divergence(log, request)
+    if wanted.last_fetched_epoch >= 0:
+        found.diverging = _divergence(log, wanted)
         if found.diverging is not None:
             return found
     upper_bound = visible_end(log, isolation)
     read = log.read(
-        request.fetch_offset, max_bytes, upper_bound_offset=upper_bound, min_one_message=min_one_message
+        wanted.fetch_offset, max_bytes, upper_bound_offset=upper_bound, min_one_message=min_one_message
     )
     found.on_last_segment = read.segment_base_offset == log.active.base_offset
     # A part of a batch is of no use; the reader gets all of it once it comes first in a read.
@@ -87,28 +88,25 @@ def read_records(
         found.records = read.records
     if isolation is _TXN_COMMITTED:
         # The reader gets the batches of aborted transactions too, and leaves them out by this list.
-        found.aborted = [
-            AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
-            for each in log.aborted_transactions(request.fetch_offset, upper_bound)
-        ]
+        found.aborted = log.aborted_transactions(wanted.fetch_offset, upper_bound)
     return found
 
 
-def _divergence(log: Log, request: FetchPartition) -> EpochEnd | None:
-    end = log.leader_epochs.end_offset_for(request.last_fetched_epoch, log.log_end_offset)
+def _divergence(log: Log, wanted: CachedPartition) -> EpochEnd | None:
+    end = log.leader_epochs.end_offset_for(wanted.last_fetched_epoch, log.log_end_offset)
     # The epoch is older than everything here, or newer than our own.
     if not end.known:
         raise KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
             "Could not determine the end offset of the last fetched epoch "
-            f"{request.last_fetched_epoch} from the request",
+            f"{wanted.last_fetched_epoch} from the request",
         )
     # Below the start of the log there is nothing to compare: the follower has to begin again.
-    if request.fetch_offset < log.log_start_offset:
+    if wanted.fetch_offset < log.log_start_offset:
         raise KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"Received request for offset {request.fetch_offset} for partition {log.tp}, but we only "
+            f"Received request for offset {wanted.fetch_offset} for partition {log.tp}, but we only "
             f"have log segments in the range {log.log_start_offset} to {log.log_end_offset}.",
         )
-    diverges = end.epoch < request.last_fetched_epoch or end.end_offset < request.fetch_offset
+    diverges = end.epoch < wanted.last_fetched_epoch or end.end_offset < wanted.fetch_offset
     return end if diverges else None

@@ -31,9 +31,9 @@ from barnabas.log.leader_epochs import EpochEnd
 from barnabas.log.log import Log
 from barnabas.log.producers import AppendOrigin
 from barnabas.log.results import AppendInfo, UnexpectedAppendOffsetError
-from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.protocol.partition_states import LeaderAndIsrPartitionState
 from barnabas.records.batch import BatchHeader
+from barnabas.replica.cached_partition import CachedPartition
 from barnabas.replica.isr import EMPTY_ISR, OUTDATED, REFUSED, AlterPartition, IsrChanges, IsrState
 from barnabas.replica.log_read import Isolation, LogRead, read_records
 from barnabas.replica.replica import Replica
@@ -404,7 +404,7 @@ class Partition:
 
     def read(
         self,
-        request: FetchPartition,
+        wanted: CachedPartition,
         isolation: Isolation,
         *,
         max_bytes: int,
@@ -416,8 +416,8 @@ class Partition:
         With an epoch that does not fit ours (KIP-595) nothing is read, and `LogRead.diverging` says where
         the reader must cut. Raises what `log_for` does, and OFFSET_OUT_OF_RANGE.
         """
-        log = self.log_for(request.current_leader_epoch, leader_only=leader_only)
-        return read_records(log, request, isolation, max_bytes=max_bytes, min_one_message=min_one_message)
+        log = self.log_for(wanted.current_leader_epoch, leader_only=leader_only)
+        return read_records(log, wanted, isolation, max_bytes=max_bytes, min_one_message=min_one_message)
 
     def epoch_end(self, epoch: int, current_leader_epoch: int, *, leader_only: bool) -> EpochEnd:
         """``lastOffsetForLeaderEpoch``: where `epoch` ends here; raises what `log_for` does."""
@@ -492,15 +492,15 @@ class Partition:
         )
 
     def record_follower_fetch(
-        self, replica: Replica, request: FetchPartition, found: LogRead, broker_epoch: int
+        self, replica: Replica, wanted: CachedPartition, found: LogRead, broker_epoch: int
     ) -> None:
         """``updateFollowerFetchState``: notes how far a follower has got; may ask for it to join the ISR, may
         move the high watermark.
         """
         start_before, before = replica.log_start_offset, replica.log_end_offset
         replica.record_fetch(
-            fetch_offset=request.fetch_offset,
-            start_offset=request.log_start_offset,
+            fetch_offset=wanted.fetch_offset,
+            start_offset=wanted.fetcher_log_start_offset,
             now_ms=self._ports.now_ms(),
             leader_end_offset=found.log_end_offset,
             broker_epoch=broker_epoch,

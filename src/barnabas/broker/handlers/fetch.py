@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
+from barnabas.broker.fetch_context import TOPIC_IDS_SINCE, FetchContext, new_context, requested
 from barnabas.broker.isolation_level import isolation_of
 from barnabas.broker.leaders import current_leader
 from barnabas.broker.registry import handles
@@ -24,6 +25,7 @@ from barnabas.core.pending import Pending
 from barnabas.core.slices import Sliced, Work, further_steps
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -35,7 +37,6 @@ from barnabas.protocol.messages.fetch import (
 from barnabas.replica.cached_partition import CachedPartition
 from barnabas.replica.delayed_fetch import DelayedFetch
 from barnabas.replica.fetch import AT_ONCE_MAX, PORTION, Fetch
-from barnabas.replica.fetch_context import TOPIC_IDS_SINCE, FetchContext, new_context, requested
 from barnabas.replica.fetch_reader import LEADER, FetchParams, PartitionRead
 from barnabas.replica.log_read import Isolation
 
@@ -216,12 +217,12 @@ class _Fetch(Work[FetchResponse]):
         from_follower = params.from_follower
         if from_follower and not context.authorize_cluster(Operation.CLUSTER_ACTION):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            self._refused += [(each, _refused(each.request.partition, code)) for each in portion]
+            self._refused += [(each, _refused(each.partition, code)) for each in portion]
             return until >= count
         known = context.broker.metadata_cache.snapshot.partitions
         readable, refused, may_read = self._readable, self._refused, self._may_read
         for each in portion:
-            index = each.request.partition
+            index = each.partition
             if each.topic is None:
                 refused.append((each, _refused(index, ErrorCode.UNKNOWN_TOPIC_ID)))
             elif not from_follower and not may_read[each.topic]:
@@ -303,7 +304,7 @@ def _refused(partition: int, code: ErrorCode) -> PartitionData:
 
 
 def _answer(context: RequestContext, read: PartitionRead, leaders: dict[int, NodeEndpoint]) -> PartitionData:
-    index = read.partition.request.partition
+    index = read.partition.partition
     found = read.found
     if found is None:
         return _error(context, read, leaders)
@@ -314,9 +315,14 @@ def _answer(context: RequestContext, read: PartitionRead, leaders: dict[int, Nod
         high_watermark=found.high_watermark,
         last_stable_offset=found.last_stable_offset,
         log_start_offset=found.log_start_offset,
-        aborted_transactions=found.aborted,
+        aborted_transactions=None,
         records=found.records,
     )
+    if found.aborted is not None:
+        data.aborted_transactions = [
+            AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
+            for each in found.aborted
+        ]
     if read.preferred_read_replica != LEADER:
         data.preferred_read_replica = read.preferred_read_replica
     if found.diverging is not None:
@@ -328,7 +334,7 @@ def _answer(context: RequestContext, read: PartitionRead, leaders: dict[int, Nod
 
 def _is_zstd(context: RequestContext, read: PartitionRead) -> bool:
     """Whether the topic is compressed with what such an old consumer cannot read (KIP-110)."""
-    tp = TopicPartition(read.partition.topic or "", read.partition.request.partition)
+    tp = TopicPartition(read.partition.topic or "", read.partition.partition)
     partition = context.broker.replica_manager.partition(tp)
     log = None if partition is None else partition.log
     return log is not None and log.config.compression_type == "zstd"
@@ -339,7 +345,7 @@ def _error(context: RequestContext, read: PartitionRead, leaders: dict[int, Node
     if code is ErrorCode.KAFKA_STORAGE_ERROR and context.version < STORAGE_ERROR_SINCE:
         # An old client would take the code that it does not know for a fatal one.
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    data = _refused(read.partition.request.partition, code)
+    data = _refused(read.partition.partition, code)
     data.aborted_transactions = None  # what was not even looked up has an empty list, as in Kafka
     moved = read.error in {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
     if moved and context.version >= LEADERS_SINCE:

@@ -11,7 +11,6 @@ from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending, gather
 from barnabas.log.producers import BATCHES_KEPT
-from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
 from barnabas.replica.cached_partition import CachedPartition
@@ -210,7 +209,6 @@ class SimulatedConsumer(SimulatedClient):
 
     def _fetch(self, tp: TopicPartition, server: SimulatedBroker) -> None:
         position = self._positions.get(tp, 0)
-        request = FetchPartition(partition=tp.partition, fetch_offset=position, partition_max_bytes=10_000)
         params = FetchParams(
             max_wait_ms=_PATIENCE_MS,
             min_bytes=1,
@@ -220,8 +218,10 @@ class SimulatedConsumer(SimulatedClient):
         )
         topic_id: Uuid = server.metadata.topic_id(tp.topic)
 
+        wanted = CachedPartition(tp.topic, topic_id, tp.partition, fetch_offset=position, max_bytes=10_000)
+
         def read() -> Pending[list[tuple[int, bytes]]]:
-            reads = server.replicas.fetches.fetch(params, [CachedPartition(tp.topic, topic_id, request)])
+            reads = server.replicas.fetches.fetch(params, [wanted])
             answer = reads if isinstance(reads, Pending) else Pending.of(reads)
             return answer.then(lambda done: self._seen(server, tp, done[0]))
 

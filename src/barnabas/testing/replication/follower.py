@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, Final, Protocol
 
+from barnabas.broker.fetch_context import FetchContext, new_context
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.registration import BrokerRegistration
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -27,7 +28,6 @@ from barnabas.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from barnabas.replica.cached_partition import CachedPartition
-from barnabas.replica.fetch_context import FetchContext, new_context
 from barnabas.replica.fetch_reader import FetchParams, PartitionRead
 from barnabas.replica.fetch_session import FetchSessionCache
 from barnabas.replica.fetcher.manager import ReplicaFetcherManager
@@ -167,7 +167,7 @@ def _answer(read: PartitionRead) -> PartitionData:
         return _refused(read.partition, read.error)
     end = found.diverging
     return PartitionData(
-        partition_index=read.partition.request.partition,
+        partition_index=read.partition.partition,
         high_watermark=found.high_watermark,
         log_start_offset=found.log_start_offset,
         diverging_epoch=None if end is None else EpochEndOffset(epoch=end.epoch, end_offset=end.end_offset),
@@ -176,9 +176,7 @@ def _answer(read: PartitionRead) -> PartitionData:
 
 
 def _refused(partition: CachedPartition, code: ErrorCode) -> PartitionData:
-    return PartitionData(
-        partition_index=partition.request.partition, error_code=code, high_watermark=-1, records=b""
-    )
+    return PartitionData(partition_index=partition.partition, error_code=code, high_watermark=-1, records=b"")
 
 
 def _list_offset(leader: FetchingBroker, request: ListOffsetsRequest) -> ListOffsetsResponse:

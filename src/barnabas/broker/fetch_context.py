@@ -22,6 +22,7 @@ from barnabas.core.slices import Sliced, in_one_piece
 from barnabas.protocol.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, INVALID_SESSION_ID, next_epoch
 from barnabas.protocol.messages.fetch import (
     FetchableTopicResponse,
+    FetchPartition,
     FetchRequest,
     FetchResponse,
     PartitionData,
@@ -129,7 +130,7 @@ class FullFetchContext(FetchContext):
 
     def add(self, results: Results) -> None:
         for partition, data in results:
-            partition.remember(data)
+            partition.remember(data.high_watermark, data.log_start_offset)
             self._remembered[partition.key] = partition
         _add_results(self._topics, results)
 
@@ -200,10 +201,12 @@ class IncrementalFetchContext(FetchContext):
             self._results += results
             results = self._results
         for partition, data in results:
-            if partition.has_news(data):
-                news.append((partition, data))
-                if data.records:
-                    session.move_to_end(partition)
+            moved = partition.has_news(data.high_watermark, data.log_start_offset, data.error_code)
+            if data.records:
+                session.move_to_end(partition)
+            elif not moved and data.preferred_read_replica < 0 and data.diverging_epoch is None:
+                continue
+            news.append((partition, data))
         return build_response(news, session.id)
 
 
@@ -272,11 +275,24 @@ def requested(
     for topic in request.topics:
         name = names.get(topic.topic_id) if version >= TOPIC_IDS_SINCE else topic.topic
         for entry in topic.partitions:
-            partition = CachedPartition(name, topic.topic_id, entry)
+            partition = _cached(name, topic.topic_id, entry)
             found[partition.key] = partition
             yield
         yield
     return list(found.values())
+
+
+def _cached(topic: str | None, topic_id: Uuid, asked: FetchPartition) -> CachedPartition:
+    return CachedPartition(
+        topic,
+        topic_id,
+        asked.partition,
+        asked.fetch_offset,
+        asked.partition_max_bytes,
+        asked.current_leader_epoch,
+        asked.last_fetched_epoch,
+        asked.log_start_offset,
+    )
 
 
 def _few_requested(
@@ -286,7 +302,7 @@ def _few_requested(
     if len(topics) == 1 and len(topics[0].partitions) == 1:
         topic = topics[0]
         name = names.get(topic.topic_id) if version >= TOPIC_IDS_SINCE else topic.topic
-        return (CachedPartition(name, topic.topic_id, topic.partitions[0]),)
+        return (_cached(name, topic.topic_id, topic.partitions[0]),)
     return in_one_piece(requested(request, version, names))
 
 
