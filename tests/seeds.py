@@ -1,11 +1,15 @@
 """How many seeds a simulation runs in the tests of one form, and what a run draws for itself."""
 
 import os
+import subprocess
+import sys
 import zlib
 from collections.abc import Sequence
 from typing import TypeVar
 
 from barnabas.core.form import describe
+from barnabas.testing import simulate
+from barnabas.testing.sometimes import never_reached
 
 T = TypeVar("T")
 
@@ -29,3 +33,28 @@ def first_seeds(count: int) -> range:
     """
     count = min(count, int(os.environ.get("BARNABAS_TEST_SEEDS", count)))
     return range(count if describe() == "pure Python" else count // 5)
+
+
+def check_first_seeds(model: str, count: int) -> None:
+    """No seed of the first ones finds anything in a model of `simulate.RUNS`. Where all of them run, each of
+    its rare states is reached.
+    """
+    run, seconds = simulate.RUNS[model]
+    verdicts = list(simulate.run_seeds(first_seeds(count), seconds, run=run))
+    failed = [verdict for verdict in verdicts if verdict.anomalies]
+    assert not failed, "\n".join(map(str, failed))
+    if len(verdicts) == count:
+        assert not never_reached(model, [verdict.reached for verdict in verdicts])
+
+
+def printed_histories(program: Sequence[str], hash_seed: str) -> str:
+    """What a campaign prints in a process with this seed of hashes, but for the processor time it took."""
+    done = subprocess.run(
+        [sys.executable, *program, "--verbose"],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=True,
+    )
+    return "\n".join(line for line in done.stdout.splitlines() if "processor hours" not in line)

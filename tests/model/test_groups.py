@@ -2,10 +2,6 @@
 to find.
 """
 
-import os
-import subprocess
-import sys
-
 import pytest
 import run_groups
 from group_model.journal import SimulatedJournal
@@ -18,7 +14,7 @@ from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.offsets.group_offsets import GroupOffsets
 from barnabas.coordinator.runtime.session import Session
 from barnabas.testing import simulate
-from seeds import first_seeds
+from seeds import first_seeds, printed_histories
 
 SEEDS = 2000
 CHUNK = 250
@@ -34,18 +30,11 @@ def test_no_seed_finds_anything(first):
 
 
 def test_a_seed_is_the_same_history_in_every_process():
-    def histories(hash_seed):
-        command = [sys.executable, run_groups.__file__]
-        options = ["--seeds", "8", "--first", "11", "--verbose"]
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        done = subprocess.run(
-            [*command, *options], env=environment, capture_output=True, text=True, timeout=50, check=True
-        )
-        return done.stdout
+    program = [run_groups.__file__, "--seeds", "8", "--first", "11"]
+    one = printed_histories(program, "1")
 
-    one = histories("1")
     assert one.count("trace ") == 8
-    assert one == histories("2")
+    assert one == printed_histories(program, "2")
 
 
 def skip_generation_check(patch):

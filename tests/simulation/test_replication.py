@@ -17,8 +17,7 @@ from barnabas.replica.partition import Partition
 from barnabas.replica.state_changes import StateChanges
 from barnabas.testing import simulate
 from barnabas.testing.replication.scenario import ReplicationScenario
-from barnabas.testing.sometimes import never_reached
-from seeds import first_seeds
+from seeds import check_first_seeds
 
 SEEDS = 200
 PATCHES_PARTITION = pytest.mark.interpreted("barnabas.replica.partition")
@@ -27,12 +26,7 @@ PATCHES_LOG_READ = pytest.mark.interpreted("barnabas.replica.log_read")
 
 @pytest.mark.timeout(600)
 def test_no_seed_finds_anything():
-    seconds = simulate.REPLICATION_SECONDS
-    verdicts = list(simulate.run_seeds(first_seeds(SEEDS), seconds, run=simulate.run_replication_seed))
-    failed = [verdict for verdict in verdicts if verdict.anomalies]
-    assert not failed, "\n".join(map(str, failed))
-    if len(verdicts) == SEEDS:
-        assert not never_reached("replication", [verdict.reached for verdict in verdicts])
+    check_first_seeds("replication", SEEDS)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,6 @@
 """The seeds of every run, that they replay, and that they would find what they are meant to find."""
 
 import asyncio
-import os
-import subprocess
-import sys
 
 import pytest
 
@@ -14,19 +11,15 @@ from barnabas.log.producers import ProducerStateManager
 from barnabas.log.scan import SegmentScan
 from barnabas.log.segment import LogSegment
 from barnabas.testing import simulate
-from barnabas.testing.sometimes import RARE, never_reached, sometimes
-from seeds import first_seeds
+from barnabas.testing.sometimes import RARE, sometimes
+from seeds import check_first_seeds, printed_histories
 
 SEEDS = 200
 
 
 @pytest.mark.timeout(300)
 def test_no_seed_finds_anything():
-    verdicts = list(simulate.run_seeds(first_seeds(SEEDS)))
-    failed = [verdict for verdict in verdicts if verdict.anomalies]
-    assert not failed, "\n".join(map(str, failed))
-    if len(verdicts) == SEEDS:
-        assert not never_reached("nodes", [verdict.reached for verdict in verdicts])
+    check_first_seeds("nodes", SEEDS)
 
 
 def test_a_campaign_that_never_came_to_a_rare_state_fails(monkeypatch, capsys):
@@ -60,26 +53,11 @@ def test_a_state_that_is_on_no_list_is_no_mark():
 
 
 def test_a_seed_is_the_same_history_in_every_process():
-    def histories(hash_seed):
-        command = [
-            sys.executable,
-            "-m",
-            "barnabas.testing.simulate",
-            "--seeds",
-            "4",
-            "--first",
-            "7",
-            "--verbose",
-        ]
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=50, check=True
-        )
-        return done.stdout
+    program = ["-m", "barnabas.testing.simulate", "--seeds", "4", "--first", "7"]
+    one = printed_histories(program, "1")
 
-    one = histories("1")
     assert one.count("trace ") == 4
-    assert one == histories("2")
+    assert one == printed_histories(program, "2")
 
 
 class AppendsLater:

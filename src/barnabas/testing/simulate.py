@@ -58,25 +58,10 @@ class SeedVerdict:
 
 
 def run_seed(seed: int, seconds: float = SECONDS, trace: str | None = None) -> SeedVerdict:
-    """Runs one scenario. A crash of the simulation itself is an anomaly too, so that its seed is named."""
+    """Runs one history of nodes on simulated sockets and disks."""
     from barnabas.testing.simulation.scenario import Scenario
 
-    command = f"python -m barnabas.testing.simulate --seed {seed} --seconds {seconds:g}"
-    sink = Path(trace).open("w", encoding="utf-8") if trace else None  # noqa: SIM115 - closed below
-    scenario = Scenario(seed, seconds, sink)
-    try:
-        report = scenario.run()
-    except Exception:
-        world = scenario.world
-        summary = f"seed {seed}: the simulation ended at {world.loop.time():.3f} s"
-        problem = [*traceback.format_exc().splitlines()[-12:], "after:", *world.trace.last]
-        return SeedVerdict(seed, command, summary, problem[:40], world.trace.digest, world.loop.time())
-    finally:
-        if sink is not None:
-            sink.close()
-    return SeedVerdict(
-        seed, command, str(report), [str(each) for each in report.anomalies], report.digest, report.virtual_s
-    )
+    return run_model("python -m barnabas.testing.simulate", Scenario, seed, seconds, trace)
 
 
 def run_replication_seed(
@@ -104,14 +89,16 @@ def run_transactions_seed(
 def run_model(
     program: str, model: Callable[..., Any], seed: int, seconds: float, trace: str | None
 ) -> SeedVerdict:
-    """Runs one history of a model. A crash of the model itself is an anomaly too. `program` replays seeds."""
+    """Runs one history of a model. A crash of the model itself is an anomaly too, so that its seed is named.
+    `program` replays seeds.
+    """
     command = f"{program} --seed {seed} --seconds {seconds:g}"
     with Path(trace).open("w", encoding="utf-8") if trace else nullcontext() as sink:
         scenario = model(seed, seconds, sink)
         try:
             report = scenario.run()
         except Exception:
-            now_s = scenario.clock.time_s()
+            now_s = scenario.trace.time_s()
             problem = [*traceback.format_exc().splitlines()[-12:], "after:", *scenario.trace.last]
             summary = f"seed {seed}: the model ended at {now_s:.3f} s"
             return SeedVerdict(seed, command, summary, problem[:40], scenario.trace.digest, now_s)
@@ -120,11 +107,12 @@ def run_model(
     )
 
 
-_RUNS: Final[dict[str, tuple[Callable[..., SeedVerdict], float]]] = {
+RUNS: Final[dict[str, tuple[Callable[..., SeedVerdict], float]]] = {
     "nodes": (run_seed, SECONDS),
     "replication": (run_replication_seed, REPLICATION_SECONDS),
     "transactions": (run_transactions_seed, TRANSACTIONS_SECONDS),
 }
+"""What runs a seed of each model, and its virtual seconds of load."""
 
 
 def _measured(
@@ -160,12 +148,12 @@ def main() -> int:
     parser.add_argument(
         "what",
         nargs="?",
-        choices=list(_RUNS),
+        choices=list(RUNS),
         default="nodes",
         help="whole nodes, or the model of replication, or of transactions over it",
     )
     given = parser.parse_args()
-    return run_command(given, given.what, *_RUNS[given.what])
+    return run_command(given, given.what, *RUNS[given.what])
 
 
 def argument_parser(program: str, description: str | None) -> argparse.ArgumentParser:

@@ -1,4 +1,8 @@
-"""One machine's broker: the real controller, registration, replica manager and logs, without sockets."""
+"""One machine's broker: the real controller, registration, replica manager and logs, without sockets.
+
+It wires them itself: `node.parts` makes network clients, whose tasks need an event loop, and this model has
+none. A life here begins and ends in milliseconds of processor time, for thousands of lives in a run.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator

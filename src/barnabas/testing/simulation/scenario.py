@@ -121,6 +121,7 @@ class Scenario:
 
     def __init__(self, seed: int, duration_s: float, sink: TextIO | None = None) -> None:
         self.world = World(seed, sink)
+        self.trace = self.world.trace
         self.history = History()
         self.plan = SeedPlan.draw(self.world.new_rng(), duration_s)
         self._rng = self.world.new_rng()

@@ -14,13 +14,13 @@ class Trace:
     def __init__(self, time_s: Callable[[], float], sink: TextIO | None = None) -> None:
         self.count = 0
         self.last: deque[str] = deque(maxlen=REMEMBERED_LINES)
-        self._time_s = time_s
+        self.time_s = time_s
         self._sink = sink
         self._hash = hashlib.blake2b(digest_size=16)
 
     def __call__(self, what: str) -> None:
         """Adds one event; the text must be the same in every process."""
-        line = f"{self._time_s():.6f} {what}\n"
+        line = f"{self.time_s():.6f} {what}\n"
         self.count += 1
         self._hash.update(line.encode())
         self.last.append(line)
