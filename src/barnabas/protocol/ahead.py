@@ -24,8 +24,6 @@ The records themselves stay where they are; behind them the next window begins.
 """
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -36,6 +34,7 @@ from barnabas.protocol.encoder import ARRAY_MAX, COPY_MAX, PIECES_MAX
 from barnabas.protocol.layout import Layout, layout_of
 from barnabas.protocol.message import Message, Request
 from barnabas.protocol.schema import Field, Schema, resolved
+from barnabas.protocol.source import Text
 from barnabas.protocol.wire import ELEMENTS_MAX, TAGS_MAX, Wire
 
 HOT: Final = {
@@ -47,9 +46,6 @@ HOT: Final = {
 """Modules of hot messages, and the versions that clients use today."""
 
 PACKAGE: Final = "barnabas.protocol.messages"
-
-_INTEGERS: Final = {"int8": 1, "int16": 2, "int32": 4, "int64": 8}
-_TYPES: Final = {"bool": "bool", "string": "str", "bytes": "bytes", "uuid": "bytes", "records": "Chunk"}
 
 _HEAD: Final = '''"""{doc}"""
 
@@ -98,29 +94,6 @@ from barnabas.protocol.wire import Wire
 if TYPE_CHECKING:
     from mypy_extensions import i64
 '''
-
-
-class Text:
-    """Lines of Python."""
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-        self._indent = 0
-
-    def line(self, text: str = "") -> None:
-        """Writes a line."""
-        self._lines.append("    " * self._indent + text if text else "")
-
-    @contextmanager
-    def block(self, opening: str) -> Iterator[None]:
-        """An indented block under a line that opens it."""
-        self.line(opening)
-        self._indent += 1
-        yield
-        self._indent -= 1
-
-    def __str__(self) -> str:
-        return "\n".join(self._lines)
 
 
 class VersionRun(NamedTuple):
@@ -272,7 +245,7 @@ _ENCODERS: Final = (
 
 
 def _type_of(field: Field) -> str:
-    kind = field.kind.__name__ if not isinstance(field.kind, Wire) else _TYPES.get(field.kind.name, "int")
+    kind = field.kind.python if isinstance(field.kind, Wire) else field.kind.__name__
     if field.is_array:
         kind = f"list[{kind}]"
     optional = field.nullable is not None or field.default is None
@@ -389,9 +362,9 @@ class _NativeDecoderWriter:
     def primitive(self, kind: Wire, target: str, variable: str, *, nullable: bool) -> None:
         """A number, a UUID, a string, bytes or records."""
         here = self.here()
-        if kind.name in _INTEGERS:
+        if kind.python == "int":
             self.assign(target, variable, f"{kind.name}_at(b, {here})")
-            self.read += _INTEGERS[kind.name]
+            self.read += kind.size
         elif kind.name == "bool":
             self.assign(target, variable, f"b[{here}] != 0")
             self.read += 1
@@ -430,7 +403,7 @@ class _NativeDecoderWriter:
         """Reads a length or count into ``n``, -1 for null; then ``p`` is behind it."""
         if not self.flexible:
             self.line(f"n = {classic}_at(b, {self.here()})")
-            self.read += _INTEGERS[classic]
+            self.read += 2 if classic == "int16" else 4
             self.move()
             return
         self.varint("n")
@@ -518,7 +491,7 @@ class _NativeDecoderWriter:
 
 
 def _element_of(kind: Wire) -> str:
-    return "i64" if kind.name in _INTEGERS else _TYPES[kind.name]
+    return "i64" if kind.python == "int" else kind.python
 
 
 def _variable_of(field: Field) -> str:
@@ -606,7 +579,7 @@ class _NativeEncoderWriter:
 
     def primitive(self, kind: Wire, value: str, *, nullable: bool) -> None:
         """A number, a UUID, a string, bytes or records."""
-        if kind.name in _INTEGERS or kind.name == "bool":
+        if kind.python in {"int", "bool"}:
             self.add(f"{kind.name}_bytes({value})")
         elif kind.name == "uuid":
             self.add(f"uuid({value})")

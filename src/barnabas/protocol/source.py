@@ -27,25 +27,16 @@ class FieldPlace(NamedTuple):
         return Struct(">" + self.code).size
 
 
-class CodecText:
-    """Lines of Python, each with the path of the field that it serves."""
+class Text:
+    """Lines of Python."""
 
     def __init__(self) -> None:
-        self.scope: dict[str, Any] = {}
         self._lines: list[str] = []
-        self._places: list[tuple[FieldPlace, ...]] = []
-        self._path: list[str] = []
         self._indent = 0
 
-    def line(self, text: str, places: Sequence[FieldPlace] = ()) -> None:
-        """Writes a line. A line that serves several fields at once names the place of each."""
-        self._lines.append("    " * self._indent + text)
-        self._places.append(tuple(places) or (FieldPlace(self.path),))
-
-    @property
-    def path(self) -> str:
-        """The path of the field that is being written, ``topics.partitions.records``."""
-        return ".".join(self._path)
+    def line(self, text: str = "") -> None:
+        """Writes a line."""
+        self._lines.append("    " * self._indent + text if text else "")
 
     @contextmanager
     def block(self, opening: str) -> Iterator[None]:
@@ -54,6 +45,29 @@ class CodecText:
         self._indent += 1
         yield
         self._indent -= 1
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines)
+
+
+class CodecText(Text):
+    """Lines of Python, each with the path of the field that it serves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scope: dict[str, Any] = {}
+        self._places: list[tuple[FieldPlace, ...]] = []
+        self._path: list[str] = []
+
+    def line(self, text: str = "", places: Sequence[FieldPlace] = ()) -> None:
+        """Writes a line. A line that serves several fields at once names the place of each."""
+        super().line(text)
+        self._places.append(tuple(places) or (FieldPlace(self.path),))
+
+    @property
+    def path(self) -> str:
+        """The path of the field that is being written, ``topics.partitions.records``."""
+        return ".".join(self._path)
 
     @contextmanager
     def field(self, name: str) -> Iterator[None]:
@@ -84,7 +98,7 @@ class CodecText:
 
     def compile(self, title: str, function: str) -> tuple[Callable[..., Any], CodeType]:
         """Compiles what was written and gives the function, with the code that its errors come from."""
-        code = compile("\n".join(self._lines), f"<{title}>", "exec")
+        code = compile(str(self), f"<{title}>", "exec")
         exec(code, self.scope)  # noqa: S102 - our own text, built from our own schemas
         compiled: Callable[..., Any] = self.scope[function]
         return compiled, compiled.__code__
@@ -104,9 +118,6 @@ class CodecText:
                 return place.path, offset
             offset += place.size
         return places[-1].path, offset
-
-    def __str__(self) -> str:
-        return "\n".join(self._lines)
 
 
 def _unpackable(places: Sequence[FieldPlace], frame: FrameType) -> str:

@@ -28,6 +28,15 @@ TAGS_MAX: Final = 32
 """Tagged fields in one struct. Kafka has no bound; no schema of any release has more than five."""
 TABLE_SIZE: Final = 32
 """Arrays shorter than this (replicas, mostly) are packed by a ready-made `Struct`."""
+_PYTHON: Final = {
+    "bool": "bool",
+    "string": "str",
+    "bytes": "bytes",
+    "uuid": "bytes",
+    "float64": "float",
+    "records": "Chunk",
+}
+"""The types of values that are no integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,11 @@ class Wire:
     def size(self) -> int:
         """Bytes on the wire; the least there can be when the size varies."""
         return Struct(">" + self.code).size if self.code else 1
+
+    @property
+    def python(self) -> str:
+        """The type of its values."""
+        return _PYTHON.get(self.name, "int")
 
 
 int8 = Annotated[int, Wire("int8", "b")]
