@@ -17,8 +17,8 @@ class DelayedFetch(DelayedOperation):
     moved by then.
 
     In a session it may *rest* then: it stays under its keys until the next request resumes it. An idle
-    follower of thousands of partitions would else cost a look at each of them with every wanted. What moves
-    while it rests it knows by the next wanted. After `rest_ms` all are read again: by that each partition
+    follower of thousands of partitions would else cost a look at each of them with every request. What moves
+    while it rests it knows by the next request. After `rest_ms` all are read again: by that each partition
     learns that its follower lives. With 0 it does not rest, and is over as if something had moved.
     """
 
