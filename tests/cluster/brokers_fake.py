@@ -252,7 +252,7 @@ class FakeCluster:
     def __init__(
         self, loop, ensemble, chooser, *, brokers=(0,), racks=None, make_store=None, **config
     ) -> None:
-        from barnabas.cluster.metadata.topics import random_uuid
+        from barnabas.core.ids import random_uuid
 
         self.make_store = make_store or (lambda: MemoryStore(ensemble, loop.call_soon))
 

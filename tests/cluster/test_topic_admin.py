@@ -5,11 +5,11 @@ import random
 import pytest
 
 from barnabas.cluster.leadership import ReplicaAssignment, TopicAssignment
-from barnabas.cluster.metadata.topics import NewTopic, random_uuid
+from barnabas.cluster.metadata.topics import NewTopic
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.znodes import ConfigChange
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.ids import ZERO_UUID, uuid_text
+from barnabas.core.ids import ZERO_UUID, random_uuid, uuid_text
 
 
 @pytest.fixture

@@ -5,8 +5,12 @@ from typing import Any, Final
 from barnabas.broker.authorizer import CLUSTER_NAME, SUPPORTED, Operation, Resource
 from barnabas.broker.services import BrokerServices
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import NO_EPOCH
 from barnabas.network.peer import Peer
 from barnabas.protocol.framing import RequestHeader
+
+_log = EventLog("broker.epochs")
 
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client id that may write to internal topics (``AdminUtils.ADMIN_CLIENT_ID``)."""
@@ -101,6 +105,17 @@ class RequestContext:
         """Raises CLUSTER_AUTHORIZATION_FAILED unless the client may do this to the cluster."""
         if not self.authorize_cluster(operation):
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    def require_current_broker(self, broker_epoch: int) -> None:
+        """Raises STALE_BROKER_EPOCH for a request that was meant for this broker before it restarted
+        (KIP-380).
+
+        An epoch ahead of ours is obeyed: the controller may have heard of the registration before us.
+        """
+        current = self.broker.broker_epoch()
+        if broker_epoch != NO_EPOCH and broker_epoch < current:
+            _log.info("request.stale_broker_epoch", request=self, epoch=broker_epoch, current=current)
+            raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
 
     def may(self, operation: Operation, resource: Resource = Resource.TOPIC) -> Permissions:
         """Whether the client may do this, by the name of the resource: ``may_read[topic]``."""

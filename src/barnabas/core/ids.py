@@ -7,6 +7,7 @@ A UUID is 16 plain bytes everywhere inside; only its text form (22 characters of
 import base64
 import re
 from collections.abc import Iterable
+from random import Random
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -51,6 +52,16 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartit
     for tp in partitions:
         grouped.setdefault(tp.topic, []).append(tp)
     return grouped
+
+
+def random_uuid(chooser: Random) -> Uuid:
+    """A UUID of version 4 that Kafka may use: its text does not begin with a dash (``Uuid.randomUuid``)."""
+    while True:
+        value = bytearray(chooser.randbytes(16))
+        value[6] = value[6] & 0x0F | 0x40
+        value[8] = value[8] & 0x3F | 0x80
+        if value[0] >> 2 != 0b111110:  # the sextet that is "-" in URL-safe base64
+            return bytes(value)
 
 
 def uuid_text(value: Uuid) -> str:

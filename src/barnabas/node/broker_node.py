@@ -32,7 +32,6 @@ from barnabas.cluster.metadata.registration import (
     ensure_persistent_paths,
     generate_broker_id,
 )
-from barnabas.cluster.metadata.topics import random_uuid
 from barnabas.cluster.store.contract import MetadataStore, StoreError, StoreUnusableError
 from barnabas.cluster.store.znodes import DEFAULT_ENTITY, ConfigChange, desanitize
 from barnabas.coordinator.runtime.loading import Loader
@@ -43,7 +42,13 @@ from barnabas.core.descriptors import soft_limit
 from barnabas.core.dynamic_broker_config import RATES, DynamicBrokerConfig
 from barnabas.core.errors import BarnabasError, ConfigError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition, uuid_text
+from barnabas.core.ids import (
+    GROUP_METADATA_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    TopicPartition,
+    random_uuid,
+    uuid_text,
+)
 from barnabas.core.odd_keys import warn_of_odd_keys
 from barnabas.core.offload import ChildEndedError
 from barnabas.core.pending import Pending

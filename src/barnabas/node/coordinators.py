@@ -5,7 +5,6 @@ import uuid
 from collections.abc import Callable
 
 from barnabas.cluster.metadata.cache import MetadataCache
-from barnabas.cluster.metadata.topics import random_uuid
 from barnabas.cluster.store.contract import MetadataStore, NoNodeError
 from barnabas.cluster.store.unreadable import readable
 from barnabas.cluster.store.znodes import decode_topic, partitions_path, topic_path
@@ -19,7 +18,7 @@ from barnabas.coordinator.transaction.settings import TransactionSettings
 from barnabas.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
-from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition, random_uuid
 from barnabas.core.pending import Pending, Steps, steps
 from barnabas.log.log import Log
 from barnabas.records.compression import Codec

@@ -1,12 +1,13 @@
 """A thread for system calls that wait for the disk: they release the interpreter, so the loop runs on."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from barnabas.core.pending import Pending
+from barnabas.log.flush import Syncable
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,3 +40,23 @@ class DiskThread:
     def close(self) -> None:
         """Waits for all that was given to it."""
         self._executor.shutdown(wait=True)
+
+
+class ThreadSyncer:
+    """`log.flush.Syncer` on a thread of its own: ``fdatasync`` does not hold up the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._thread = DiskThread(loop, "log-flusher")
+
+    def sync(self, files: Sequence[Syncable]) -> Pending[None]:
+        """Done, on the loop, when all files are durable; fails with OSError."""
+        return self._thread.run(_sync, list(files))
+
+    def close(self) -> None:
+        """Waits for the syncs that were asked for."""
+        self._thread.close()
+
+
+def _sync(files: Sequence[Syncable]) -> None:
+    for file in files:
+        file.sync()

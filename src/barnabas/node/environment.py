@@ -24,9 +24,8 @@ from barnabas.log.directory import META_PROPERTIES
 from barnabas.log.filesystem import Filesystem, OsFilesystem
 from barnabas.log.flush import Syncer
 from barnabas.network.clock import LoopClock
-from barnabas.node.disk_thread import DiskThread
+from barnabas.node.disk_thread import DiskThread, ThreadSyncer
 from barnabas.node.offload import ProcessOffload
-from barnabas.node.syncer import ThreadSyncer
 from barnabas.node.throttler import Throttler
 
 METADATA_FILE: Final = "metadata.sqlite"

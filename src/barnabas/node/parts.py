@@ -20,13 +20,14 @@ from barnabas.cluster.metadata.configs import ConfigStore
 from barnabas.cluster.metadata.decisions import read_decisions
 from barnabas.cluster.metadata.finalized_features import FinalizedFeatures
 from barnabas.cluster.metadata.registration import BrokerRegistration, propagate_log_dir_event
-from barnabas.cluster.metadata.topics import TopicAdmin, TopicDefaults, random_uuid
+from barnabas.cluster.metadata.topics import TopicAdmin, TopicDefaults
 from barnabas.cluster.store.contract import MetadataStore
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
 from barnabas.core.dynamic_broker_config import DynamicBrokerConfig
 from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import random_uuid
 from barnabas.core.pending import Pending
 from barnabas.core.topic_config import topic_defaults
 from barnabas.log.manager import LogManager

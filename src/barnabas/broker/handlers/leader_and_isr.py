@@ -12,7 +12,6 @@ from typing import Final
 
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
-from barnabas.broker.epochs import require_current_broker
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import in_turn_by_time
 from barnabas.cluster.leadership import ControllerEpoch
@@ -52,7 +51,7 @@ def refused(request: LeaderAndIsrRequest, error: KafkaError, version: int) -> Sl
 def leader_and_isr(context: RequestContext, request: LeaderAndIsrRequest) -> Sliced[LeaderAndIsrResponse]:
     """Takes on roles, once it is known how the topics are configured: their logs may have to be made."""
     context.require_cluster(Operation.CLUSTER_ACTION)
-    require_current_broker(context, request.broker_epoch)
+    context.require_current_broker(request.broker_epoch)
     names = yield from _topics(request)
     for start in range(0, len(names), PORTION):
         yield context.broker.topic_configs.ensure(names[start : start + PORTION])

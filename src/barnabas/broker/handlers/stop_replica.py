@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
-from barnabas.broker.epochs import require_current_broker
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import in_turn_by_time
 from barnabas.cluster.leadership import ControllerEpoch
@@ -29,7 +28,7 @@ from barnabas.replica.state_changes import ReplicaToStop
 @in_turn_by_time
 def stop_replica(context: RequestContext, request: StopReplicaRequest) -> Sliced[StopReplicaResponse]:
     context.require_cluster(Operation.CLUSTER_ACTION)
-    require_current_broker(context, request.broker_epoch)
+    context.require_current_broker(request.broker_epoch)
     return (yield from stop_replicas(context.broker.replica_manager, request))
 
 

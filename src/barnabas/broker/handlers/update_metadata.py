@@ -12,7 +12,6 @@ from typing import Final
 
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
-from barnabas.broker.epochs import require_current_broker
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import in_turn
 from barnabas.cluster.brokers import SECURITY_PROTOCOL_NAMES, Broker
@@ -40,7 +39,7 @@ def update_metadata(
 ) -> Sliced[UpdateMetadataResponse]:
     """Takes in the cluster's metadata."""
     context.require_cluster(Operation.CLUSTER_ACTION)
-    require_current_broker(context, request.broker_epoch)
+    context.require_current_broker(request.broker_epoch)
     topics, deleted = yield from take_over(context.broker.replica_manager, request)
     for start in range(0, len(deleted), PORTION):
         context.broker.topic_configs.forget({tp.topic for tp in deleted[start : start + PORTION]})

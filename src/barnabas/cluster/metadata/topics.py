@@ -28,7 +28,7 @@ from barnabas.cluster.store.contract import (
 from barnabas.core.config import Config
 from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import ZERO_UUID, Uuid, is_topic_name, topics_collide, validate_topic_name
+from barnabas.core.ids import ZERO_UUID, Uuid, is_topic_name, random_uuid, topics_collide, validate_topic_name
 from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.topic_config import topic_config
 
@@ -237,16 +237,6 @@ class TopicAdmin:
             yield self._store.create(znodes.delete_topic_path(name))
         except NodeExistsError:
             _events.debug("topic_marked_already", topic=name)
-
-
-def random_uuid(chooser: random.Random) -> Uuid:
-    """A UUID of version 4 that Kafka may use: its text does not begin with a dash (``Uuid.randomUuid``)."""
-    while True:
-        value = bytearray(chooser.randbytes(16))
-        value[6] = value[6] & 0x0F | 0x40
-        value[8] = value[8] & 0x3F | 0x80
-        if value[0] >> 2 != 0b111110:  # the sextet that is "-" in URL-safe base64
-            return bytes(value)
 
 
 def _exists(name: str) -> KafkaError:

@@ -27,6 +27,7 @@ class LogToClean(NamedTuple):
 
     @property
     def is_due(self) -> bool:
+        # KIP-354: records that waited for ``max.compaction.lag.ms`` are cleaned at any ratio.
         if self.is_overdue and any(segment.size for segment in self.dirty):
             return True
         return self.ratio > self.log.config.min_cleanable_dirty_ratio
@@ -54,6 +55,7 @@ def to_clean(log: Log, now_ms: int) -> LogToClean | None:
             end_offset = end
     dirty_bytes = sum(segment.size for segment in dirty)
     total = dirty_bytes + sum(segment.size for segment in clean)
+    # Nothing that may be cleaned, or segments that were emptied before: there are no bytes to win.
     if not dirty or not total:
         return None
     overdue = _is_overdue(dirty, now_ms, log.config.max_compaction_lag_ms)
@@ -62,6 +64,8 @@ def to_clean(log: Log, now_ms: int) -> LogToClean | None:
 
 def first_dirty_offset(log: Log) -> int:
     """Where the dirty part begins: as the checkpoint says, if that can be, else with the log."""
+    # The log may have been truncated below the checkpoint, or its start deleted beyond it: then all of it is
+    # dirty.
     offset = log.first_dirty_offset
     return offset if log.log_start_offset <= offset <= log.log_end_offset else log.log_start_offset
 

@@ -54,6 +54,7 @@ class CleanedTransactions:
             self._with_records.discard(producer_id)
             self.retained.append(txn)
             return False
+        # Kept while a batch of its transaction was seen: whoever reads the batch waits for its end.
         if kind is ControlType.COMMIT:
             had_records = producer_id in self._committed
             self._committed.discard(producer_id)
@@ -61,6 +62,7 @@ class CleanedTransactions:
         return False
 
     def _advance(self, offset: int) -> None:
+        # A transaction counts from its first record on, until `on_control_batch` sees its marker.
         while self._to_come and self._to_come[-1].first_offset <= offset:
             txn = self._to_come.pop()
             self._aborted.setdefault(txn.producer_id, txn)

@@ -71,14 +71,18 @@ class ReplicaFetcherManager:
     def stop(self, partitions: Iterable[TopicPartition]) -> None:
         """``removeFetcherForPartitions``: does nothing for a partition that is not copied."""
         for tp in partitions:
+            # The caller does not know the leader that it was copied from, so every fetcher is asked.
             for fetcher in self._fetchers.values():
                 fetcher.remove(tp)
+            # ``FailedPartitions.removeAll``: after the controller's next word on it, it may be tried again.
             self.failed_partitions.discard(tp)
 
     def resize(self, end_points: Sequence[Callable[[int], LeaderEndPoint]]) -> None:
         """``resizeThreadPool``: as many fetchers copy from each leader as there are `end_points` now;
         partitions go to theirs.
         """
+        # KIP-226: the number may change while the broker runs, and with it the fetcher of each partition.
+        # What is copied is noted before the fetchers that know it are closed.
         copied = [
             InitialFetchState(partition, leader_id, leader_epoch)
             for (leader_id, _), fetcher in self._fetchers.items()
@@ -104,6 +108,7 @@ class ReplicaFetcherManager:
         leader = self._end_points[fetcher_id](leader_id)
 
         def empty(fetcher: ReplicaFetcher) -> None:
+            # ``shutdownIdleFetcherThreads``: its last partition was removed.
             assert self._fetchers.pop(key) is fetcher
             leader.close()
             _log.info("fetcher.ended", fetcher=fetcher.name)

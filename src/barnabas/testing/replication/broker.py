@@ -17,12 +17,11 @@ from barnabas.cluster.controller.controller import KafkaController
 from barnabas.cluster.controller.term import ControllerConfig
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.registration import BrokerRegistration, ensure_persistent_paths
-from barnabas.cluster.metadata.topics import random_uuid
 from barnabas.cluster.store.contract import SessionExpiredError
 from barnabas.cluster.store.memory import MemoryEnsemble
 from barnabas.core.broker_config import broker_config
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import TopicPartition, random_uuid
 from barnabas.core.offload import InPlace
 from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.slices import Sliced, in_one_piece
