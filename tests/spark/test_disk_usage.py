@@ -15,7 +15,15 @@ from click.testing import CliRunner
 from barnabas.admin import BlockingAdmin, NewTopic
 from barnabas.cli.main import cli
 from barnabas.records.batch import HEADER_SIZE, batch_headers, decode_batch, records_section
-from barnabas.spark.analyses import Retention, directories, disk_charts, disk_usage, pictures, retention_of
+from barnabas.spark.analyses import (
+    Retention,
+    directories,
+    disk_charts,
+    disk_passes,
+    disk_usage,
+    pictures,
+    retention_of,
+)
 from barnabas.spark.analyses.retention import BY_DEFAULT, next_drops
 from barnabas.spark.errors import OptionError
 
@@ -168,3 +176,50 @@ def test_directories_that_cannot_be_analysed_are_refused_in_one_line(tmp_path):
     assert refusal(tmp_path).startswith("cannot read ")
     with pytest.raises(OptionError, match="at least one"):
         directories([])
+
+
+@pytest.mark.spark
+def test_a_batch_at_a_limit_belongs_to_the_older_class(spark):
+    """Of each class the youngest age and one that is a millisecond below it."""
+    classes = {
+        timedelta(): "under an hour",
+        timedelta(hours=1): "under a day",
+        timedelta(days=1): "under a week",
+        timedelta(days=7): "under 30 days",
+        timedelta(days=30): "under a year",
+        timedelta(days=365): "a year and more",
+    }
+    names = list(classes.values())
+    ages = {
+        **classes,
+        **{age - timedelta(milliseconds=1): names[i] for i, age in enumerate(list(classes)[1:])},
+    }
+    rows = [(f"{age}", 0, "none", NOW - age, NOW - age, 1, False, 10, 10, True) for age in ages]
+    rows += [("timeless", 0, "none", None, None, 1, False, 10, 10, True)]
+    columns = "topic string, partition int, codec string, baseTimestamp timestamp, maxTimestamp timestamp, "
+    columns += "count int, isControl boolean, sizeInBytes int, uncompressedBytes long, isValid boolean"
+    found = disk_passes.batch_sums(spark.createDataFrame(rows, columns), NOW)
+    assert {row["topic"]: row["age"] for row in found} == {
+        **{f"{age}": name for age, name in ages.items()},
+        "timeless": "without a time",
+    }
+
+
+@pytest.mark.spark
+def test_a_record_at_a_limit_belongs_to_the_larger_class(spark):
+    sizes = {
+        0: "under 100 B",
+        100: "under 1 KB",
+        1024: "under 10 KB",
+        10_240: "under 100 KB",
+        102_400: "under 1 MB",
+        1_048_576: "1 MB and more",
+    }
+    names = list(sizes.values())
+    all_sizes = {**sizes, **{size - 1: names[i] for i, size in enumerate(list(sizes)[1:])}}
+    rows = [(str(size), b"k" * min(size, 7), b"v" * max(size - 7, 0)) for size in all_sizes]
+    frame = spark.createDataFrame(rows, "topic string, key binary, value binary")
+    found, _prefixes = disk_passes.record_sums(frame, disk_passes.KEY_PREFIX)
+    assert {row["topic"]: row["sizeClass"] for row in found} == {
+        str(size): name for size, name in all_sizes.items()
+    }

@@ -145,6 +145,8 @@ def test_without_a_broker_it_says_so_before_the_stream_does(spark, broker, pipel
         ("FROM source", "FRM source", "transform.sql: [PARSE_SYNTAX_ERROR]"),
         ("FROM source", "FROM (SELECT 1 AS value)", "transform.sql: [INVALID_EXTRACT_BASE_FIELD_TYPE]"),
         ('"departed"', '"delay"', "sink.eventTime.column: delay is int: it must be a timestamp or a date"),
+        ("value.departed", "value.departed, 1 AS departed_day", ("sink.eventTime: the rows have a column "
+                                                                 "departed_day already")),
         ('path = "flights"', 'path = "t"\npartitionBy = ["none"]', ("sink.partitionBy: the rows have no "
                                                                    "column none")),
     ],
