@@ -171,6 +171,18 @@ def test_tombstones_go_in_batches_that_the_topic_takes(rig):
     assert all(1 < size <= 10 for size in sizes[:-1])
 
 
+def test_a_tombstone_above_what_the_topic_takes_goes_alone(rig):
+    """The topic refuses it or not; nothing is written beside it, and no batch of none before it."""
+    for name in ("copier-1", "copier-2", "copier-3"):
+        rig.init(transactional_id=name)
+    rig.log.config = type("config", (), {"max_message_bytes": 50})
+    rig.journal.written.clear()
+    rig.turn(WEEK_MS)
+
+    assert [len(records) for records in rig.journal.written] == [1, 1, 1]
+    assert rig.listed() == []
+
+
 def test_both_are_as_long_as_configured():
     rig = Rig(
         transactional_id_expiration_ms=5000, transaction_remove_expired_transaction_cleanup_interval_ms=1000

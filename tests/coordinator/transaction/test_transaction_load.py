@@ -220,9 +220,12 @@ def test_what_may_be_of_any_id_fails_the_load(rig, unreadable, caplog):
     assert "Traceback" not in caplog.text
 
 
-def test_a_record_of_a_later_type_is_no_ids(rig, caplog):
-    elect(rig, record(S.ONGOING), (b"\x00\x63later", b"\x00\x00"))
+@pytest.mark.parametrize("value", [b"\x00\x00", record(S.EMPTY, partitions=()).encode()[1]])
+def test_a_record_of_a_later_type_is_no_ids(rig, caplog, value):
+    """Nor is one whose value has the form of an id's."""
+    elect(rig, record(S.ONGOING), (b"\x00\x63\x00\x05later", value))
 
+    assert rig.listed() == [ID]
     assert rig.end(PRODUCER) is None
     assert "load.unknown_records" in caplog.text
 
