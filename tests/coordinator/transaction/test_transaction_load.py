@@ -230,6 +230,14 @@ def test_a_record_of_a_later_type_is_no_ids(rig, caplog, value):
     assert "load.unknown_records" in caplog.text
 
 
+def test_how_many_ids_were_given_up_is_told(rig, caplog):
+    caplog.set_level("INFO")
+    elect(rig, record(S.ONGOING), record(S.EMPTY, transactional_id="other", partitions=()))
+    rig.coordinator.resigned(0, 8)
+
+    assert "transactions.unload.finished partition=0 ids=2" in caplog.text
+
+
 def test_a_later_election_ends_what_the_earlier_one_began(rig):
     producer = rig.ongoing()
     rig.end(producer)
