@@ -330,6 +330,12 @@ def test_a_batch_is_unfinished_until_it_is_committed(tmp_path):
     assert unfinished_batch(tmp_path) is None
 
 
+def test_where_the_query_was_ended_is_said():
+    moment = datetime(2013, 1, 1, tzinfo=UTC)
+    assert Crash(moment, moment, None, []).words() == "delays ended between two batches"
+    assert Crash(moment, moment, 0, []).words() == "delays ended in the middle of batch 0"
+
+
 def test_the_terminal_table_names_routes(findings):
     console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
     console.print(report.terminal_table(findings, 3))

@@ -165,7 +165,7 @@ def test_a_partition_that_the_answer_leaves_out_is_asked_again(rig):
 # --- the last record
 
 
-def test_the_last_record_is_written_again_until_the_replicas_have_it(rig):
+def test_the_last_record_is_written_again_until_the_replicas_have_it(rig, caplog):
     producer = ending(rig)
     rig.journal.waits = True
     rig.channel.answer()
@@ -180,6 +180,18 @@ def test_the_last_record_is_written_again_until_the_replicas_have_it(rig):
     assert rig.journal.states[-2:] == [4, 4]
     assert rig.coordinator.markers.log_append_retry_queue_size == 0
     assert rig.add(producer) is not E.CONCURRENT_TRANSACTIONS
+    assert "markers.not_completed" not in caplog.text
+
+
+def test_a_last_record_that_the_topic_never_takes_is_told_and_not_repeated(rig, caplog):
+    """The next coordinator finds the decision, and ends the transaction."""
+    ending(rig)
+    rig.journal.refuses = E.MESSAGE_TOO_LARGE
+    rig.channel.answer()
+
+    assert "markers.not_completed" in caplog.text
+    assert rig.coordinator.markers.log_append_retry_queue_size == 0
+    assert rig.state() == "PrepareCommit"
 
 
 # --- another coordinator
