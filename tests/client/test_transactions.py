@@ -12,8 +12,10 @@ from barnabas.client import (
     ClientTimeoutError,
     ConsumerGroupMetadata,
     FatalTransactionError,
+    InvalidRecordError,
     Producer,
     ProducerFencedError,
+    RecordTooLargeError,
     TopicPartition,
     TransactionStateError,
 )
@@ -297,6 +299,67 @@ def test_a_batch_that_is_refused_makes_the_commit_fail_and_the_next_epoch_begins
             assert [record.value for record in cluster.records("t")] == [b"before", b"after"]
 
     run(scenario())
+
+
+REFUSED = {
+    "too large": (lambda producer: producer.send("t", bytes(5000)), RecordTooLargeError),
+    "no such topic in time": (lambda producer: producer.send("missing", b"v"), ClientTimeoutError),
+    "no topic's name": (lambda producer: producer.send("a b", b"v"), InvalidRecordError),
+    "no such partition": (lambda producer: producer.send("t", b"v", partition=9), InvalidRecordError),
+}
+SMALL = {"max_request_size": 2000, "max_block_ms": 300}
+
+
+@pytest.mark.parametrize(("send", "kind"), REFUSED.values(), ids=REFUSED)
+def test_a_transaction_that_lacks_a_record_cannot_be_committed(run, fake, send, kind):
+    """``KafkaProducer.doSend``: also where the caller went on after the refusal."""
+
+    async def scenario():
+        async with world(fake, **SMALL) as (cluster, coordinator, producer):
+            cluster.add_topic = lambda name: None  # the brokers create no topics
+            producer.begin_transaction()
+            await producer.send("t", b"stored", partition=0)
+            with pytest.raises(kind):
+                await send(producer)
+            with pytest.raises(AbortableTransactionError):
+                await producer.commit_transaction()
+            await producer.abort_transaction()
+            async with producer.transaction():
+                await producer.send("t", b"after", partition=0)
+
+            assert coordinator.ended[-1] == (True, [("t", 0)], [])
+            assert all(not commit for commit, *_ in coordinator.ended[:-1])
+
+    run(scenario())
+
+
+def test_an_argument_that_is_no_record_leaves_the_transaction_as_it_is(run, fake):
+    """What Java's serializers refuse is thrown, and spoils nothing."""
+
+    async def scenario():
+        async with world(fake) as (_cluster, coordinator, producer):
+            async with producer.transaction():
+                await producer.send("t", b"stored", partition=0)
+                with pytest.raises(TypeError):
+                    await producer.send("t", 5)
+            assert coordinator.ended == [(True, [("t", 0)], [])]
+
+    run(scenario())
+
+
+def test_a_record_that_another_thread_could_not_send_spoils_the_transaction_too(background_cluster):
+    background_cluster.add_topic("t", partitions=1)
+    coordinator = FakeTransactions(background_cluster)
+    with Producer(background_cluster.bootstrap, transactional_id="tx", **FAST, **SMALL) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"stored")
+        with pytest.raises(RecordTooLargeError):
+            producer.send("t", bytes(5000))
+        with pytest.raises(AbortableTransactionError):
+            producer.commit_transaction()
+        producer.abort_transaction()
+    assert all(not commit for commit, *_ in coordinator.ended)
 
 
 @pytest.mark.parametrize("api", [PARTITIONS, OFFSETS, POSITIONS, END, ApiKey.PRODUCE])

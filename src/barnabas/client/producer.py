@@ -25,6 +25,7 @@ from barnabas.client.errors import (
     ClientClosedError,
     ClientTimeoutError,
     FatalTransactionError,
+    InvalidRecordError,
 )
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.client.producer_batch import Delivery, ProducerBatch
@@ -40,7 +41,7 @@ from barnabas.client.sender import Sender
 from barnabas.client.topic_names import check_valid, plain_topic
 from barnabas.client.transactions import TransactionManager
 from barnabas.client.types import ConsumerGroupMetadata, Headers, OffsetAndMetadata, RecordMetadata
-from barnabas.core.errors import BarnabasError, ConfigError
+from barnabas.core.errors import BarnabasError, ConfigError, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
 from barnabas.records.batch import HEADER_SIZE
@@ -187,24 +188,52 @@ class AsyncProducer:
             timestamp_ms = whole_number("timestamp_ms", timestamp_ms, TIMESTAMP_MAX)
         if headers:
             headers = plain_headers(headers)
-        return self._accumulator.try_append(topic, value, key, partition, timestamp_ms, headers)
+        try:
+            return self._accumulator.try_append(topic, value, key, partition, timestamp_ms, headers)
+        except InvalidRecordError as error:
+            self._refused(error)
+            raise
 
     def try_send_section(self, topic: str, partition: int, section: bytes, count: int) -> Delivery | None:
         """Accepts a batch's worth of encoded records (`records.columnar_encoder`), with the time of now;
         as `try_send`.
         """
         timestamp_ms = time.time_ns() // _NS_PER_MS
-        return self._accumulator.try_append_section(topic, partition, section, count, timestamp_ms)
+        try:
+            return self._accumulator.try_append_section(topic, partition, section, count, timestamp_ms)
+        except InvalidRecordError as error:
+            self._refused(error)
+            raise
 
     async def make_ready(self, topic: str, deadline: Deadline) -> None:
         """Waits until the topic is known and there is room; raises as `send` does."""
         self._attach()
-        if not self._accumulator.knows(topic):
-            check_valid(topic)
-            await self._cluster.topic(topic, deadline)
-        while not self._accumulator.has_room:
-            self._sender.pump()
-            await self._wait_for_room(deadline)
+        try:
+            if not self._accumulator.knows(topic):
+                check_valid(topic)
+                await self._cluster.topic(topic, deadline)
+            while not self._accumulator.has_room:
+                self._sender.pump()
+                await self._wait_for_room(deadline)
+        except (ClientTimeoutError, InvalidRecordError, KafkaError) as error:
+            self._refused(error)
+            raise
+
+    def _refused(self, error: Exception) -> None:
+        """A record was not taken, for what the brokers or the settings say of it. The transaction that it was
+        meant for lacks it, so it must not be committed, also by a caller that continues (``doSend`` of
+        ``KafkaProducer``). Called by any thread: what that thread calls next finds the transaction failed.
+        """
+        if self._transactions is None or self._loop is None or self._loop.is_closed():
+            return
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            here = None
+        if here is self._loop:
+            self._transactions.records_failed(error)
+        else:
+            self._loop.call_soon_threadsafe(self._transactions.records_failed, error)
 
     async def _wait_for_room(self, deadline: Deadline) -> None:
         waiter = asyncio.get_running_loop().create_future()

@@ -317,7 +317,7 @@ class Sender:
     def _give_up(self, queue: PartitionQueue, batch: ProducerBatch, error: Exception) -> None:
         self._accumulator.give_up(queue, batch)
         if self._transactions is not None:
-            self._transactions.batch_failed(error)
+            self._transactions.records_failed(error)
         batch.fail(error)
         self._on_finished(batch, error)
 

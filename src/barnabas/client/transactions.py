@@ -225,11 +225,13 @@ class TransactionManager:
                 self._adding = asyncio.create_task(self._add_partitions())
         return False
 
-    def batch_failed(self, error: Exception) -> None:
-        """A batch of the transaction was given up: it can only be aborted (``handleFailedBatch``)."""
+    def records_failed(self, error: Exception) -> None:
+        """A batch of the transaction was given up, or a record was not taken at all: it can only be aborted
+        (``maybeTransitionToErrorState``).
+        """
         if self.state not in (S.IN_TRANSACTION, S.COMMITTING, S.ABORTABLE_ERROR):
             return
-        # Its sequence number is used up, or nobody knows: only a new epoch is surely free of it.
+        # The sequence number of a batch is used up, or nobody knows: only a new epoch is surely free of it.
         self._bump = True
         if isinstance(error, KafkaError) and error.code in codes.FATAL_IN_PRODUCE:
             self._fail(FatalTransactionError(error.code, str(error)))
