@@ -299,6 +299,7 @@ def test_a_short_run_says_what_it_covers(count, covered):
     assert f"n the first {covered} of 2013" in text
     assert "Each batch ended at the same event time in all partitions" in text
     assert "year" not in text
+    assert "delays add up until the evening" not in text, "true of the year, not of each day in it"
     assert ("Day by day" in text) == (covered == "4 days"), "no chart of a single day"
 
 

@@ -482,6 +482,11 @@ def test_partitions_without_news_keep_their_place():
     assert prorate({A0: 5, A1: 9}, {A0: 50, A1: 3}, 10) == {A0: 15, A1: 3}
 
 
+def test_a_partition_that_has_no_place_yet_is_not_counted():
+    """It is there since the last batch: where it begins is found out with the next one."""
+    assert prorate({A0: 0}, {A0: 100, A1: 50}, 10) == {A0: 10, A1: 50}
+
+
 def test_the_delay_shows_its_limits():
     assert repr(TriggerDelay(5, 100)) == "<TriggerDelay min=5 max=100 ms>"
 

@@ -97,7 +97,8 @@ def test_the_sweep_comes_as_often_as_configured():
 
 
 @pytest.mark.parametrize("left", ["init", "ended"])
-def test_an_id_that_nothing_happens_to_is_forgotten(rig, left):
+def test_an_id_that_nothing_happens_to_is_forgotten(rig, left, caplog):
+    caplog.set_level("INFO")
     getattr(rig, left)()
     rig.turn(WEEK_MS - HOUR_MS)
     assert rig.listed() == [ID]
@@ -107,6 +108,7 @@ def test_an_id_that_nothing_happens_to_is_forgotten(rig, left):
     assert rig.journal.written[-1][0].key.transactional_id == ID
     assert rig.journal.values[-1] is None
     assert rig.journal.timeouts[-1] == 30_000
+    assert "expiry.finished partition=0 ids=1" in caplog.text
 
 
 def test_an_id_whose_time_is_over_may_be_used_before_it_is_looked_for(rig):
