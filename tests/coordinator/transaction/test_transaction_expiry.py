@@ -29,6 +29,20 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted_and_its_producer_fen
     assert rig.end(producer) is E.PRODUCER_FENCED
 
 
+def test_a_producer_of_before_the_fence_is_not_taken_for_one_that_asks_again(rig):
+    """KIP-360: a request with the epoch before is repeated; after a fence there is no such epoch."""
+    first = rig.init()
+    second = rig.init(first)
+    assert rig.add(second) is None
+    rig.turn(TIMEOUT_MS + SWEEP_MS)
+    rig.turn()
+    rig.channel.answer()
+
+    assert rig.state() == "CompleteAbort"
+    assert rig.init(first) is rig.init(second) is E.PRODUCER_FENCED
+    assert rig.init() == (1000, 3)
+
+
 def test_the_time_counts_from_the_first_partition(rig):
     rig.init()
     rig.turn(10 * TIMEOUT_MS)
@@ -234,3 +248,11 @@ def test_before_the_start_and_after_the_end_nothing_is_told(rig):
             ask()
         assert refused.value.code is E.COORDINATOR_NOT_AVAILABLE
     assert rig.init() is E.NOT_COORDINATOR
+
+
+def test_start_and_end_are_told(caplog):
+    caplog.set_level("INFO")
+    Rig().coordinator.shutdown()
+
+    assert "transactions.startup.complete partitions=1" in caplog.text
+    assert "transactions.shutdown.complete" in caplog.text
