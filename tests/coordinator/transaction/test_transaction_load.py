@@ -171,9 +171,17 @@ def test_a_decided_end_whose_partitions_are_all_done(rig):
 STATE_THAT_THERE_IS_NOT = record(99)
 LATER_VERSION = (record(S.ONGOING).encode()[0], b"\x00\x63" + bytes(30))
 SHORT = (record(S.ONGOING).encode()[0], record(S.ONGOING).encode()[1][:-3])
+WITHOUT_PARTITIONS = record(S.EMPTY, partitions=()).encode()
+# The number of topics stands behind version, producer id, epoch, time-out and state.
+MORE_TOPICS_THAN_THERE_ARE = (
+    WITHOUT_PARTITIONS[0],
+    WITHOUT_PARTITIONS[1][:17] + (1).to_bytes(4) + WITHOUT_PARTITIONS[1][21:],
+)
 
 
-@pytest.mark.parametrize("unreadable", [STATE_THAT_THERE_IS_NOT, LATER_VERSION, SHORT])
+@pytest.mark.parametrize(
+    "unreadable", [STATE_THAT_THERE_IS_NOT, LATER_VERSION, SHORT, MORE_TOPICS_THAN_THERE_ARE]
+)
 def test_an_id_whose_last_record_cannot_be_read_has_no_coordinator(rig, unreadable, caplog):
     """The record before it must not count: the transaction may be committed, the producer be fenced."""
     elect(rig, record(S.ONGOING), unreadable, record(S.ONGOING, transactional_id="readable"))

@@ -221,6 +221,17 @@ def test_what_waits_for_a_broker_is_dropped_with_the_resignation(rig):
     assert rig.channel.sent == []
 
 
+def test_an_answer_after_the_shutdown_changes_nothing(rig):
+    ending(rig)
+    metadata = rig.metadata()
+    written = len(rig.journal.written)
+    rig.coordinator.shutdown()
+    rig.channel.answer()
+
+    assert list(metadata.partitions) == [ORDERS, PAYMENTS]
+    assert len(rig.journal.written) == written
+
+
 def test_after_the_shutdown_nothing_is_sent(rig):
     ending(rig)
     rig.channel.disconnect()
