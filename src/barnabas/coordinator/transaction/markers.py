@@ -147,9 +147,8 @@ class TransactionMarkerChannelManager:
         return transactional_id in self._completions
 
     def close(self) -> None:
-        """No marker is sent from now on; what is in flight changes nothing."""
+        """No marker is sent from now on. Shards are given up before: what is in flight changes nothing."""
         self._closed = True
-        self._completions.clear()
         if self._retry_timer is not None:
             self._retry_timer.cancel()
 
