@@ -760,7 +760,14 @@ def test_a_commit_is_tried_again_where_that_helps(run, fake, code):
             cluster.faults[ApiKey.OFFSET_COMMIT].extend([commit_answer(code)] * 2)
             await one.commit({T[0]: 3})
             assert group.offsets["t", 0][0] == 3
+            looked_up = [api for api, _ in cluster.seen].count(ApiKey.FIND_COORDINATOR)
+            assert looked_up == (3 if code in elsewhere else 1)
 
+    elsewhere = {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
     run(scenario())
 
 
