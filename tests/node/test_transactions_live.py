@@ -59,8 +59,12 @@ class Cluster:
         return producer
 
     def leader(self, topic, partition=0):
-        with BlockingAdmin(self.alive.bootstrap) as admin:
+        with self.admin() as admin:
             return admin.topics.describe([topic])[topic].partitions[partition].leader
+
+    def admin(self):
+        """It may choose a broker that is frozen, and asks another one when that does not answer."""
+        return BlockingAdmin(self.alive.bootstrap, **{"request.timeout.ms": 1000})
 
     @property
     def alive(self):
@@ -72,7 +76,7 @@ class Cluster:
         )
 
     def create(self, topic, *leaders):
-        with BlockingAdmin(self.alive.bootstrap) as admin:
+        with self.admin() as admin:
             assignment = {partition: [leader] for partition, leader in enumerate(leaders)}
             admin.topics.create(NewTopic(topic, assignment=assignment))
 
@@ -166,7 +170,7 @@ def test_a_decision_outlives_the_coordinator_that_made_it(cluster):
 
 
 def in_sync(cluster, topic):
-    with BlockingAdmin(cluster.alive.bootstrap) as admin:
+    with cluster.admin() as admin:
         return set(admin.topics.describe([topic])[topic].partitions[0].isr)
 
 
@@ -214,7 +218,7 @@ def test_a_topic_that_is_deleted_before_its_marker_does_not_hold_the_transaction
     write(producer, "kept", 1, "decided")
     with cluster.frozen(other):
         producer.commit_transaction(SECONDS)
-        with BlockingAdmin(cluster.alive.bootstrap) as admin:
+        with cluster.admin() as admin:
             admin.topics.delete(["gone"])
     if made_anew:
         until(lambda: _made_anew(cluster, "gone", third))
@@ -249,7 +253,7 @@ def test_a_partition_of_an_open_transaction_that_moves_takes_it_along(cluster):
     cluster.create("moved", other)
     producer.begin_transaction()
     write(producer, "moved", 1, "here")
-    with BlockingAdmin(cluster.bootstrap) as admin:
+    with cluster.admin() as admin:
         admin.partitions.reassign({TopicPartition("moved", 0): [third]})
     until(lambda: cluster.leader("moved") == third)
     write(producer, "moved", 1, "there")
@@ -263,7 +267,7 @@ def test_a_marker_waits_for_the_replicas_that_its_partition_asks_for(cluster):
     producer = cluster.producer()
     coordinator = cluster.leader(STATE_TOPIC)
     other, _ = (number for number in cluster.servers if number != coordinator)
-    with BlockingAdmin(cluster.bootstrap) as admin:
+    with cluster.admin() as admin:
         config = {"min.insync.replicas": "2"}
         admin.topics.create(NewTopic("two", assignment={0: [coordinator, other]}, configs=config))
     producer.begin_transaction()
