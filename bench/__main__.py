@@ -32,7 +32,7 @@ def main() -> int:
     effort = QUICK if asked.quick else FULL
     folder = Path(tempfile.mkdtemp(prefix="barnabas-bench-"))
     try:
-        with mood_meter() as meter, running_sides(folder, sides, asked.compiled) as running:
+        with mood_meter() as meter, running_sides(folder, sides, options.trees(asked)) as running:
             found = report.compare(rows, running, effort, meter)
     except UnavailableError as missing:
         print(f"bench: nothing to compare with: {missing}", file=sys.stderr)

@@ -197,7 +197,7 @@ def main() -> int:
             delay = {**DELETE_SOON, "group.initial.rebalance.delay.ms": 0 if name == "first" else 3000}
             folder = Path(tempfile.mkdtemp(prefix="barnabas-bench-"))
             try:
-                with running_sides(folder, sides, asked.compiled, delay) as running:
+                with running_sides(folder, sides, options.trees(asked), delay) as running:
                     found = report.compare({name: row}, running, QUICK if asked.quick else FULL, meter)
             except UnavailableError as missing:
                 print(f"bench: nothing to compare with: {missing}", file=sys.stderr)

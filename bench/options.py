@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bench.rounds import Row
-from bench.sides import CHECKOUT, TITLES
+from bench.sides import CHECKOUT, TITLES, Trees
 
 
 def parser_of(prog: str, summary: str, rows: Iterable[str], sides: str) -> argparse.ArgumentParser:
-    """A parser for --quick, --rows, --sides and --compiled."""
+    """A parser for --quick, --rows, --sides, --compiled and --before."""
     parser = argparse.ArgumentParser(prog=prog, description=summary)
     parser.add_argument("--quick", action="store_true", help="few short rounds: a look, not a result")
     parser.add_argument("--rows", default=",".join(rows), help="which ones (default: %(default)s)")
@@ -27,7 +27,19 @@ def parser_of(prog: str, summary: str, rows: Iterable[str], sides: str) -> argpa
         metavar="PATH",
         help="where the compiled form is: a source tree or a virtual environment (default: this checkout)",
     )
+    parser.add_argument(
+        "--before",
+        type=Path,
+        default=CHECKOUT,
+        metavar="PATH",
+        help="where another commit is, for the side `before`: a source tree or a virtual environment",
+    )
     return parser
+
+
+def trees(asked: argparse.Namespace) -> Trees:
+    """Where the sides are that the command line names a place of."""
+    return Trees(asked.compiled, asked.before)
 
 
 def chosen_rows(given: str, rows: Mapping[str, Row]) -> dict[str, Row]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from bench import wire
 from bench.processes import ProcessorTime, processor_time, resident_mb
@@ -32,8 +32,18 @@ TITLES: Final = {
     "control": "Apache Kafka 3.9.2 again",
     "pure": "Barnabas, pure Python",
     "compiled": "Barnabas, compiled",
+    "before": "Barnabas of another commit",
     "kfake": "kfake (Go, in memory)",
 }
+
+
+class Trees(NamedTuple):
+    """Where sides are that are not this checkout in pure Python: source trees or virtual environments."""
+
+    compiled: Path = CHECKOUT
+    """The compiled form."""
+    before: Path = CHECKOUT
+    """An earlier commit, in the form in which it lies there."""
 
 
 class Side:
@@ -169,6 +179,13 @@ def compiled_at(place: Path) -> Installation:
     return found
 
 
+def installation_of(side: str, trees: Trees, folder: Path) -> Installation:
+    """What a side of ours runs; UnavailableError when it is not there."""
+    if side == "pure":
+        return pure_copy(folder / "source")
+    return Installation.at(trees.before) if side == "before" else compiled_at(trees.compiled)
+
+
 class Barnabas(Side):
     """`barnabas serve` as a user starts it, with its embedded metadata store."""
 
@@ -265,17 +282,15 @@ def running(
 
 
 def running_sides(
-    folder: Path, names: Sequence[str], compiled: Path, settings: Mapping[str, object] = DELETE_SOON
+    folder: Path, names: Sequence[str], trees: Trees, settings: Mapping[str, object] = DELETE_SOON
 ) -> contextlib.AbstractContextManager[list[Side]]:
     """One broker a side, `running`."""
 
     def side(name: str, zookeeper: Callable[[], str]) -> Side:
         if name in {"kafka", "control"}:
             return ApacheKafka(name, folder, zookeeper(), settings)
-        if name == "pure":
-            return Barnabas(name, folder, pure_copy(folder / "pure"), settings)
-        if name == "compiled":
-            return Barnabas(name, folder, compiled_at(compiled), settings)
-        return Kfake(name, folder)
+        if name == "kfake":
+            return Kfake(name, folder)
+        return Barnabas(name, folder, installation_of(name, trees, folder), settings)
 
     return running(folder, names, side)

@@ -16,9 +16,9 @@ from bench.sides import (
     TITLES,
     Installation,
     Server,
-    compiled_at,
+    Trees,
+    installation_of,
     kafka_harness,
-    pure_copy,
     running,
 )
 
@@ -171,14 +171,14 @@ def _barnabas(installation: Installation, store: str) -> Launch:
 
 
 def running_clusters(
-    folder: Path, names: Sequence[str], compiled: Path
+    folder: Path, names: Sequence[str], trees: Trees
 ) -> contextlib.AbstractContextManager[list[Cluster]]:
     """Three brokers a side, `running`."""
 
     def launch(name: str, zookeeper: Callable[[], str]) -> Launch:
         if name == "kafka":
             return _kafka(f"{zookeeper()}/{name}")
-        installation = pure_copy(folder / "source") if name == "pure" else compiled_at(compiled)
+        installation = installation_of(name, trees, folder)
         if name == "on-zookeeper":
             return _barnabas(installation, f"zookeeper.connect={zookeeper()}/{name}")
         return _barnabas(installation, f"barnabas.metadata.path={folder / name / 'metadata.sqlite'}")
