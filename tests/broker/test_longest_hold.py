@@ -19,19 +19,26 @@ import pytest
 from barnabas.broker.authorizer import Resource
 from barnabas.broker.handlers import api_table
 from barnabas.broker.profiles import PROFILE_4_4
+from barnabas.coordinator.transaction.states import TransactionState
 from barnabas.core.chunks import materialize
-from barnabas.core.ids import GROUP_METADATA_TOPIC
+from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.core.offload import InPlace
 from barnabas.log.flush import InPlaceSyncer
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import RequestHeader, encode_request
 from barnabas.protocol.layout import layout_of
+from barnabas.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
 from barnabas.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from barnabas.protocol.messages.end_txn import EndTxnRequest
+from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -273,6 +280,38 @@ def test_a_commit_of_very_many_partitions_that_exist_does_not_hold_the_loop(time
     assert (codes, len(answer().topics)) == ({0}, 10)
     # The first of them also makes the frame, which a client does elsewhere.
     assert max(timed.clock.holds_ms[1:]) < allowed_ms * COMMIT_HOLD_MS_MAX / HOLD_MS_MAX
+
+
+def test_a_transaction_of_very_many_partitions_does_not_hold_the_loop(timed, allowed_ms):
+    """They are added, added again, and get their markers."""
+    timed.create(TRANSACTION_STATE_TOPIC, 50)
+    state = UpdateMetadataPartitionState
+    names = [f"t{number}" for number in range(25)]
+    for name in names:
+        # Another broker leads them, which is not there: the markers wait for it.
+        timed.update_metadata({name: [state(partition_index=i, leader=9, isr=[9]) for i in range(1000)]})
+    begin = InitProducerIdRequest(transactional_id="copier", transaction_timeout_ms=60_000)
+    producer = timed.send(begin, 4)
+    added = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="copier",
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.producer_epoch,
+        v3_and_below_topics=[
+            AddPartitionsToTxnTopic(name=name, partitions=list(range(1000))) for name in names
+        ],
+    )
+    end = EndTxnRequest(
+        transactional_id="copier", producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
+    )
+    for request, version in (added, 3), (added, 3), (end, 3):
+        timed.clock.holds_ms.clear()
+        answer = timed.clock.measure(lambda request=request, version=version: timed.start(request, version))
+        timed.clock.advance(1000)
+
+        assert not getattr(answer(), "error_code", 0)
+        # The first of them also makes the frame, which a client does elsewhere.
+        assert max(timed.clock.holds_ms[1:]) < allowed_ms
+    assert timed.transaction_coordinator.describe("copier").state is TransactionState.PREPARE_ABORT
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.core.errors import ErrorCode
-from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from barnabas.core.ids import GROUP_METADATA_TOPIC, NO_LEADER, TRANSACTION_STATE_TOPIC
 from barnabas.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from barnabas.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -29,6 +29,7 @@ from barnabas.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from barnabas.protocol.messages.update_metadata import UpdateMetadataPartitionState
 from barnabas.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -692,4 +693,36 @@ def test_what_is_described_and_listed_is_what_the_client_may_see(world, authoriz
     assert [(each.transactional_id, each.transaction_state) for each in listed.transaction_states] == [
         (ID, "Ongoing")
     ]
-    assert TopicPartition("secret", 0) in world.transaction_coordinator.describe(ID).partitions
+    assert "secret" in world.transaction_coordinator.describe(ID).partitions
+
+
+def test_markers_wait_for_partitions_without_a_leader_and_for_those_of_a_dead_broker(world):
+    producer = init(world)
+    state = UpdateMetadataPartitionState
+
+    def led_by(*leaders, epoch):
+        states = [
+            state(
+                partition_index=i,
+                controller_epoch=1,
+                leader=leader,
+                leader_epoch=epoch,
+                isr=[ME],
+                replicas=[ME],
+            )
+            for i, leader in enumerate(leaders)
+        ]
+        world.update_metadata({"orders": states})
+
+    add(world, producer, topics(0, 1))
+    led_by(NO_LEADER, 99, epoch=1)
+    assert end(world, producer) is E.NONE
+    world.clock.advance(500)
+    assert described_of(world, ID)[0].transaction_state == "PrepareCommit"
+    led_by(ME, 99, epoch=2)
+    world.clock.advance(500)
+    assert [each.partitions for each in described_of(world, ID)[0].topics] == [[1]]
+    led_by(ME, ME, epoch=3)
+    world.clock.advance(500)
+
+    assert described_of(world, ID)[0].transaction_state == "CompleteCommit"

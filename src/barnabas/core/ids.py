@@ -6,7 +6,7 @@ A UUID is 16 plain bytes everywhere inside; only its text form (22 characters of
 
 import base64
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 from typing import Final, NamedTuple, TypeAlias
 
@@ -52,6 +52,26 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartit
     for tp in partitions:
         grouped.setdefault(tp.topic, []).append(tp)
     return grouped
+
+
+PartitionSet: TypeAlias = dict[str, dict[int, None]]
+"""Partitions under their topics, each of them once, in the order in which they came.
+
+What may hold hundreds of thousands is joined and compared a topic at a time, where a set of `TopicPartition`
+would hash each."""
+
+
+def partition_set(partitions: Iterable[TopicPartition]) -> PartitionSet:
+    found: PartitionSet = {}
+    for topic, partition in partitions:
+        found.setdefault(topic, {})[partition] = None
+    return found
+
+
+def partitions_in(partitions: Mapping[str, Iterable[int]]) -> Iterator[TopicPartition]:
+    for topic, of_topic in partitions.items():
+        for partition in of_topic:
+            yield topic_partition(topic, partition)
 
 
 def random_uuid(chooser: Random) -> Uuid:

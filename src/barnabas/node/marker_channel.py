@@ -2,12 +2,12 @@
 network.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.coordinator.transaction.markers import MarkerCodes, TxnMarker
 from barnabas.core.errors import ErrorCode
-from barnabas.core.ids import NO_BROKER, TRANSACTION_STATE_TOPIC, TopicPartition, by_topic
+from barnabas.core.ids import NO_BROKER, TRANSACTION_STATE_TOPIC, TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.node.channels import BrokerRequests, LocalBroker, Remote
 from barnabas.protocol.messages.write_txn_markers import (
@@ -31,13 +31,18 @@ class TxnMarkerChannel:
         self._metadata = metadata
         self._brokers = BrokerRequests(broker_id, listener, metadata, local=local, remote=remote)
 
-    def leader_of(self, tp: TopicPartition) -> int | None:
-        """As `MarkerChannel.leader_of`."""
-        state = self._metadata.partition(tp)
-        if state is None:
-            return None
-        reachable = self._metadata.broker_endpoint(state.leader, self._listener) is not None
-        return state.leader if reachable else NO_BROKER
+    def leaders_of(self, topic: str, partitions: Iterable[int]) -> dict[int | None, list[int]]:
+        """As `MarkerChannel.leaders_of`."""
+        states = self._metadata.partitions(topic)
+        by_leader: dict[int | None, list[int]] = {}
+        for partition in partitions:
+            state = states.get(partition)
+            by_leader.setdefault(None if state is None else state.leader, []).append(partition)
+        reached: dict[int | None, list[int]] = {}
+        for leader, led in by_leader.items():
+            is_reached = leader is None or self._metadata.broker_endpoint(leader, self._listener) is not None
+            reached.setdefault(leader if is_reached else NO_BROKER, []).extend(led)
+        return reached
 
     def is_as_new_as(self, state_partition: int, leader_epoch: int) -> bool:
         """As `MarkerChannel.is_as_new_as`."""
@@ -60,8 +65,8 @@ def _request(markers: Sequence[TxnMarker]) -> WriteTxnMarkersRequest:
                 producer_epoch=marker.producer.epoch,
                 transaction_result=marker.committed,
                 topics=[
-                    WritableTxnMarkerTopic(name=topic, partition_indexes=[tp.partition for tp in partitions])
-                    for topic, partitions in by_topic(marker.partitions).items()
+                    WritableTxnMarkerTopic(name=topic, partition_indexes=partitions)
+                    for topic, partitions in marker.partitions.items()
                 ],
                 coordinator_epoch=marker.coordinator_epoch,
             )
@@ -72,12 +77,11 @@ def _request(markers: Sequence[TxnMarker]) -> WriteTxnMarkersRequest:
 
 def _codes(response: WriteTxnMarkersResponse) -> MarkerCodes:
     """The codes by producer id. Two markers of one producer are one entry, as in Kafka."""
-    codes: dict[int, dict[TopicPartition, ErrorCode]] = {}
+    codes: dict[int, dict[str, dict[int, ErrorCode]]] = {}
     for marker in response.markers:
         of_producer = codes.setdefault(marker.producer_id, {})
         for topic in marker.topics:
+            of_topic = of_producer.setdefault(topic.name, {})
             for partition in topic.partitions:
-                of_producer[TopicPartition(topic.name, partition.partition_index)] = ErrorCode.of(
-                    partition.error_code
-                )
+                of_topic[partition.partition_index] = ErrorCode.of(partition.error_code)
     return codes

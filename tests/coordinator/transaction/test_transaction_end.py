@@ -4,6 +4,7 @@ import pytest
 from transaction_rig import ORDERS, PAYMENTS, Rig, settled
 
 from barnabas.core.errors import ErrorCode
+from barnabas.core.ids import partitions_in
 
 E = ErrorCode
 
@@ -24,13 +25,13 @@ def test_the_decision_is_written_then_the_markers_then_the_end(rig, committed, p
     rig.turn()
     ((broker, (marker,), _),) = rig.channel.sent
     assert (broker, marker.producer, marker.committed) == (1, producer, committed)
-    assert (marker.coordinator_epoch, list(marker.partitions)) == (5, [ORDERS, PAYMENTS])
+    assert (marker.coordinator_epoch, list(partitions_in(marker.partitions))) == (5, [ORDERS, PAYMENTS])
     assert rig.journal.states[-1] == prepared
     rig.channel.answer()
 
     assert rig.journal.states[-1] == complete
     assert rig.journal.values[-1].transaction_partitions == []
-    assert (rig.metadata().state, list(rig.metadata().partitions)) == (complete, [])
+    assert (rig.metadata().state, list(partitions_in(rig.metadata().partitions))) == (complete, [])
 
 
 def test_the_answer_and_the_markers_wait_for_the_replicas(rig):

@@ -3,9 +3,9 @@
 import pytest
 from transaction_rig import ID, ORDERS, PAYMENTS, Rig
 
-from barnabas.coordinator.transaction.markers import RETRY_MS
+from barnabas.coordinator.transaction.markers import REQUEST_PARTITIONS_MAX, RETRY_MS
 from barnabas.core.errors import ErrorCode
-from barnabas.core.ids import NO_BROKER
+from barnabas.core.ids import NO_BROKER, TopicPartition, partitions_in
 
 E = ErrorCode
 
@@ -38,7 +38,7 @@ def test_what_can_succeed_elsewhere_goes_to_the_leader_of_that_moment(rig, code)
     rig.channel.leaders[PAYMENTS] = 2
     rig.channel.answer(payments=code)
 
-    assert (rig.state(), list(rig.metadata().partitions)) == ("PrepareCommit", [PAYMENTS])
+    assert (rig.state(), list(partitions_in(rig.metadata().partitions))) == ("PrepareCommit", [PAYMENTS])
     assert rig.channel.sent == []
     rig.turn(RETRY_MS)
     assert rig.channel.partitions == [(2, [[PAYMENTS]])]
@@ -156,10 +156,41 @@ def test_every_leader_gets_its_own(rig):
 def test_a_partition_that_the_answer_leaves_out_is_asked_again(rig):
     ending(rig)
     _, (marker,), answer = rig.channel.sent.pop()
-    answer.complete({marker.producer.producer_id: {ORDERS: E.NONE}})
+    answer.complete({marker.producer.producer_id: {ORDERS.topic: {ORDERS.partition: E.NONE}}})
     rig.turn(RETRY_MS)
 
     assert rig.channel.partitions == [(1, [[PAYMENTS]])]
+
+
+def test_the_markers_of_a_large_transaction_go_in_several_requests_one_at_a_time(rig):
+    several = 2 * REQUEST_PARTITIONS_MAX + 1
+    large = [TopicPartition("orders", each) for each in range(several)]
+    ending(rig, *large, PAYMENTS)
+    told = []
+    while rig.channel.sent:
+        ((_, (partitions,)),) = rig.channel.partitions
+        assert len(partitions) <= REQUEST_PARTITIONS_MAX
+        told += partitions
+        assert rig.state() == "PrepareCommit"
+        rig.channel.answer()
+        rig.turn()
+
+    assert (sorted(told), rig.state()) == (sorted([*large, PAYMENTS]), "CompleteCommit")
+
+
+def test_many_transactions_share_requests_up_to_a_number_of_partitions(rig):
+    half = REQUEST_PARTITIONS_MAX // 2
+    for name in "abc":
+        producer = rig.init(transactional_id=name)
+        partitions = [TopicPartition(name, each) for each in range(half)]
+        rig.add(producer, *partitions, transactional_id=name)
+        rig.end(producer, transactional_id=name)
+    rig.turn()
+
+    assert [len(each) for _, each in rig.channel.partitions] == [2]
+    rig.channel.answer()
+    rig.turn()
+    assert [len(each) for _, each in rig.channel.partitions] == [1]
 
 
 # --- the last record
@@ -228,7 +259,7 @@ def test_an_answer_after_the_shutdown_changes_nothing(rig):
     rig.coordinator.shutdown()
     rig.channel.answer()
 
-    assert list(metadata.partitions) == [ORDERS, PAYMENTS]
+    assert list(partitions_in(metadata.partitions)) == [ORDERS, PAYMENTS]
     assert len(rig.journal.written) == written
 
 

@@ -20,7 +20,7 @@ PrepareEpochFence .     .       .          x         .          .         .    .
 """
 PREPARE = [
     lambda each: each.prepare_producer(None, new_producer_id=-1, timeout_ms=1, now_ms=2),
-    lambda each: each.prepare_add_partitions((), 2),
+    lambda each: each.prepare_add_partitions({}, 2),
     lambda each: each.prepare_end(2, committed=True),
     lambda each: each.prepare_end(2, committed=False),
     lambda each: each.prepare_complete(2),

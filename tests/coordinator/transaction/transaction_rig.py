@@ -10,7 +10,7 @@ from barnabas.coordinator.transaction.settings import TransactionSettings
 from barnabas.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from barnabas.core.broker_config import broker_config
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import TopicPartition, partition_set, partitions_in
 from barnabas.core.pending import Pending
 from barnabas.core.slices import in_one_piece
 from standing_clock import Clock
@@ -77,8 +77,11 @@ class Channel:
         self.sent = []
         self.is_new = True
 
-    def leader_of(self, tp):
-        return self.leaders.get(tp, 1)
+    def leaders_of(self, topic, partitions):
+        led = {}
+        for partition in partitions:
+            led.setdefault(self.leaders.get((topic, partition), 1), []).append(partition)
+        return led
 
     def is_as_new_as(self, state_partition, leader_epoch):
         assert (state_partition, leader_epoch) >= (0, 5)
@@ -92,14 +95,20 @@ class Channel:
     @property
     def partitions(self):
         """(broker, [partitions of each marker]) of all requests."""
-        return [(broker, [list(each.partitions) for each in markers]) for broker, markers, _ in self.sent]
+        return [
+            (broker, [list(partitions_in(each.partitions)) for each in markers])
+            for broker, markers, _ in self.sent
+        ]
 
     def answer(self, code=ErrorCode.NONE, **codes):
         """Answers the oldest request: the code of each partition by topic, or the same one for all."""
         _, markers, answer = self.sent.pop(0)
         answer.complete(
             {
-                marker.producer.producer_id: {tp: codes.get(tp.topic, code) for tp in marker.partitions}
+                marker.producer.producer_id: {
+                    topic: dict.fromkeys(partitions, codes.get(topic, code))
+                    for topic, partitions in marker.partitions.items()
+                }
                 for marker in markers
             }
         )
@@ -177,7 +186,7 @@ class Rig:
     def add(self, producer, *partitions, transactional_id=ID):
         return outcome(
             lambda: self.coordinator.add_partitions(
-                transactional_id, ProducerIdAndEpoch(*producer), partitions or (ORDERS,)
+                transactional_id, ProducerIdAndEpoch(*producer), partition_set(partitions or (ORDERS,))
             )
         )
 
@@ -189,11 +198,14 @@ class Rig:
         )
 
     def verify(self, producer, *partitions, transactional_id=ID):
-        return outcome(
+        found = outcome(
             lambda: self.coordinator.verify_partitions(
-                transactional_id, ProducerIdAndEpoch(*producer), partitions or (ORDERS,)
+                transactional_id, ProducerIdAndEpoch(*producer), partition_set(partitions or (ORDERS,))
             )
         )
+        if isinstance(found, ErrorCode):
+            return found
+        return {TopicPartition(topic, each): code for topic in found for each, code in found[topic].items()}
 
     def listed(self, **filters):
         asked = {"producer_ids": (), "state_names": (), **filters}

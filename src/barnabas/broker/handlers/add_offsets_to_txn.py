@@ -14,7 +14,7 @@ from barnabas.broker.registry import handles
 from barnabas.broker.transaction_requests import known_to_client, require_transactional_id
 from barnabas.coordinator.transaction.metadata import ProducerIdAndEpoch
 from barnabas.core.errors import KafkaError
-from barnabas.core.ids import GROUP_METADATA_TOPIC, TopicPartition
+from barnabas.core.ids import GROUP_METADATA_TOPIC
 from barnabas.core.pending import Pending
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -33,8 +33,8 @@ def add_offsets_to_txn(
     require_transactional_id(context, request.transactional_id)
     require_group(context, Operation.READ, request.group_id)
     broker = context.broker
-    offsets = TopicPartition(GROUP_METADATA_TOPIC, broker.group_coordinator.partition_for(request.group_id))
+    partition = broker.group_coordinator.partition_for(request.group_id)
     producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
-    return broker.transaction_coordinator.add_partitions(request.transactional_id, producer, (offsets,)).then(
-        lambda _: AddOffsetsToTxnResponse()
-    )
+    return broker.transaction_coordinator.add_partitions(
+        request.transactional_id, producer, {GROUP_METADATA_TOPIC: {partition: None}}
+    ).then(lambda _: AddOffsetsToTxnResponse())

@@ -9,17 +9,17 @@ Repeats:   a transactional id that is named twice is worked on once, as it was n
 Not implemented: nothing.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Iterable
+from typing import Final
 
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
 from barnabas.broker.transaction_requests import known_to_client, require_transactional_id
-from barnabas.coordinator.transaction.metadata import ProducerIdAndEpoch
+from barnabas.coordinator.transaction.metadata import Codes, ProducerIdAndEpoch
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.ids import INTERNAL_TOPICS, TopicPartition
+from barnabas.core.ids import INTERNAL_TOPICS, PartitionSet
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.add_partitions_to_txn import (
@@ -34,8 +34,6 @@ from barnabas.protocol.messages.add_partitions_to_txn import (
 
 FENCED_SINCE: Final = 2
 FROM_BROKERS_SINCE: Final = 4
-
-Codes: TypeAlias = Mapping[TopicPartition, ErrorCode]
 
 
 def _failed(
@@ -81,17 +79,13 @@ def _add(
     partitions = yield from _partitions(transaction.topics)
     refused = yield from _refused(context, partitions)
     if refused:
-        return (
-            yield from _topic_results(
-                {tp: refused.get(tp, ErrorCode.OPERATION_NOT_ATTEMPTED) for tp in partitions}
-            )
-        )
+        return (yield from _topic_results(partitions, refused, ErrorCode.OPERATION_NOT_ATTEMPTED))
     coordinator = context.broker.transaction_coordinator
     producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
     try:
         if transaction.verify_only:
             verified = coordinator.verify_partitions(transaction.transactional_id, producer, partitions)
-            return (yield from _topic_results(verified))
+            return (yield from _topic_results(partitions, verified))
         yield coordinator.add_partitions(transaction.transactional_id, producer, partitions)
         code = ErrorCode.NONE
     except KafkaError as error:
@@ -116,45 +110,49 @@ def _all_alike(
     return results
 
 
-def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> Sliced[dict[TopicPartition, None]]:
-    partitions: dict[TopicPartition, None] = {}
+def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> Sliced[PartitionSet]:
+    partitions: PartitionSet = {}
     for topic in topics:
-        for partition in topic.partitions:
-            partitions[TopicPartition(topic.name, partition)] = None
-            yield
+        # A topic without partitions is part of neither the transaction nor the answer.
+        if topic.partitions:
+            partitions.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions))
         yield
     return partitions
 
 
-def _refused(
-    context: RequestContext, partitions: Iterable[TopicPartition]
-) -> Sliced[dict[TopicPartition, ErrorCode]]:
+def _refused(context: RequestContext, partitions: PartitionSet) -> Sliced[Codes]:
     """Partitions that the client may not write to, or that there are not.
     Brokers need no right to a topic.
     """
     may_write = context.may(Operation.WRITE)
     from_client = context.version < FROM_BROKERS_SINCE
     existing = context.broker.metadata_cache.snapshot.partitions
-    refused = {}
-    for tp in partitions:
+    refused: Codes = {}
+    for topic, asked in partitions.items():
         # An internal topic is none of the topics that Kafka asks the authorizer about, so it counts as
         # refused.
-        if from_client and (tp.topic in INTERNAL_TOPICS or not may_write[tp.topic]):
-            refused[tp] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif tp.partition not in existing.get(tp.topic, ()):
-            refused[tp] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if from_client and (topic in INTERNAL_TOPICS or not may_write[topic]):
+            refused[topic] = dict.fromkeys(asked, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        elif unknown := asked.keys() - existing.get(topic, {}).keys():
+            refused[topic] = dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         yield
     return refused
 
 
-def _topic_results(codes: Codes) -> Sliced[list[AddPartitionsToTxnTopicResult]]:
-    topics: dict[str, AddPartitionsToTxnTopicResult] = {}
-    for tp, code in codes.items():
-        topic = topics.get(tp.topic)
-        if topic is None:
-            topic = topics[tp.topic] = AddPartitionsToTxnTopicResult(name=tp.topic)
-        topic.results_by_partition.append(
-            AddPartitionsToTxnPartitionResult(partition_index=tp.partition, partition_error_code=code)
-        )
-        yield
-    return list(topics.values())
+def _topic_results(
+    partitions: PartitionSet, codes: Codes, other: ErrorCode = ErrorCode.NONE
+) -> Sliced[list[AddPartitionsToTxnTopicResult]]:
+    """The code of each partition, `other` for those that have none."""
+    results = []
+    for topic, asked in partitions.items():
+        of_topic = codes.get(topic, {})
+        result = AddPartitionsToTxnTopicResult(name=topic)
+        results.append(result)
+        for partition in asked:
+            result.results_by_partition.append(
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=partition, partition_error_code=of_topic.get(partition, other)
+                )
+            )
+            yield
+    return results

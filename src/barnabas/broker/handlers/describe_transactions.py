@@ -54,10 +54,8 @@ def describe_transactions(
         answer.transaction_timeout_ms = metadata.timeout_ms
         answer.transaction_start_time_ms = metadata.start_ms
         answer.producer_id, answer.producer_epoch = metadata.producer
-        topics: dict[str, TopicData] = {}
-        for topic, partition in list(metadata.partitions):
+        for topic, partitions in list(metadata.partitions.items()):
             if may_describe[topic]:
-                topics.setdefault(topic, TopicData(topic=topic)).partitions.append(partition)
+                answer.topics.append(TopicData(topic=topic, partitions=list(partitions)))
             yield
-        answer.topics = list(topics.values())
     return response

@@ -1,13 +1,13 @@
 """The partitions of a transaction: added by the producer, asked about by their leaders (KIP-890)."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 
-from barnabas.coordinator.transaction.metadata import ProducerIdAndEpoch
+from barnabas.coordinator.transaction.metadata import Codes, ProducerIdAndEpoch
 from barnabas.coordinator.transaction.shard import TransactionShard, append_transition
 from barnabas.coordinator.transaction.states import TransactionState
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import PartitionSet
 from barnabas.core.pending import Pending
 
 
@@ -15,7 +15,7 @@ def add_partitions(
     shard: TransactionShard,
     transactional_id: str,
     producer: ProducerIdAndEpoch,
-    partitions: Collection[TopicPartition],
+    partitions: PartitionSet,
     *,
     clock: Clock,
 ) -> Pending[None]:
@@ -24,7 +24,7 @@ def add_partitions(
     # Another change is being written, or the markers are on their way: the producer asks again.
     if metadata.pending_state is not None or metadata.state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if metadata.state is TransactionState.ONGOING and all(tp in metadata.partitions for tp in partitions):
+    if metadata.state is TransactionState.ONGOING and metadata.has_partitions(partitions):
         return Pending.of(None)  # nothing new: nothing is written
     # The transaction begins with its first partition (the state becomes Ongoing), or grows.
     transition = metadata.prepare_add_partitions(partitions, clock.time_ms())
@@ -35,8 +35,8 @@ def verify_partitions(
     shard: TransactionShard,
     transactional_id: str,
     producer: ProducerIdAndEpoch,
-    partitions: Iterable[TopicPartition],
-) -> dict[TopicPartition, ErrorCode]:
+    partitions: Mapping[str, Iterable[int]],
+) -> Codes:
     """``handleVerifyPartitionsInTransaction``: the code of each partition; changes nothing.
 
     A pending state is not looked at. A partition counts from the moment when the replicas have its addition,
@@ -47,5 +47,12 @@ def verify_partitions(
     if metadata.state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     # KIP-890: a producer whose partition is missing here was fenced or timed out, and has to abort.
-    added = metadata.partitions
-    return {tp: ErrorCode.NONE if tp in added else ErrorCode.TRANSACTION_ABORTABLE for tp in partitions}
+    nothing: dict[int, None] = {}
+    codes: Codes = {}
+    for topic, asked in partitions.items():
+        added = metadata.partitions.get(topic, nothing)
+        codes[topic] = {
+            partition: ErrorCode.NONE if partition in added else ErrorCode.TRANSACTION_ABORTABLE
+            for partition in asked
+        }
+    return codes

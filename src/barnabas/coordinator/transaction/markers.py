@@ -19,23 +19,31 @@ dropped when its turn comes. So nothing has to be searched when a broker resigns
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from barnabas.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata, Transition
+from barnabas.coordinator.transaction.metadata import (
+    Codes,
+    ProducerIdAndEpoch,
+    TransactionMetadata,
+    Transition,
+)
 from barnabas.coordinator.transaction.shard import TransactionShard, append_transition
 from barnabas.coordinator.transaction.states import TransactionState
 from barnabas.core.clock import Clock, Timer
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import NO_BROKER, TopicPartition
+from barnabas.core.ids import NO_BROKER, partitions_in
 from barnabas.core.pending import Pending
 
 _events: Final = EventLog("coordinator.markers")
 
 RETRY_MS: Final = 50
 """How long what could not be sent, written or appended waits (Kafka's back-off between two connections)."""
+
+REQUEST_PARTITIONS_MAX: Final = 5_000
+"""About how many partitions one request names: its answer is worked off in one piece."""
 
 _WRITTEN: Final = frozenset(
     # A partition of an old message format has no transactions, so it needs no marker.
@@ -61,18 +69,18 @@ class TxnMarker(NamedTuple):
     producer: ProducerIdAndEpoch
     coordinator_epoch: int
     committed: bool
-    partitions: Sequence[TopicPartition]
+    partitions: dict[str, list[int]]
 
 
-MarkerCodes: TypeAlias = Mapping[int, Mapping[TopicPartition, ErrorCode]]
-"""What became of markers: the code of each partition, by producer id."""
+MarkerCodes: TypeAlias = Mapping[int, Codes]
+"""What became of markers, by producer id."""
 
 
 class MarkerChannel(Protocol):
     """The way to the leaders of partitions; one request a broker at a time."""
 
-    def leader_of(self, tp: TopicPartition) -> int | None:
-        """The broker that leads the partition (``getPartitionLeaderEndpoint``).
+    def leaders_of(self, topic: str, partitions: Iterable[int]) -> dict[int | None, list[int]]:
+        """The partitions of a topic by the broker that leads them (``getPartitionLeaderEndpoint``).
 
         NO_BROKER while it cannot be reached, None where the metadata has no such partition.
         """
@@ -98,7 +106,27 @@ class _Markers(NamedTuple):
     """A part of a transaction's markers."""
 
     completion: _Completion
-    partitions: list[TopicPartition]
+    partitions: dict[str, list[int]]
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.partitions.values()))
+
+    def in_pieces(self) -> "Iterator[_Markers]":
+        """The same in parts of at most `REQUEST_PARTITIONS_MAX` partitions: itself, nearly always."""
+        if self.size <= REQUEST_PARTITIONS_MAX:
+            yield self
+            return
+        piece, size = _Markers(self.completion, {}), 0
+        for topic, partitions in self.partitions.items():
+            for start in range(0, len(partitions), REQUEST_PARTITIONS_MAX):
+                part = partitions[start : start + REQUEST_PARTITIONS_MAX]
+                if size + len(part) > REQUEST_PARTITIONS_MAX:
+                    yield piece
+                    piece, size = _Markers(self.completion, {}), 0
+                piece.partitions[topic] = part
+                size += len(part)
+        yield piece
 
     @property
     def marker(self) -> TxnMarker:
@@ -162,7 +190,9 @@ class TransactionMarkerChannelManager:
         # wait.
         completion = _Completion(shard, metadata, transition)
         self._completions[metadata.transactional_id] = completion
-        self._enqueue(_Markers(completion, list(metadata.partitions)))
+        self._enqueue(
+            _Markers(completion, {topic: list(each) for topic, each in metadata.partitions.items()})
+        )
 
     def remove_markers_of(self, shard: TransactionShard) -> None:
         """``removeMarkersForTxnTopicPartition``: the partition's new leader sends the markers."""
@@ -193,20 +223,22 @@ class TransactionMarkerChannelManager:
         # completes the transaction without its markers.
         shard = completion.shard
         missing = None if self._channel.is_as_new_as(shard.partition, shard.leader_epoch) else NO_BROKER
-        by_leader: dict[int | None, list[TopicPartition]] = {}
-        for tp in entry.partitions:
-            leader = self._channel.leader_of(tp)
-            by_leader.setdefault(missing if leader is None else leader, []).append(tp)
+        by_leader: dict[int | None, dict[str, list[int]]] = {}
+        for topic, of_topic in entry.partitions.items():
+            for leader, led in self._channel.leaders_of(topic, of_topic).items():
+                to = by_leader.setdefault(missing if leader is None else leader, {})
+                to.setdefault(topic, []).extend(led)
         for leader, partitions in by_leader.items():
             # Deleted: there is no log that a marker could be missing in.
             if leader is None:
                 _events.info(
                     "markers.partitions_gone",
                     transactional_id=completion.metadata.transactional_id,
-                    partitions=len(partitions),
-                    first=partitions[0],
+                    partitions=sum(map(len, partitions.values())),
+                    first=next(partitions_in(partitions)),
                 )
-                completion.metadata.marker_written(partitions)
+                for topic, deleted in partitions.items():
+                    completion.metadata.marker_written(topic, deleted)
             # No leader that is alive: `metadata_changed` puts it into the queue of the next one.
             elif leader == NO_BROKER:
                 self._unknown_destination.append(_Markers(completion, partitions))
@@ -215,7 +247,7 @@ class TransactionMarkerChannelManager:
                 queue = self._queues.get(leader)
                 if queue is None:
                     queue = self._queues[leader] = _BrokerQueue()
-                queue.entries.append(_Markers(completion, partitions))
+                queue.entries += _Markers(completion, partitions).in_pieces()
                 if not queue.in_flight:
                     # In a later turn, with what else comes in this one.
                     queue.in_flight = True
@@ -225,9 +257,15 @@ class TransactionMarkerChannelManager:
     # --- one broker -------------------------------------------------------------------------------------
 
     def _send(self, broker_id: int, queue: _BrokerQueue) -> None:
-        # Transactions that another coordinator took over, or that were given up, are left out here.
-        entries = [entry for entry in queue.entries if self._is_current(entry.completion)]
-        queue.entries.clear()
+        entries: list[_Markers] = []
+        count = 0
+        # The rest goes with the next request.
+        while queue.entries and count < REQUEST_PARTITIONS_MAX:
+            entry = queue.entries.popleft()
+            # Transactions that another coordinator took over, or that were given up, are left out here.
+            if self._is_current(entry.completion):
+                entries.append(entry)
+                count += entry.size
         if not entries or self._closed:
             queue.in_flight = False
             return
@@ -255,26 +293,31 @@ class TransactionMarkerChannelManager:
         else:
             queue.in_flight = False
 
-    def _settle(self, entry: _Markers, codes: Mapping[TopicPartition, ErrorCode]) -> None:
+    def _settle(self, entry: _Markers, codes: Codes) -> None:
         """``TransactionMarkerRequestCompletionHandler``: what a leader said of a transaction's partitions."""
         completion, partitions = entry
         if not self._is_current(completion):
             return
         metadata = completion.metadata
-        again: list[TopicPartition] = []
-        for tp in partitions:
+        again: dict[str, list[int]] = {}
+        for topic, partition in partitions_in(partitions):
             # A partition that the answer leaves out may have its marker: a second one does no harm.
-            code = codes.get(tp, ErrorCode.REQUEST_TIMED_OUT)
+            code = codes.get(topic, {}).get(partition, ErrorCode.REQUEST_TIMED_OUT)
             if code in _WRITTEN:
-                metadata.marker_written((tp,))
+                metadata.marker_written(topic, (partition,))
             # The leader has moved, or cannot write at the moment: the next try goes to the leader of then.
             elif code in _TO_NEW_LEADER:
-                again.append(tp)
+                again.setdefault(topic, []).append(partition)
             else:
                 # Of `_OVER`, Kafka says that the transaction can be ignored now. All other codes are bugs,
                 # here or there, and would come again: the id stays as it is until its coordinator changes.
                 report = _events.info if code in _OVER else _events.error
-                report("markers.given_up", transaction=metadata, partition=tp, error=code.name)
+                report(
+                    "markers.given_up",
+                    transaction=metadata,
+                    partition=f"{topic}-{partition}",
+                    error=code.name,
+                )
                 del self._completions[metadata.transactional_id]
                 return
         if again:

@@ -11,12 +11,12 @@ The markers are between two transitions: after PrepareCommit is complete, Comple
 and stays so until the last marker is written.
 """
 
-from collections.abc import Collection, Iterable
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from barnabas.coordinator.transaction.states import TRANSITIONS, TransactionState
 from barnabas.core.errors import ErrorCode, IllegalTransitionError, KafkaError
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import PartitionSet
 from barnabas.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 EPOCH_MAX: Final = (1 << 15) - 1
@@ -32,6 +32,10 @@ def is_epoch_exhausted(epoch: int) -> bool:
     producer.
     """
     return epoch >= EPOCH_MAX - 1
+
+
+Codes: TypeAlias = dict[str, dict[int, ErrorCode]]
+"""What was said of partitions, under their topics."""
 
 
 class ProducerIdAndEpoch(NamedTuple):
@@ -50,7 +54,7 @@ class Transition(NamedTuple):
     producer_epoch: int
     last_producer_epoch: int
     timeout_ms: int
-    partitions: tuple[TopicPartition, ...]
+    partitions: PartitionSet
     start_ms: int
     last_update_ms: int
 
@@ -86,7 +90,7 @@ class TransactionMetadata:
         timeout_ms: int,
         last_update_ms: int,
         state: TransactionState = _S.EMPTY,
-        partitions: Iterable[TopicPartition] = (),
+        partitions: PartitionSet | None = None,
         start_ms: int = NO_START_MS,
     ) -> None:
         self.transactional_id = transactional_id
@@ -98,7 +102,7 @@ class TransactionMetadata:
         """The epoch before the last one that the producer itself asked for (KIP-360). Not written."""
         self.timeout_ms = timeout_ms
         self.state = state
-        self.partitions: dict[TopicPartition, None] = dict.fromkeys(partitions)
+        self.partitions = partitions or {}
         """In the order in which they were added; while the end is prepared, those without a marker."""
         self.start_ms = start_ms
         self.last_update_ms = last_update_ms
@@ -149,7 +153,7 @@ class TransactionMetadata:
             producer_epoch=epoch,
             last_producer_epoch=last_epoch,
             timeout_ms=timeout_ms,
-            partitions=(),
+            partitions={},
             start_ms=NO_START_MS,
         )
 
@@ -159,12 +163,22 @@ class TransactionMetadata:
             expected is None or expected.epoch == self.producer_epoch
         )
 
-    def prepare_add_partitions(self, partitions: Collection[TopicPartition], now_ms: int) -> Transition:
+    def has_partitions(self, partitions: PartitionSet) -> bool:
+        """Whether all of them are part of the transaction."""
+        nothing: dict[int, None] = {}
+        return all(
+            added.keys() <= self.partitions.get(topic, nothing).keys() for topic, added in partitions.items()
+        )
+
+    def prepare_add_partitions(self, partitions: PartitionSet, now_ms: int) -> Transition:
         """The transaction begins or grows."""
         # The time-out counts from the first partition, not from each.
         start_ms = self.start_ms if self.state is _S.ONGOING else now_ms
-        everything = dict.fromkeys((*self.partitions, *partitions))
-        return self._prepare(_S.ONGOING, now_ms, partitions=tuple(everything), start_ms=start_ms)
+        # A new set: this transaction keeps its own until the record is written, or for good if it is not.
+        everything = dict(self.partitions)
+        for topic, added in partitions.items():
+            everything[topic] = {**everything.get(topic, {}), **added}
+        return self._prepare(_S.ONGOING, now_ms, partitions=everything, start_ms=start_ms)
 
     def prepare_end(self, now_ms: int, *, committed: bool) -> Transition:
         """It is decided how the transaction ends."""
@@ -191,7 +205,7 @@ class TransactionMetadata:
         """The markers are about to be sent; pending until all of them are written."""
         self.has_failed_epoch_fence = False
         complete = _S.COMPLETE_COMMIT if self.state is _S.PREPARE_COMMIT else _S.COMPLETE_ABORT
-        return self._prepare(complete, now_ms, partitions=())
+        return self._prepare(complete, now_ms, partitions={})
 
     def prepare_dead(self) -> None:
         """The id's tombstone is about to be written."""
@@ -209,7 +223,7 @@ class TransactionMetadata:
             producer_epoch=self.producer_epoch,
             last_producer_epoch=self.last_producer_epoch,
             timeout_ms=self.timeout_ms,
-            partitions=tuple(self.partitions),
+            partitions=self.partitions,
             start_ms=self.start_ms,
             last_update_ms=now_ms,
         )
@@ -240,7 +254,7 @@ class TransactionMetadata:
             self.start_ms = transition.start_ms
         # What was added is part of the transaction from now on, and gets a marker at its end.
         if transition.state is _S.ONGOING:
-            self.partitions = dict.fromkeys(transition.partitions)
+            self.partitions = transition.partitions
         # While the end is prepared, the partitions are those that have no marker yet.
         elif not transition.state.is_prepared:
             self.partitions = {}
@@ -254,16 +268,20 @@ class TransactionMetadata:
 
     # --- markers --------------------------------------------------------------------------------------------
 
-    def marker_written(self, partitions: Iterable[TopicPartition]) -> None:
+    def marker_written(self, topic: str, partitions: Iterable[int]) -> None:
         """These partitions have their marker, or were deleted."""
         if not self.state.is_prepared:
             raise IllegalTransitionError(f"{self!r} has no markers on their way")
-        for tp in partitions:
-            self.partitions.pop(tp, None)
+        waiting = self.partitions.get(topic, {})
+        for partition in partitions:
+            waiting.pop(partition, None)
+        if not waiting:
+            self.partitions.pop(topic, None)
 
     def __repr__(self) -> str:
         pending = "" if self.pending_state is None else f" -> {self.pending_state.label}"
+        count = sum(map(len, self.partitions.values()))
         return (
             f"<TransactionMetadata {self.transactional_id} {self.state.label}{pending} "
-            f"producer={self.producer_id} epoch={self.producer_epoch} partitions={len(self.partitions)}>"
+            f"producer={self.producer_id} epoch={self.producer_epoch} partitions={count}>"
         )

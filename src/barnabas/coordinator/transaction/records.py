@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from barnabas.coordinator.runtime.journal import CoordinatorRecord
 from barnabas.coordinator.transaction.metadata import TransactionMetadata, Transition
 from barnabas.coordinator.transaction.states import TransactionState
-from barnabas.core.ids import TopicPartition, by_topic
+from barnabas.core.ids import PartitionSet
 from barnabas.protocol.coordinator.transaction_log import (
     PartitionsSchema,
     TransactionLogKey,
@@ -18,8 +18,8 @@ def transaction_record(transactional_id: str, transition: Transition) -> Coordin
     partitions = None
     if transition.state is not TransactionState.EMPTY:
         partitions = [
-            PartitionsSchema(topic=topic, partition_ids=[tp.partition for tp in of_topic])
-            for topic, of_topic in by_topic(transition.partitions).items()
+            PartitionsSchema(topic=topic, partition_ids=list(of_topic))
+            for topic, of_topic in transition.partitions.items()
         ]
     value = TransactionLogValue(
         producer_id=transition.producer_id,
@@ -46,13 +46,15 @@ def metadata_of(transactional_id: str, value: TransactionLogValue) -> Transactio
         producer_epoch=value.producer_epoch,
         timeout_ms=value.transaction_timeout_ms,
         state=state,
-        partitions=() if state is TransactionState.EMPTY else _partitions(value.transaction_partitions),
+        partitions=None if state is TransactionState.EMPTY else _partitions(value.transaction_partitions),
         start_ms=value.transaction_start_timestamp_ms,
         last_update_ms=value.transaction_last_update_timestamp_ms,
     )
 
 
-def _partitions(topics: Iterable[PartitionsSchema] | None) -> Iterable[TopicPartition]:
+def _partitions(topics: Iterable[PartitionsSchema] | None) -> PartitionSet:
+    partitions: PartitionSet = {}
     for topic in topics or ():
-        for partition in topic.partition_ids:
-            yield TopicPartition(topic.topic, partition)
+        if topic.partition_ids:
+            partitions.setdefault(topic.topic, {}).update(dict.fromkeys(topic.partition_ids))
+    return partitions

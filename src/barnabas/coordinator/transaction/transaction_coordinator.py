@@ -4,7 +4,7 @@ A request names an id. The hash of the name is a partition of ``__transaction_st
 leads, is loading, or does not lead; the code for the client is in `_shard`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from barnabas.coordinator.runtime.journal import Journal
@@ -16,7 +16,7 @@ from barnabas.coordinator.transaction.end_transaction import end_transaction
 from barnabas.coordinator.transaction.expiry import abort_timed_out, expire_ids
 from barnabas.coordinator.transaction.init_producer_id import init_producer_id
 from barnabas.coordinator.transaction.markers import MarkerChannel, TransactionMarkerChannelManager
-from barnabas.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata
+from barnabas.coordinator.transaction.metadata import Codes, ProducerIdAndEpoch, TransactionMetadata
 from barnabas.coordinator.transaction.settings import TransactionSettings
 from barnabas.coordinator.transaction.shard import TransactionShard
 from barnabas.coordinator.transaction.state_machine import TransactionStateMachine
@@ -24,7 +24,7 @@ from barnabas.coordinator.transaction.states import BY_LABEL, TransactionState
 from barnabas.core.clock import Clock, Timer, every
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import PartitionSet, TopicPartition
 from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.slices import Sliced
 from barnabas.log.log import Log
@@ -170,15 +170,15 @@ class TransactionCoordinator:
         )
 
     def add_partitions(
-        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: PartitionSet
     ) -> Pending[None]:
         """The producer is going to write to partitions (``handleAddPartitionsToTransaction``)."""
         shard = self._shard_of_named(transactional_id)
         return add_partitions(shard, transactional_id, producer, partitions, clock=self._clock)
 
     def verify_partitions(
-        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, ErrorCode]:
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Mapping[str, Iterable[int]]
+    ) -> Codes:
         """Whether partitions belong to the open transaction (``handleVerifyPartitionsInTransaction``)."""
         shard = self._shard_of_named(transactional_id)
         return verify_partitions(shard, transactional_id, producer, partitions)

@@ -1,6 +1,6 @@
 """A broker of the model of replication with its coordinators, and with the real handlers of clients."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, Final, cast
 
@@ -8,7 +8,6 @@ from barnabas.broker.handlers import api_table
 from barnabas.broker.profiles import PROFILE_3_9
 from barnabas.broker.services import BrokerServices
 from barnabas.coordinator.runtime.loading import Loader
-from barnabas.core.ids import TopicPartition
 from barnabas.core.offload import InPlace
 from barnabas.core.pending import Pending
 from barnabas.network.peer import ListenerId
@@ -160,8 +159,9 @@ class WatchedHandlers(LocalBroker):
 class WatchedChannel(TxnMarkerChannel):
     """The way of markers."""
 
-    def leader_of(self, tp: TopicPartition) -> int | None:
-        """As `TxnMarkerChannel.leader_of`."""
-        leader = super().leader_of(tp)
-        rare.marker_goes_to(leader)
-        return leader
+    def leaders_of(self, topic: str, partitions: Iterable[int]) -> dict[int | None, list[int]]:
+        """As `TxnMarkerChannel.leaders_of`."""
+        led = super().leaders_of(topic, partitions)
+        for leader in led:
+            rare.marker_goes_to(leader)
+        return led
