@@ -4,9 +4,11 @@ import pytest
 from transaction_rig import ID, ORDERS, PAYMENTS, TIMEOUT_MS, Rig, settled
 
 from barnabas.core.errors import ErrorCode
-from barnabas.core.ids import partitions_in
+from barnabas.core.ids import TopicPartition, partitions_in
 
 E = ErrorCode
+
+MORE_ORDERS = TopicPartition("orders", 1)
 
 
 @pytest.fixture
@@ -33,9 +35,9 @@ def test_it_grows_and_keeps_its_beginning(rig):
     producer = rig.ongoing(ORDERS)
     began_ms = rig.clock.time_ms()
     rig.clock.advance(10)
-    rig.add(producer, PAYMENTS)
+    rig.add(producer, PAYMENTS, MORE_ORDERS)
 
-    assert list(partitions_in(rig.metadata().partitions)) == [ORDERS, PAYMENTS]
+    assert list(partitions_in(rig.metadata().partitions)) == [ORDERS, MORE_ORDERS, PAYMENTS]
     assert rig.journal.values[-1].transaction_start_timestamp_ms == began_ms == rig.metadata().start_ms
     assert rig.metadata().last_update_ms == began_ms + 10
 
@@ -46,6 +48,8 @@ def test_what_it_has_already_is_not_written_again(rig):
 
     assert rig.add(producer, PAYMENTS) is None
     assert len(rig.journal.written) == written
+    assert rig.add(producer, PAYMENTS, MORE_ORDERS) is None
+    assert len(rig.journal.written) == written + 1
 
 
 @pytest.mark.parametrize("committed", [True, False])
@@ -120,7 +124,11 @@ def test_while_it_ends_nothing_is_added_and_nothing_is_verified(rig, committed):
 
 def test_a_partition_is_verified_as_long_as_it_belongs_to_the_open_transaction(rig):
     producer = rig.ongoing(ORDERS)
-    assert rig.verify(producer, ORDERS, PAYMENTS) == {ORDERS: E.NONE, PAYMENTS: E.TRANSACTION_ABORTABLE}
+    assert rig.verify(producer, ORDERS, MORE_ORDERS, PAYMENTS) == {
+        ORDERS: E.NONE,
+        MORE_ORDERS: E.TRANSACTION_ABORTABLE,
+        PAYMENTS: E.TRANSACTION_ABORTABLE,
+    }
     rig.end(producer)
     rig.turn()
     rig.channel.answer()
