@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from barnabas.client import Consumer, Producer, TopicPartition
 from barnabas.core.errors import ErrorCode
@@ -79,7 +79,7 @@ def walk(brokers: Mapping[int, Listeners], roles: Roles, stop_leader: Callable[[
     stops.
     """
     leader = brokers[roles.leader].bootstrap
-    with BlockingAdmin(leader) as admin:
+    with Admin(leader) as admin:
         admin.topics.create(NewTopic(TP.topic, assignment={0: [roles.leader, roles.follower]}))
         init_producer_id(leader)
         with Producer(leader, acks="all") as producer:

@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from barnabas.admin import BlockingAdmin
+from barnabas.admin import Admin
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.logs.options import log_options
 from barnabas.spark.logs.segments import find_segments, plan_tasks
@@ -71,7 +71,7 @@ def _writing(side: Connector, _effort: Effort) -> Iterator[Turn]:
     def turn() -> list[float]:
         topic = new_topic(world.address, "sink")
         found = _timed(lambda: side.write(rows, topic), records)
-        with BlockingAdmin(world.address) as admin:
+        with Admin(world.address) as admin:
             ends = admin.offsets.list({TopicPartition(topic, number): -1 for number in range(PARTITIONS)})
             admin.topics.delete(topic)
         stored = sum(one.offset for one in ends.values())

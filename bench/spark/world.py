@@ -10,7 +10,7 @@ from typing import Final
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 
 PARTITIONS: Final = 4
 _REST: Final = b"x" * 92
@@ -63,7 +63,7 @@ class Connector:
 def new_topic(address: str, prefix: str, partitions: int = PARTITIONS) -> str:
     """Creates a topic with a name of its own; the name."""
     topic = f"{prefix}-{time.time_ns()}"
-    with BlockingAdmin(address) as admin:
+    with Admin(address) as admin:
         admin.topics.create([NewTopic(topic, partitions=partitions)])
     return topic
 

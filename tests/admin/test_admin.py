@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.admin import Admin, BlockingAdmin, ConfigResource, NewTopic
+from barnabas.admin import Admin, AsyncAdmin, ConfigResource, NewTopic
 from barnabas.client import ClientTimeoutError, OffsetAndTimestamp, TopicPartition
 from barnabas.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP
 from barnabas.core.config import Source
@@ -17,7 +17,7 @@ FAST = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20}
 
 def with_admin(fake, body, nodes=1, **options):
     async def scenario():
-        async with fake(nodes) as cluster, Admin(cluster.bootstrap, **FAST, **options) as admin:
+        async with fake(nodes) as cluster, AsyncAdmin(cluster.bootstrap, **FAST, **options) as admin:
             await body(cluster, admin)
 
     return scenario()
@@ -188,13 +188,13 @@ def test_the_cluster_describes_itself(run, fake):
 
 def test_a_call_must_outlast_a_request():
     with pytest.raises(ConfigError, match=r"must be no smaller than the value of request.timeout.ms"):
-        Admin("127.0.0.1:1", default_api_timeout_ms=10, request_timeout_ms=20)
-    assert Admin("127.0.0.1:1", request_timeout_ms=90_000)._context.timeout_ms == 90_000
+        AsyncAdmin("127.0.0.1:1", default_api_timeout_ms=10, request_timeout_ms=20)
+    assert AsyncAdmin("127.0.0.1:1", request_timeout_ms=90_000)._context.timeout_ms == 90_000
 
 
 def test_the_blocking_face_has_the_same_verbs():
     with (
         pytest.raises(ClientTimeoutError, match=r"No broker of 127.0.0.1:1 answered"),
-        BlockingAdmin("127.0.0.1:1", default_api_timeout_ms=100, request_timeout_ms=100),
+        Admin("127.0.0.1:1", default_api_timeout_ms=100, request_timeout_ms=100),
     ):
         pass

@@ -3,7 +3,7 @@
 import pytest
 
 from barnabas.admin import (
-    Admin,
+    AsyncAdmin,
     CoordinatorType,
     GroupState,
     GroupType,
@@ -46,7 +46,7 @@ def with_groups(fake, body, nodes=2, versions=(), **groups):
                     del cluster.versions[api]
             cluster.add_topic("a", 2)
             cluster.add_topic("b")
-            async with Admin(cluster.bootstrap, **FAST) as admin:
+            async with AsyncAdmin(cluster.bootstrap, **FAST) as admin:
                 await body(cluster, known, admin)
 
     return scenario()

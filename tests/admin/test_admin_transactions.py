@@ -4,7 +4,7 @@ import pytest
 
 from barnabas.admin import (
     AbortTransactionSpec,
-    Admin,
+    AsyncAdmin,
     FencedProducer,
     TransactionListing,
     TransactionState,
@@ -72,7 +72,7 @@ def scripted(run, fake):
             async with fake(nodes) as cluster:
                 cluster.versions |= VERSIONS
                 cluster.add_topic("t")
-                async with Admin(cluster.bootstrap, **FAST) as admin:
+                async with AsyncAdmin(cluster.bootstrap, **FAST) as admin:
                     await body(Script(cluster, admin))
 
         run(scenario())

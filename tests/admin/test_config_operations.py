@@ -4,7 +4,7 @@ lists grow and shrink, and an operation may be repeated in one call.
 
 import pytest
 
-from barnabas.admin import AlterConfigOp, AlterOp, BlockingAdmin, ConfigResource, NewTopic
+from barnabas.admin import Admin, AlterConfigOp, AlterOp, ConfigResource, NewTopic
 from barnabas.core.errors import ErrorCode, KafkaError
 
 
@@ -12,7 +12,7 @@ def test_elements_are_added_to_a_list_and_taken_from_it(broker, topic_name):
     name = topic_name("operations")
     resource = ConfigResource.topic(name)
     key = "leader.replication.throttled.replicas"
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         admin.topics.create(NewTopic(name, partitions=1, replication_factor=1))
 
         def changed(*operations):

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from serving import ServeProcess
 
@@ -86,7 +86,7 @@ def churn(folder, minutes, groups, bound):
     options = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
     server = ServeProcess(folder / "data", *options)
     server.wait_until_ready(60)
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         admin.topics.create(NewTopic("t", PARTITIONS, 1))
     committers = [Committer(server.bootstrap, f"group-{number}") for number in range(groups)]
     directory, largest, began = folder / "data" / "__consumer_offsets-0", 0, time.monotonic()

@@ -7,7 +7,7 @@ import threading
 
 from kill_load import PARTITIONS
 
-from barnabas.admin import BlockingAdmin, TopicPartitionReplica
+from barnabas.admin import Admin, TopicPartitionReplica
 from barnabas.core.errors import BarnabasError
 
 PAUSE_S = 0.1
@@ -31,7 +31,7 @@ class Mover:
 
     def _run(self):
         rng = self._rng
-        with BlockingAdmin(self._bootstrap) as admin:
+        with Admin(self._bootstrap) as admin:
             while not self._stop.wait(PAUSE_S * rng.random()):
                 broker = rng.choice(list(self._folders))
                 partition = rng.randrange(PARTITIONS)

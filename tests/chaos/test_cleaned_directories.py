@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from whole_partition import read
 
-from barnabas.admin import BlockingAdmin, ConfigResource, NewTopic
+from barnabas.admin import Admin, ConfigResource, NewTopic
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -28,7 +28,7 @@ def fill(bootstrap, data, *, replicas=1, **configs):
     """4,000 records over 50 keys, compacted in each of the directories, and 100 more behind;
     all records that are left then.
     """
-    with BlockingAdmin(bootstrap) as admin:
+    with Admin(bootstrap) as admin:
         admin.topics.create([NewTopic(TOPIC, 1, replicas, configs={**SMALL, **configs})])
     produce(bootstrap, 4000, keys=50)
     for each in data:
@@ -61,7 +61,7 @@ def wait_until_cleaned(data):
 
 
 def alter_to_delete(bootstrap):
-    with BlockingAdmin(bootstrap) as admin:
+    with Admin(bootstrap) as admin:
         admin.configs.alter({ConfigResource.topic(TOPIC): {"cleanup.policy": "delete"}})
 
 
@@ -133,12 +133,12 @@ def test_the_store_is_an_older_copy_that_knows_fewer_partitions(tmp_path, serve)
     """Nothing was said of partitions that were added since."""
     data, older = tmp_path / "data", tmp_path / "older"
     server = serve(data)
-    with BlockingAdmin(server.wait_until_ready().bootstrap) as admin:
+    with Admin(server.wait_until_ready().bootstrap) as admin:
         admin.topics.create([NewTopic(TOPIC, 1, 1)])
     assert server.stop() == 0
     keep_store(data, older)
     server = serve(data)
-    with BlockingAdmin(server.wait_until_ready().bootstrap) as admin:
+    with Admin(server.wait_until_ready().bootstrap) as admin:
         admin.topics.create_partitions({TOPIC: 3})
     assert server.stop() == 0
     put_back(older, data)

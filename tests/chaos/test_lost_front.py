@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from whole_partition import read
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -24,7 +24,7 @@ def pair(tmp_path, join_cluster):
     servers = {broker: join_cluster(broker) for broker in (1, 2)}
     for server in servers.values():
         bootstrap = server.wait_until_ready().bootstrap
-    with BlockingAdmin(bootstrap) as admin:
+    with Admin(bootstrap) as admin:
         admin.topics.create([NewTopic(TOPIC, 1, 2, configs={"segment.bytes": "2000"})])
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0})
     for number in range(RECORDS):
@@ -87,7 +87,7 @@ def test_a_replica_that_lost_its_front_and_leads_costs_the_other_nothing(pair, j
     assert left == list(range(RECORDS - len(left), RECORDS))
     other = join_cluster(2)
     bootstrap = other.wait_until_ready().bootstrap
-    with BlockingAdmin(bootstrap) as admin:
+    with Admin(bootstrap) as admin:
         until(lambda: len(admin.topics.describe([TOPIC])[TOPIC].partitions[0].isr) == 2)
     assert records_in(folders[2]) == whole
     damaged.kill()

@@ -20,7 +20,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from serving import ServeProcess
 
@@ -162,7 +162,7 @@ def judge(told: list[tuple[str, str]], found: list[list[str]]) -> list[str]:
 def run(folder: Path, seconds: float, seed: int) -> int:
     rng = random.Random(seed)
     cluster = Cluster(folder)
-    with BlockingAdmin(cluster.servers[1].bootstrap) as admin:
+    with Admin(cluster.servers[1].bootstrap) as admin:
         assignment = {place: [*BROKERS[place:], *BROKERS[:place]] for place in range(len(BROKERS))}
         topic = NewTopic(TOPIC, assignment=assignment, configs={"min.insync.replicas": "2"})
         admin.topics.create(topic)

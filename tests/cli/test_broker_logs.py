@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.cli.commands.serve import serve as serve_command
 from waiting import until
 
@@ -19,7 +19,7 @@ def used(serve, tmp_path):
     def use(*options):
         server = serve(tmp_path / "data", *options)
         address = server.wait_until_ready().bootstrap
-        with BlockingAdmin(address) as admin:
+        with Admin(address) as admin:
             admin.topics.create([NewTopic("orders", 2)])
             admin.topics.delete(["orders"])
             # The answer comes before the controller has its brokers delete the replicas.

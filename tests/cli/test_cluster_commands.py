@@ -1,10 +1,10 @@
 """``barnabas cluster`` and ``barnabas broker-api-versions`` on a running broker."""
 
-from barnabas.admin import BlockingAdmin
+from barnabas.admin import Admin
 
 
 def test_the_id_of_the_cluster(broker, barnabas):
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         cluster_id = admin.cluster.describe().cluster_id
     done = barnabas("cluster", "cluster-id", "--bootstrap-server", broker.bootstrap)
 
@@ -41,7 +41,7 @@ def test_the_bootstrap_server_is_named(barnabas):
 
 
 def test_a_broker_that_does_not_answer_has_an_error(broker):
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         [(node, versions)] = admin.cluster.try_api_versions([99]).items()
 
     assert node == 99

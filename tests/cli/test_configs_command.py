@@ -2,14 +2,14 @@
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from waiting import until
 
 
 @pytest.fixture
 def topic(broker, topic_name):
     name = topic_name("configured")
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         admin.topics.create(NewTopic(name, partitions=1, replication_factor=1))
     return name
 
@@ -158,7 +158,7 @@ def test_a_topic_gets_more_partitions(tool, broker, topic):
     assert tool("topics", "--alter", "--topic", topic, "--partitions", "3").exit_code == 0
     assignment = ("--partitions", "4", "--replica-assignment", "0,0,0,0")
     assert tool("topics", "--alter", "--topic", topic, *assignment).exit_code == 0
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         assert len(admin.topics.describe([topic])[topic].partitions) == 4
 
     fewer = tool("topics", "--alter", "--topic", topic, "--partitions", "2")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer, TopicPartition
 
 
@@ -10,7 +10,7 @@ from barnabas.client import Producer, TopicPartition
 def topic(broker, topic_name):
     """A topic of one partition with the values 0 to 9."""
     name = topic_name("read-by-groups")
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         admin.topics.create(NewTopic(name, partitions=1, replication_factor=1))
     with Producer(broker.bootstrap) as producer:
         for number in range(10):
@@ -26,7 +26,7 @@ def consume(barnabas, broker):
 
 
 def position(broker, group, topic):
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         return admin.groups.offsets([group])[group].get(TopicPartition(topic, 0))
 
 
@@ -38,14 +38,14 @@ def test_a_group_goes_on_where_it_was(consume, broker, topic):
     second = consume(*flags, "--max-messages", "6")
     assert second.stdout.split() == ["4", "5", "6", "7", "8", "9"]
     assert second.stderr == "Processed a total of 6 messages\n"
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         assert admin.groups.describe([f"of-{topic}"])[f"of-{topic}"].members == []
 
 
 def test_topics_are_found_by_their_names(consume, broker, topic):
     result = consume("--include", f"{topic[:-1]}.", "--from-beginning", "--max-messages", "10")
     assert result.stdout.split() == [str(number) for number in range(10)]
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         own = [one.group_id for one in admin.groups.list() if one.group_id.startswith("console-consumer-")]
         assert all(offsets == {} for offsets in admin.groups.offsets(own).values())
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.cli.partition_json import BadJsonError, parse_deletion
 from barnabas.client import Producer
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -15,7 +15,7 @@ from barnabas.core.ids import TopicPartition
 def topic(broker, topic_name):
     """A topic of two partitions with five records in the first."""
     name = topic_name("delete")
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         admin.topics.create(NewTopic(name, partitions=2))
     with Producer(broker.bootstrap) as producer:
         for number in range(5):
@@ -86,7 +86,7 @@ def test_files_that_cannot_be_read_as_a_plan(text, message):
 
 def test_the_admin_client(broker, topic):
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         assert admin.partitions.delete_records({first: -1, second: 0}) == {first: 5, second: 0}
         with pytest.raises(KafkaError) as refused:
             admin.partitions.delete_records({first: 6})

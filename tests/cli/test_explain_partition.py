@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, ClusterDescription, NewTopic
+from barnabas.admin import Admin, ClusterDescription, NewTopic
 from barnabas.cli.partition_stations import PartitionStations, lines
 from barnabas.client.metadata import Broker, PartitionMetadata
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -32,7 +32,7 @@ def test_a_partition_is_explained_before_and_after_its_leader_dies(join_cluster,
         servers[number].wait_until_ready()
     server = ("--bootstrap-server", servers[1].bootstrap)
     store = ("--store", tmp_path)
-    with BlockingAdmin(servers[1].bootstrap) as admin:
+    with Admin(servers[1].bootstrap) as admin:
         admin.topics.create(NewTopic("t", assignment={0: [2, 1]}))
         admin.topics.create(NewTopic("lone", assignment={0: [2]}))
 
@@ -88,7 +88,7 @@ def test_a_broker_that_was_not_told_shows():
 def test_what_cannot_be_explained_is_one_line(explain, broker, topic_name):
     name = topic_name("explained")
     server = ("--bootstrap-server", broker.bootstrap)
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         admin.topics.create(NewTopic(name, 1, 1))
     assert explain(name, 5, *server).stderr == f"Error: Topic {name} has no partition 5: it has 1\n"
     assert explain("never-made", 0, *server).stderr.startswith(

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from waiting import until
 
 STATIONS = ["request", "broker", "listener", "channel", "queue", "handler", "purgatory", "answer"]
@@ -24,7 +24,7 @@ def stations(result):
 @pytest.fixture
 def topic(broker, topic_name):
     name = topic_name("walked")
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         admin.topics.create(NewTopic(name, partitions=2))
     return name
 
@@ -67,7 +67,7 @@ def test_a_request_that_would_create_a_topic_is_not_sent(explain, serve, tmp_pat
 
     assert result.exit_code == 1
     assert "__consumer_offsets does not exist yet" in result.stderr
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         assert admin.topics.list(internal=True) == []
     assert server.stop() == 0
 
@@ -76,7 +76,7 @@ def test_the_times_of_the_broker_stand_at_their_stations(explain, serve, tmp_pat
     server = serve(tmp_path / "data", "--set", "metrics.port=0")
     server.wait_until_ready()
     url = next(word for word in server.ready_line.split() if "/metrics" in word).partition("=")[2]
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         admin.topics.create(NewTopic("walked"))
     flags = ("--topic", "walked", "--bootstrap-server", server.bootstrap, "--metrics", url)
     found = stations(explain("fetch", *flags))

@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic, TransactionDescription, TransactionState
+from barnabas.admin import Admin, NewTopic, TransactionDescription, TransactionState
 from barnabas.cli.transaction_explanation import lines
 from barnabas.cli.transaction_stations import PartitionHeld, TransactionStations
 from barnabas.client import Consumer, Producer, TopicPartition
@@ -37,7 +37,7 @@ def test_a_transaction_from_its_beginning_to_its_end(explain, barnabas, bootstra
     missing = barnabas("explain", "transaction", "clerk", "--bootstrap-server", bootstrap)
     assert missing.exit_code == 1
     assert "__transaction_state does not exist yet" in missing.stderr
-    with BlockingAdmin(bootstrap) as admin:
+    with Admin(bootstrap) as admin:
         admin.topics.create(NewTopic("orders", 1, 1))
         assert "__transaction_state" not in {one.name for one in admin.topics.list(internal=True)}, (
             "only a look"
@@ -71,7 +71,7 @@ def test_a_transaction_from_its_beginning_to_its_end(explain, barnabas, bootstra
 
 def test_what_hangs_is_named_with_the_command_that_ends_it(explain, barnabas, bootstrap):
     tp = TopicPartition("orders", 0)
-    with BlockingAdmin(bootstrap) as admin:
+    with Admin(bootstrap) as admin:
         admin.topics.create(NewTopic("orders", 1, 1))
         with Producer(bootstrap, transactional_id="clerk") as producer, producer.transaction():
             producer.send("orders", "one", partition=0)
@@ -104,7 +104,7 @@ def test_a_marker_waits_for_a_broker_that_is_down(explain, join_cluster):
             with Producer(servers[1].bootstrap, transactional_id="clerk") as producer:
                 producer.init_transactions()
     bootstrap = servers[1].bootstrap
-    with BlockingAdmin(bootstrap) as admin:
+    with Admin(bootstrap) as admin:
         until(lambda: len(admin.cluster.describe().brokers) == 2)
         admin.topics.create(NewTopic("orders", assignment={0: [1], 1: [2]}))
         with Producer(bootstrap, transactional_id="clerk") as producer:

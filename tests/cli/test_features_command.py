@@ -3,7 +3,7 @@ be changed."""
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, FeatureUpdate
+from barnabas.admin import Admin, FeatureUpdate
 from barnabas.core.errors import ErrorCode, KafkaError
 
 UNSUPPORTED = "Could not apply finalized feature update because the provided feature is not supported."
@@ -86,7 +86,7 @@ def test_brokers_have_to_be_named(barnabas, flags):
 
 
 def test_the_admin_client(broker):
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         found = admin.features.describe()
         assert (found.supported, found.finalized) == ({"group.version": (0, 1)}, {"group.version": 1})
         with pytest.raises(KafkaError) as refused:

@@ -5,7 +5,7 @@ The words are those of the scripts of 4.3.1; theirs stand on standard output, ou
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 
 HAS_BEEN = "Option {} has been deprecated and will be removed in a future version. Use {} instead."
@@ -103,7 +103,7 @@ RENAMED = [
 def run(barnabas, broker, topic_name, tmp_path):
     """Runs a command on a topic that holds a record."""
     topic = topic_name("flags")
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         admin.topics.create(NewTopic(topic, partitions=1))
     with Producer(broker.bootstrap) as producer:
         producer.send(topic, "v", "k")
@@ -188,7 +188,7 @@ def test_what_a_run_does_not_take(run, flags, words):
 
 def test_reading_all_topics_that_match(barnabas, broker, topic_name):
     names = [topic_name("some"), topic_name("some")]
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         admin.topics.create([NewTopic(name, partitions=1) for name in names])
     with Producer(broker.bootstrap) as producer:
         for name in names:
@@ -258,7 +258,7 @@ def test_an_expression_is_judged_without_a_broker(barnabas, expression, line):
 def test_partitions_come_in_pages(barnabas, broker, topic_name):
     """A topic's partitions are cut between answers; what is printed is the same for every size of a page."""
     name = topic_name("pages")
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         admin.topics.create([NewTopic(name, partitions=5), NewTopic(f"{name}-other", partitions=2)])
     flags = ("--describe", "--topic", f"{name}.*", "--bootstrap-server", broker.bootstrap)
     whole = barnabas("topics", *flags).stdout

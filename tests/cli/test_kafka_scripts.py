@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.cli.kafka_scripts import TOOLS
 from barnabas.cli.main import COMMANDS
 
@@ -35,7 +35,7 @@ def test_each_script_calls_a_command_that_there_is(home):
 
 def test_scripts_and_classes_run_the_same_tool(home, broker, topic_name):
     name = topic_name("scripts")
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         admin.topics.create(NewTopic(name, partitions=1))
     by_script = run(home / "kafka-get-offsets.sh", "--bootstrap-server", broker.bootstrap, "--topic", name)
     old = ("kafka.tools.GetOffsetShell", "--broker-list", broker.bootstrap, "--topic", name, "--time", "-1")

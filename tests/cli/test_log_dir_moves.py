@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, ConfigResource, NewTopic, ReplicaLogDirInfo, TopicPartitionReplica
+from barnabas.admin import Admin, ConfigResource, NewTopic, ReplicaLogDirInfo, TopicPartitionReplica
 from barnabas.cli.partition_json import parse_reassignment
 from barnabas.client import Producer
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -44,13 +44,13 @@ def test_a_replica_moves_and_each_step_is_said(server, barnabas, tmp_path):
         done = barnabas("reassign-partitions", "--bootstrap-server", server.bootstrap, *flags)
         return done.exit_code, (done.stdout + done.stderr).splitlines()
 
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         refused = admin.log_dirs.try_alter_replicas({REPLICA: one})  # where it is to be made
         assert isinstance(refused[REPLICA], KafkaError)
         admin.topics.create(NewTopic("t", 1, 1))
         with Producer(server.bootstrap) as producer:
             for _ in range(PIECES):
-                producer.send("t", bytes(PIECE)).result(60_000)
+                producer.send("t", bytes(PIECE)).result(60)
 
         # The broker gets the throttle by a watch: it has to be there before the move, which is short without
         # it.

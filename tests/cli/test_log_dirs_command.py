@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import TopicPartition
 
 
 def test_lines_and_exit_codes(broker, barnabas, topic_name):
     name = topic_name("dirs")
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         admin.topics.create(NewTopic(name, partitions=2))
         [(broker_id, directories)] = admin.log_dirs.describe(
             each.node_id for each in admin.cluster.describe().brokers
@@ -71,7 +71,7 @@ def test_what_is_missing_or_wrong_is_one_line(broker, barnabas, flags, line):
 
 
 def test_a_broker_that_is_not_there(broker):
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         found = admin.log_dirs.try_describe([99], timeout_ms=500)
 
     assert isinstance(found[99], BarnabasError)

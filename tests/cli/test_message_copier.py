@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.client import Consumer, Producer, TopicPartition
 
 FIELDS = ["transactionalId", "stage", "time", "totalProcessed", "consumed", "remaining"]
@@ -19,7 +19,7 @@ COUNT = 500
 def topics(broker, topic_name):
     """A topic with some records, and an empty one."""
     source, target = topic_name("copied-from"), topic_name("copied-to")
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         admin.topics.create([NewTopic(source, partitions=1), NewTopic(target, partitions=1)])
     with Producer(broker.bootstrap) as producer:
         for number in range(COUNT):
@@ -66,7 +66,7 @@ def test_all_is_copied_once_although_transactions_are_aborted(barnabas, broker, 
     assert (last["stage"], last["totalProcessed"], last["remaining"]) == ("ShutdownComplete", COUNT, 0)
     stages = {line["stage"] for line in lines[:-1]}
     assert stages == ({"ProcessLoop", "RebalanceComplete"} if mode else {"ProcessLoop"})
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         group = f"by-{topics[0]}"
         assert admin.groups.offsets([group])[group][TopicPartition(topics[0], 0)].offset == COUNT
 

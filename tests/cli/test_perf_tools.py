@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.client import Consumer, TopicPartition
 from barnabas.client.types import LATEST_TIMESTAMP
 from waiting import until
@@ -22,7 +22,7 @@ HEADER = (
 @pytest.fixture
 def topic(broker, topic_name):
     name = topic_name("perf")
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         admin.topics.create(NewTopic(name, partitions=1))
     return name
 
@@ -80,7 +80,7 @@ def test_numbers_are_sent_in_transactions(produce, broker, topic, topic_name):
     assert (done.exit_code, done.stderr) == (0, "")
     assert TOTAL.fullmatch(done.stdout)[1] == "150"
 
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         until(lambda: admin.transactions.describe([name])[name].state == "CompleteCommit")
         end = admin.offsets.list({TopicPartition(topic, 0): LATEST_TIMESTAMP})[TopicPartition(topic, 0)]
     assert end.offset > 152, "each transaction has a marker, and there were several"

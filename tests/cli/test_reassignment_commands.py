@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, ConfigResource, NewTopic, PartitionReassignment
+from barnabas.admin import Admin, ConfigResource, NewTopic, PartitionReassignment
 from barnabas.cli.partition_json import BadJsonError, parse_election, parse_reassignment, parse_topics
 from barnabas.cli.reassignment_throttles import Move, moves
 from barnabas.core.ids import TopicPartition
@@ -34,7 +34,7 @@ def test_replicas_move_and_their_throttles_go(join_cluster, barnabas, tmp_path):
     reassign = lambda *flags: barnabas("reassign-partitions", *there, *flags)  # noqa: E731
     elect = lambda *flags: barnabas("leader-election", *there, *flags)  # noqa: E731
 
-    with BlockingAdmin(bootstrap) as admin:
+    with Admin(bootstrap) as admin:
         admin.topics.create(NewTopic("t", assignment={0: [1, 2], 1: [2, 1]}))
         admin.topics.create(NewTopic("lone", assignment={0: [3]}))
         topic = ConfigResource.topic("t")

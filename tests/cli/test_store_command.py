@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 
 TREE = ["/consumers", "/controller", "/controller_epoch"]
 
@@ -33,7 +33,7 @@ def test_znodes_of_a_running_broker_and_of_one_that_ended(serve, tmp_path, ls, g
     server = serve(tmp_path / "data", "--store", str(store))
     server.wait_until_ready()
     assert not (tmp_path / "data" / "metadata.sqlite").exists()
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         admin.topics.create(NewTopic("orders", 1, 1))
 
     assert ls("/brokers/topics", "--store", store).stdout == "orders\n"

@@ -5,7 +5,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from barnabas.admin import AbortTransactionSpec, BlockingAdmin, NewTopic, TransactionState
+from barnabas.admin import AbortTransactionSpec, Admin, NewTopic, TransactionState
 from barnabas.client import Consumer, Producer, ProducerFencedError, TopicPartition
 from barnabas.core.errors import ErrorCode, KafkaError
 from forged_transactions import LONG_AGO_MS, UNVERIFIED, leave_open
@@ -37,7 +37,7 @@ def tool(barnabas, bootstrap):
 
 @pytest.fixture
 def admin(bootstrap):
-    with BlockingAdmin(bootstrap) as client:
+    with Admin(bootstrap) as client:
         yield client
 
 

@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.client import Consumer, TopicPartition
 
 
 @pytest.fixture
 def topic(broker, topic_name):
     name = topic_name("verified")
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         admin.topics.create(NewTopic(name, partitions=1))
     return name
 
@@ -93,7 +93,7 @@ def test_what_was_read_is_printed_and_committed(events, broker, topic):
         {"name": "partitions_revoked", "partitions": [partition]},
         {"name": "shutdown_complete"},
     ]
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         assert admin.groups.offsets([f"g-{topic}"])[f"g-{topic}"][TopicPartition(topic, 0)].offset == 3
 
 

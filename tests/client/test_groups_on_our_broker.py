@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.client import AsyncConsumer, AsyncProducer, TopicPartition
 
 SETTINGS = (
@@ -45,7 +45,7 @@ def server(tmp_path_factory, serve):
 @pytest.fixture
 def topic(server, topic_name):
     name = topic_name("groups")
-    with BlockingAdmin(f"127.0.0.1:{server.port}") as admin:
+    with Admin(f"127.0.0.1:{server.port}") as admin:
         admin.topics.create(NewTopic(name, partitions=4))
     return name
 
@@ -159,7 +159,7 @@ def test_a_group_outlives_its_broker(run, serve, tmp_path, topic_name):
     server = serve(tmp_path / "data", *OPTIONS)
     server.wait_until_ready()
     bootstrap = f"127.0.0.1:{server.port}"
-    with BlockingAdmin(bootstrap) as admin:
+    with Admin(bootstrap) as admin:
         admin.topics.create(NewTopic(topic, partitions=4))
 
     async def scenario():

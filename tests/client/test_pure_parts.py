@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.admin import Admin, BlockingAdmin
+from barnabas.admin import Admin, AsyncAdmin
 from barnabas.client import AsyncConsumer, AsyncProducer, Consumer, Producer
 from barnabas.client.accumulator import RecordAccumulator
 from barnabas.client.batch_builder import BatchBuilder
@@ -445,7 +445,7 @@ def test_options_are_keywords_or_keys_of_kafka():
     assert (config["bootstrap.servers"], config["fetch.min.bytes"]) == (["a:1", "b:2"], 7)
 
 
-@pytest.mark.parametrize("client", [AsyncProducer, AsyncConsumer, Producer, Consumer, Admin, BlockingAdmin])
+@pytest.mark.parametrize("client", [AsyncProducer, AsyncConsumer, Producer, Consumer, AsyncAdmin, Admin])
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -26,7 +26,7 @@ def left_behind():
 def test_records_make_the_round(background_cluster, left_behind):
     with Producer(background_cluster.bootstrap, linger_ms=5) as producer:
         deliveries = [producer.send("t", str(number), key="k") for number in range(500)]
-        assert deliveries[0].result(5000).offset == 0
+        assert deliveries[0].result(5).offset == 0
         assert producer.partitions_for("t") == [0]
         producer.flush()
         assert deliveries[-1].done()

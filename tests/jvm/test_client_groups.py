@@ -15,7 +15,7 @@ import kafka_harness
 import pytest
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.client import (
     CommitFailedError,
     Consumer,
@@ -43,7 +43,7 @@ def bootstrap(request):
 @pytest.fixture
 def topic(bootstrap, topic_name):
     name = topic_name("groups")
-    with BlockingAdmin(bootstrap) as admin:
+    with Admin(bootstrap) as admin:
         admin.topics.create(NewTopic(name, partitions=6))
     return name
 
@@ -300,7 +300,7 @@ def test_arrow_batches_of_a_subscription(bootstrap, topic):
 
 def test_a_pattern_takes_in_new_topics(bootstrap, topic):
     options = {"group_id": f"{topic}-pattern", "metadata_max_age_ms": 300, "heartbeat_interval_ms": 300}
-    with Consumer(bootstrap, **options) as consumer, BlockingAdmin(bootstrap) as admin:
+    with Consumer(bootstrap, **options) as consumer, Admin(bootstrap) as admin:
         consumer.subscribe(pattern=f"{topic}.*")
         until(lambda: consumer.poll(100) is not None and len(consumer.assignment()) == 6, "it joins")
         admin.topics.create(NewTopic(f"{topic}-more", partitions=2))

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, ConfigResource, NewTopic
+from barnabas.admin import Admin, ConfigResource, NewTopic
 from barnabas.client import AsyncConsumer, AsyncProducer, Consumer, Producer, TopicPartition
 from barnabas.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP
 from barnabas.core.config import Source
@@ -27,7 +27,7 @@ def bootstrap(request):
 @pytest.fixture
 def topic(bootstrap, topic_name):
     name = topic_name("client")
-    with BlockingAdmin(bootstrap) as admin:
+    with Admin(bootstrap) as admin:
         # Some records are old on purpose: without this, retention may come before the reader.
         admin.topics.create(NewTopic(name, partitions=3, configs={"retention.ms": "-1"}))
     return name
@@ -102,7 +102,7 @@ def test_offsets_and_positions(bootstrap, topic):
         consumer.seek(tp, 6)
         (raw,) = consumer.fetch_raw(5000)
         assert (raw.position, raw.high_watermark) == (6, 10)
-    with BlockingAdmin(bootstrap) as admin:
+    with Admin(bootstrap) as admin:
         for timestamp, offset in ((LATEST_TIMESTAMP, 10), (EARLIEST_TIMESTAMP, 0), (MAX_TIMESTAMP, 9)):
             assert admin.offsets.list({tp: timestamp})[tp].offset == offset
 
@@ -121,7 +121,7 @@ def test_arrow_through_the_wire(bootstrap, topic):
 
 
 def test_admin_errors_are_those_of_kafka(bootstrap, topic):
-    with BlockingAdmin(bootstrap) as admin:
+    with Admin(bootstrap) as admin:
         results = admin.topics.try_create(
             [
                 NewTopic(topic),

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.client import (
     AbortableTransactionError,
     Consumer,
@@ -26,7 +26,7 @@ def genuine(request):
 @pytest.fixture
 def topic(genuine):
     name = f"transactions-{uuid.uuid4().hex[:8]}"
-    with BlockingAdmin(genuine) as admin:
+    with Admin(genuine) as admin:
         admin.topics.create([NewTopic(name, PARTITIONS, 1)])
     return name
 

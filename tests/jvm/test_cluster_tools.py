@@ -13,7 +13,7 @@ import kafka_harness
 import pytest
 from kafka_tools import KafkaTools, Run, ours
 
-from barnabas.admin import BlockingAdmin, ConfigResource, NewTopic, TopicPartitionReplica
+from barnabas.admin import Admin, ConfigResource, NewTopic, TopicPartitionReplica
 from barnabas.client import Producer
 from waiting import until
 
@@ -145,7 +145,7 @@ kafka-topics --describe --topic TWIN --unavailable-partitions --topics-with-over
 def test_one_broker(tools, serve, tmp_path, script):
     server = serve(tmp_path / "data", *AS_39)
     server.wait_until_ready()
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         admin.topics.create([NewTopic(name, 1, 1) for name in ("twin-a", "twin-b")])
 
     assert_same(tools, server.bootstrap, script)
@@ -221,7 +221,7 @@ def three_brokers(join_cluster):
     for number in (1, 2, 3):  # one after the other: the first is the controller
         servers.append(join_cluster(number, *AS_39))
         servers[-1].wait_until_ready()
-    with BlockingAdmin(servers[0].bootstrap) as admin:
+    with Admin(servers[0].bootstrap) as admin:
         for twin in ("twin-a", "twin-b"):
             admin.topics.create(NewTopic(twin, assignment={0: [1, 2], 1: [2, 1]}))
             admin.topics.create(NewTopic(f"lone-{twin}", assignment={0: [3]}))
@@ -247,7 +247,7 @@ def test_moves_and_elections(tools, three_brokers, tmp_path):
 
     assert_same(tools, bootstrap, MOVES_DONE.replace("FOLDER", str(tmp_path)))
     three_brokers[2].kill()
-    with BlockingAdmin(bootstrap) as admin:
+    with Admin(bootstrap) as admin:
         for lone in ("lone-twin-a", "lone-twin-b"):
             until(lambda name=lone: admin.topics.describe([name])[name].partitions[0].leader < 0, "no leader")
     assert_same(tools, bootstrap, MOVES_BEGUN.replace("FOLDER", str(tmp_path)))
@@ -272,7 +272,7 @@ def test_moves_between_log_directories(tools, join_cluster, tmp_path):
     here, there = str(tmp_path / "one"), str(tmp_path / "two")
     server = join_cluster(1, *AS_39, "--set", f"log.dirs={here},{there}")
     server.wait_until_ready()
-    with BlockingAdmin(server.bootstrap) as admin, Producer(server.bootstrap) as producer:
+    with Admin(server.bootstrap) as admin, Producer(server.bootstrap) as producer:
         # The broker gets the throttle by a watch: it has to be there before the moves, which are short
         # without it.
         broker, rate = ConfigResource.broker(1), "replica.alter.log.dirs.io.max.bytes.per.second"
@@ -283,7 +283,7 @@ def test_moves_between_log_directories(tools, join_cluster, tmp_path):
             admin.log_dirs.try_alter_replicas({TopicPartitionReplica(1, twin, 0): here})
             admin.topics.create(NewTopic(twin, 1, 1))
             for _ in range(20):  # so many pieces that a move without quota is not over soon
-                producer.send(twin, bytes(60_000)).result(60_000)
+                producer.send(twin, bytes(60_000)).result(60)
             for name, topic, path in (
                 (f"here-{twin}", twin, here),
                 (f"there-{twin}", twin, there),
@@ -314,7 +314,7 @@ NOT_SHOWN = ("pZxid", "cversion", "aclVersion")
 )
 def test_zookeepers_shell(zookeeper, kafka39, command, topic_name):
     if "-R" in command:  # something below a child that is not the last one
-        with BlockingAdmin(kafka39) as admin:
+        with Admin(kafka39) as admin:
             admin.topics.create(NewTopic(topic_name(), 1, 1, configs={"retention.ms": "1000"}))
     words = [f"{zookeeper}/kafka39", *command.split()]
     java = kafka_harness.java_command(

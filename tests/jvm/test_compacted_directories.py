@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from kazoo.client import KazooClient
 
-from barnabas.admin import BlockingAdmin, ConfigResource, NewTopic
+from barnabas.admin import Admin, ConfigResource, NewTopic
 from barnabas.core.ids import TopicPartition as Tp
 from barnabas.core.offload import InPlace
 from barnabas.log import gapless
@@ -206,7 +206,7 @@ def test_both_leave_the_same_and_read_what_the_other_left(zookeeper, server_fold
             bootstrap = server.wait_until_listening().bootstrap
             if number == 0:
                 # Ours asks again while the broker does not know its controller yet.
-                with BlockingAdmin(bootstrap) as admin:
+                with Admin(bootstrap) as admin:
                     admin.topics.create([NewTopic(TOPIC, 1, configs=CONFIG)])
                 produce(bootstrap)
             gone |= produce_more(bootstrap, number)
@@ -290,7 +290,7 @@ def test_a_recovery_keeps_what_lies_behind_the_gaps_that_the_other_has_left(zook
     server = kafka_harness.start_broker(folder, own, settings=settings)
     try:
         bootstrap = server.wait_until_listening().bootstrap
-        with BlockingAdmin(bootstrap) as admin:
+        with Admin(bootstrap) as admin:
             admin.topics.create([NewTopic(TOPIC, 1, configs=CONFIG)])
             for _ in range(2):  # what the first cleaning has left the second one takes away
                 produce_again_and_again(bootstrap, 1500)

@@ -20,7 +20,7 @@ from confluent_kafka.admin import NewTopic
 from kafka_tools import KafkaTools, Run
 from topics_there import create_topics
 
-from barnabas.admin import BlockingAdmin, GroupState
+from barnabas.admin import Admin, GroupState
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(120)]
 
@@ -55,7 +55,7 @@ def said(stderr: str) -> list[str]:
 
 
 def commit(bootstrap: str, group: str, positions: dict[tuple[str, int], int]) -> None:
-    with BlockingAdmin(bootstrap) as admin:
+    with Admin(bootstrap) as admin:
         admin.groups.alter_offsets(group, positions)
 
 
@@ -97,7 +97,7 @@ class Members:
 
 def settled(bootstrap: str, group: str, members: int) -> None:
     deadline = time.monotonic() + SETTLE_SECONDS
-    with BlockingAdmin(bootstrap) as admin:
+    with Admin(bootstrap) as admin:
         while time.monotonic() < deadline:
             found = admin.groups.try_describe([group])[group]
             if getattr(found, "state", None) is GroupState.STABLE and len(found.members) == members:
@@ -294,7 +294,7 @@ def test_executed_resets_leave_the_same_positions(cluster, theirs):
     mine = ours(*server, "--group", "twin-b", *flags)
 
     assert mine.out == expected.out.replace("twin-a", "twin-b")
-    with BlockingAdmin(cluster) as admin:
+    with Admin(cluster) as admin:
         offsets = admin.groups.offsets(["twin-a", "twin-b"])
         assert len(offsets["twin-b"]) == PARTITIONS
         assert offsets["twin-b"] == offsets["twin-a"]

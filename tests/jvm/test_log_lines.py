@@ -8,7 +8,7 @@ import string
 import kafka_harness
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.client import Consumer
 from barnabas.core.kafka_words import WORDS
 from waiting import until
@@ -55,7 +55,7 @@ def test_a_genuine_broker_writes_these_lines(zookeeper, server_folder):
     server = kafka_harness.start_broker(folder, f"{zookeeper}/log-lines", options=options)
     try:
         address = server.wait_until_listening().bootstrap
-        with BlockingAdmin(address) as admin:
+        with Admin(address) as admin:
             admin.topics.create(NewTopic("orders"))
             with Consumer(bootstrap_servers=address, group_id="readers") as consumer:
                 consumer.subscribe(["orders"])

@@ -7,7 +7,7 @@ import re
 import pyarrow as pa
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.core.ids import TopicPartition
 
@@ -31,7 +31,7 @@ def rows(directory, **given):
 
 def test_the_batches_of_kafka_dump_log(kafka39, server_folder, topic_name, kafka_tool):
     topic = topic_name("log-source")
-    with BlockingAdmin(kafka39) as admin:
+    with Admin(kafka39) as admin:
         admin.topics.create(
             NewTopic(topic, partitions=1, configs={"segment.bytes": "20000", "retention.ms": "-1"})
         )
@@ -60,7 +60,7 @@ def test_the_lag_of_kafka_consumer_groups(kafka39, server_folder, topic_name, ka
     from barnabas.spark.kafka import shared_fetcher
 
     topic, group = topic_name("lag"), topic_name("lag-group")
-    with BlockingAdmin(kafka39) as admin:
+    with Admin(kafka39) as admin:
         admin.topics.create(NewTopic(topic, partitions=1, configs={"retention.ms": "-1"}))
         with Producer(kafka39) as producer:
             for number in range(20):

@@ -8,7 +8,7 @@ import kafka_harness
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from barnabas.core.ids import TopicPartition as Partition
 from barnabas.core.ids import java_abs, java_hash
@@ -82,7 +82,7 @@ def committed(bootstrap, topic):
 
 def names_by_coordinator(bootstrap):
     """A transactional id for each of the two coordinators."""
-    with BlockingAdmin(bootstrap) as admin:
+    with Admin(bootstrap) as admin:
         partitions = admin.topics.describe(["__transaction_state"])["__transaction_state"].partitions
         leaders = [each.leader for each in partitions]
     names = {}
@@ -94,7 +94,7 @@ def names_by_coordinator(bootstrap):
 
 def test_each_coordinates_transactions_over_partitions_of_both(bootstrap):
     producer_of(bootstrap, "first")  # the topic of transactions is made
-    with BlockingAdmin(bootstrap) as admin:
+    with Admin(bootstrap) as admin:
         admin.topics.create(NewTopic("orders", assignment={0: [JVM], 1: [OURS]}))
     names = names_by_coordinator(bootstrap)
     assert set(names) == {JVM, OURS}
@@ -129,7 +129,7 @@ def test_each_coordinates_transactions_over_partitions_of_both(bootstrap):
 @pytest.mark.parametrize("keeps", [JVM, OURS], ids=["to the JVM", "to ours"])
 def test_an_open_transaction_goes_on_under_another_coordinator(bootstrap, keeps):
     producer_of(bootstrap, "first")
-    with BlockingAdmin(bootstrap) as admin:
+    with Admin(bootstrap) as admin:
         admin.topics.create(NewTopic("orders", assignment={0: [JVM], 1: [OURS]}))
         names = names_by_coordinator(bootstrap)
         producer = producer_of(bootstrap, names[JVM + OURS - keeps])

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from parity.wire import Wire, frame_of
 
-from barnabas.admin import BlockingAdmin, ConfigResource, NewTopic, TopicPartitionReplica
+from barnabas.admin import Admin, ConfigResource, NewTopic, TopicPartitionReplica
 from barnabas.client import Producer
 from barnabas.protocol.framing import decode_response
 from barnabas.protocol.messages.offset_for_leader_epoch import (
@@ -90,7 +90,7 @@ def folders(tmp_path):
 
 def test_the_next_broker_finds_all_and_ends_the_move(our_life, zookeeper, tmp_path, folders):
     ours = our_life()
-    with BlockingAdmin(ours.bootstrap) as admin, Producer(ours.bootstrap) as producer:
+    with Admin(ours.bootstrap) as admin, Producer(ours.bootstrap) as producer:
         targets = {}
         for topic in ("moved", "moving"):
             admin.topics.create(NewTopic(topic, 1, 1, configs={"segment.bytes": "300000"}))
@@ -114,12 +114,12 @@ def test_the_next_broker_finds_all_and_ends_the_move(our_life, zookeeper, tmp_pa
         bootstrap = kafka.wait_until_listening().bootstrap
         assert read(bootstrap, "moved") == VALUES
         assert read(bootstrap, "moving") == VALUES
-        with BlockingAdmin(bootstrap) as admin:
+        with Admin(bootstrap) as admin:
             admin.configs.alter({SELF: {RATE: None}})
         until(lambda: home(folders, "moving") == targets["moving"], "Kafka ends the move that ours began")
         assert read(bootstrap, "moving") == VALUES
         # The other way round: Kafka begins one, and ours ends it.
-        with BlockingAdmin(bootstrap) as admin:
+        with Admin(bootstrap) as admin:
             admin.configs.alter({SELF: {RATE: "1"}})
             until(lambda: RATE in admin.configs.describe(SELF)[SELF], "the throttle")
             back = other(folders, targets["moved"])
@@ -134,7 +134,7 @@ def test_the_next_broker_finds_all_and_ends_the_move(our_life, zookeeper, tmp_pa
 
     again = our_life()
     assert read(again.bootstrap, "moved") == VALUES
-    with BlockingAdmin(again.bootstrap) as admin:
+    with Admin(again.bootstrap) as admin:
         admin.configs.alter({SELF: {RATE: None}})
     until(lambda: home(folders, "moved") == back, "ours ends the move that Kafka began")
     assert read(again.bootstrap, "moved") == VALUES
@@ -150,7 +150,7 @@ def test_an_epoch_without_a_record_is_forgotten_by_a_move(side, our_life, zookee
         server = kafka_harness.start_broker(tmp_path, f"{zookeeper}/moved-epochs", 0, settings)
         server.wait_until_listening()
     try:
-        with BlockingAdmin(server.bootstrap) as admin, Producer(server.bootstrap) as producer:
+        with Admin(server.bootstrap) as admin, Producer(server.bootstrap) as producer:
             admin.topics.create(NewTopic("epochs", 2, 1))
             producer.send("epochs", b"one", partition=1)
             producer.flush()

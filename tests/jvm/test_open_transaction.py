@@ -6,7 +6,7 @@ import kafka_harness
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from waiting import until
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(240)]
@@ -101,7 +101,7 @@ def leave_open(bootstrap, committed, left):
 
 def test_an_open_transaction_is_aborted_by_whoever_has_its_directory(kafka_life, our_life):
     kafka = kafka_life()
-    with BlockingAdmin(kafka.bootstrap) as admin:
+    with Admin(kafka.bootstrap) as admin:
         admin.topics.create(NewTopic(TOPIC, 1, 1))
     leave_open(kafka.bootstrap, b"of kafka", b"left to ours")
     assert kafka.stop() in {0, 143}

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka.admin import NewTopic
 from topics_there import create_topics
 
-from barnabas.admin import BlockingAdmin
+from barnabas.admin import Admin
 from barnabas.client import Consumer, Producer, TopicPartition
 from barnabas.client.types import LATEST_TIMESTAMP
 from waiting import until
@@ -77,7 +77,7 @@ def test_perf_tool_with_transactions(kafka39, both, topics):
     )
     assert (mine.returncode, shape(mine.stdout)) == (theirs.returncode, shape(theirs.stdout)), mine.stderr
 
-    with BlockingAdmin(kafka39) as admin:
+    with Admin(kafka39) as admin:
         for topic in topics:
             name = f"id-{topic}"
             until(lambda name=name: admin.transactions.describe([name])[name].state == "CompleteCommit")

@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from barnabas.admin import ElectionType
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import ConfigResource, NewPartitions, NewTopic
 from barnabas.client import Consumer, Producer, TopicPartition
 from barnabas.cluster.metadata.features import FEATURES
@@ -98,7 +98,7 @@ def without_the_exception(found):
 
 def administer(bootstraps):
     """Topics, records, a group, configurations, partitions, elections, reassignments, a deletion."""
-    with BlockingAdmin(bootstraps[0]) as admin:
+    with Admin(bootstraps[0]) as admin:
         topics = [
             NewTopic("pair", assignment={0: [0, 1], 1: [1, 0]}, configs={"retention.ms": "100000"}),
             NewTopic(

@@ -11,7 +11,7 @@ import kafka_harness
 import pytest
 from kafka_tools import KafkaTools, ours
 
-from barnabas.admin import BlockingAdmin, ConfigResource, NewTopic
+from barnabas.admin import Admin, ConfigResource, NewTopic
 from barnabas.admin.types import AlterConfigOp
 from barnabas.client import Producer, TopicPartition
 from forged_transactions import LONG_AGO_MS, UNVERIFIED, leave_open
@@ -50,7 +50,7 @@ def bootstrap(request, tmp_path_factory):
         return
     address = request.getfixturevalue(request.param)
     name, value = UNVERIFIED.split("=")
-    with BlockingAdmin(address) as admin:
+    with Admin(address) as admin:
         admin.configs.alter({ConfigResource.all_brokers(): [AlterConfigOp(name, value)]})
         yield address
         admin.configs.alter({ConfigResource.all_brokers(): [AlterConfigOp(name, "true")]})
@@ -61,7 +61,7 @@ def broker(bootstrap):
     """The broker's id. It has a topic for each tool: a transaction hangs in partition 0, in partition 1 one
     is open that its coordinator knows.
     """
-    with BlockingAdmin(bootstrap) as admin:
+    with Admin(bootstrap) as admin:
         admin.topics.create([NewTopic(name, 2, 1) for name in TWINS])
         [node] = [each.node_id for each in admin.cluster.describe().brokers]
         with Producer(bootstrap, transactional_id=LIVE) as producer:

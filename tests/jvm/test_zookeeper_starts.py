@@ -9,7 +9,7 @@ import kafka_harness
 import pytest
 from kazoo.client import KazooClient
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from damaged_znodes import damages
 
@@ -50,21 +50,21 @@ def start(zookeeper, serve, tmp_path, request):
 
 def test_a_killed_broker_starts_within_its_session(start):
     server = start()
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         admin.topics.create(NewTopic("t", assignment={0: [7]}))
     server.kill()
     server = start()
     said = server.log.read_text()
 
     assert len(re.findall(r"registration_waits broker=7 at_most_ms=\d+", said)) == 1
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         assert admin.topics.describe(["t"])["t"].partitions[0].leader == 7
     assert server.stop() == 0, server.tail()
 
 
 def test_damaged_znodes_take_one_topic_away_at_most(start):
     server = start()
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         for topic in ("bad", "good"):
             admin.topics.create(NewTopic(topic, assignment={0: [7]}))
     assert server.stop() == 0, server.tail()
@@ -77,7 +77,7 @@ def test_damaged_znodes_take_one_topic_away_at_most(start):
             client.set(path, dict(damages(whole))[way])
             before = len(server.log.read_text())
             server = start()
-            with BlockingAdmin(server.bootstrap) as admin:
+            with Admin(server.bootstrap) as admin:
                 topics = {listed.name for listed in admin.topics.list()}
                 good = admin.topics.describe(["good"])["good"].partitions[0]
             assert server.stop() == 0, server.tail()

@@ -4,7 +4,7 @@ import time
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import ConfigResource, NewTopic
 from barnabas.client import Consumer as OurConsumer
 from barnabas.core.ids import TopicPartition as Tp
@@ -60,7 +60,7 @@ def read_by_ours(bootstrap, expected):
 def test_a_compacted_topic_stays_small_and_holds_the_last_value_of_each_key(serve, tmp_path):
     server = serve(tmp_path / "data", *QUICK)
     server.wait_until_ready()
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         admin.topics.create(NewTopic("t", 1, 1, configs=COMPACTED))
         expected = produce(server.bootstrap, 15)
         until(lambda: log_bytes(tmp_path / "data" / "t-0") < 60_000)
@@ -91,7 +91,7 @@ def test_the_offsets_of_groups_stay_bounded_under_churn(serve, tmp_path):
         "log.segment.delete.delay.ms=0",
     )
     server.wait_until_ready()
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         admin.topics.create(NewTopic("t", 4, 1))
     consumer = Consumer(
         {"bootstrap.servers": server.bootstrap, "group.id": "churn", "enable.auto.commit": False}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from barnabas.client import Producer
 from waiting import until
@@ -65,7 +65,7 @@ def test_idle_connections_up_to_the_limit_leave_a_producer_and_its_segments_unha
     server = serve(tmp_path / "data", "--log-level", "warning")
     broker = server.wait_until_ready()
     resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (limit, limit))
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         # A segment takes about ten of the records below.
         admin.topics.create(NewTopic("rolls", partitions=1, configs={"segment.bytes": "20000"}))
     with Producer(broker.bootstrap, linger_ms=0) as producer:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import ConfigResource, NewTopic
 from barnabas.core.config import Source
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -27,7 +27,7 @@ def test_a_setting_for_all_brokers_is_obeyed_without_a_restart_and_after_one(joi
     for server in (first, second):
         server.wait_until_ready()
     topic = ConfigResource.topic("t")
-    with BlockingAdmin(first.bootstrap) as admin:
+    with Admin(first.bootstrap) as admin:
         admin.topics.create(NewTopic("t", assignment={0: [2]}))
         admin.configs.alter({ALL: {"log.retention.ms": "123000"}})
         for broker_id in (1, 2):
@@ -45,7 +45,7 @@ def test_a_setting_for_all_brokers_is_obeyed_without_a_restart_and_after_one(joi
     assert second.stop() == 0
     again = join_cluster(2)
     again.wait_until_ready()
-    with BlockingAdmin(again.bootstrap) as admin:
+    with Admin(again.bootstrap) as admin:
         own = ConfigResource.broker(2)
         assert shown(admin, own, "log.retention.ms") == ("123000", Source.DYNAMIC_DEFAULT_BROKER)
         assert shown(admin, own, "message.max.bytes") == ("2000", Source.DYNAMIC_BROKER)
@@ -61,14 +61,14 @@ def test_allowing_unclean_leaders_brings_offline_partitions_back(join_cluster, r
     first, second = join_cluster(1, *quick), join_cluster(2, *quick)
     for server in (first, second):
         server.wait_until_ready()
-    with BlockingAdmin(second.bootstrap) as admin:
+    with Admin(second.bootstrap) as admin:
         admin.topics.create(NewTopic("t", assignment={0: [2, 1]}))
         first.kill()
         until(lambda: isr_and_leader(admin) == ([2], 2))
     second.kill()
     first = join_cluster(1, *quick)
     first.wait_until_ready()
-    with BlockingAdmin(first.bootstrap) as admin:
+    with Admin(first.bootstrap) as admin:
         until(lambda: isr_and_leader(admin) == ([2], -1))
         admin.configs.alter({resource: {"unclean.leader.election.enable": "true"}})
         until(lambda: isr_and_leader(admin) == ([1], 1))
@@ -91,7 +91,7 @@ def test_producers_are_forgotten_as_soon_as_they_may_be(join_cluster):
     server = join_cluster(1, *often)
     server.wait_until_ready()
     with (
-        BlockingAdmin(server.bootstrap) as admin,
+        Admin(server.bootstrap) as admin,
         socket.create_connection(("127.0.0.1", server.port)) as sock,
     ):
         admin.topics.create(NewTopic("t", partitions=1))
@@ -119,7 +119,7 @@ def test_what_would_mislead_is_refused_and_what_is_odd_is_kept_out_of_sight(join
     server = join_cluster(1)
     server.wait_until_ready()
     own = ConfigResource.broker(1)
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         for settings, words in (
             ({"listener.name.new.ssl.keystore.location": "/keys"}, "without authentication only"),
             ({"log.retention.ms": "0"}, "must be unlimited"),

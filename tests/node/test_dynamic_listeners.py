@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import ConfigResource, NewTopic
 from barnabas.client import Producer
 from barnabas.core.config import Source
@@ -41,27 +41,27 @@ def test_a_listener_is_opened_registered_and_closed_again(two_brokers, join_clus
     ports = {server: free_port() for server in two_brokers}
     brokers = dict(enumerate(two_brokers, start=1))
     for broker_id, server in brokers.items():
-        with BlockingAdmin(server.bootstrap) as admin:
+        with Admin(server.bootstrap) as admin:
             admin.configs.alter({ConfigResource.broker(broker_id): listeners_of(server, EXTRA=ports[server])})
         until(lambda server=server: is_open(ports[server]))
 
     # Each broker names the other's new endpoint: the controller has sent UpdateMetadata.
     for port in ports.values():
-        with BlockingAdmin(f"127.0.0.1:{port}") as admin:
+        with Admin(f"127.0.0.1:{port}") as admin:
             until(lambda admin=admin: known_ports(admin) == set(ports.values()))
 
     first, second = two_brokers
-    with BlockingAdmin(first.bootstrap) as admin:
+    with Admin(first.bootstrap) as admin:
         admin.configs.alter({ConfigResource.broker(1): dict.fromkeys(listeners_of(first))})
         until(lambda: not is_open(ports[first]))
-    with BlockingAdmin(f"127.0.0.1:{ports[second]}") as admin:
+    with Admin(f"127.0.0.1:{ports[second]}") as admin:
         until(lambda: known_ports(admin) == {ports[second]})
 
     # What was set is there after a restart.
     assert second.stop() == 0
     again = join_cluster(2, port=second.port, listeners=("INTERNAL", "CLIENTS"))
     again.wait_until_ready()
-    with BlockingAdmin(f"127.0.0.1:{ports[second]}") as admin:
+    with Admin(f"127.0.0.1:{ports[second]}") as admin:
         value, source = shown(admin, ConfigResource.broker(2), "listeners")
     assert (f"EXTRA://127.0.0.1:{ports[second]}" in value, source) == (True, Source.DYNAMIC_BROKER)
     assert again.stop() == 0
@@ -79,7 +79,7 @@ def known_ports(admin):
 def test_other_names_for_the_same_sockets_are_advertised(join_cluster):
     server = join_cluster(1)
     server.wait_until_ready()
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         own = ConfigResource.broker(1)
         admin.configs.alter({own: {"advertised.listeners": f"PLAINTEXT://localhost:{server.port}"}})
         until(lambda: [broker.host for broker in admin.cluster.describe().brokers] == ["localhost"])
@@ -93,7 +93,7 @@ def test_a_change_that_an_open_listener_cannot_take_is_refused_whole(join_cluste
     taken = server.port
     own = ConfigResource.broker(1)
     as_it_is = listeners_of(server)
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         for settings, words in (
             (listeners_of(server, EXTRA=taken), "two listeners on the same port"),
             ({"listeners": as_it_is["listeners"] + ",NEW://127.0.0.1:0"}, "No security protocol defined"),
@@ -147,7 +147,7 @@ def test_a_change_that_an_open_listener_cannot_take_is_refused_whole(join_cluste
 )
 def test_limits_of_connections_change_at_once(limited, key, value):
     served = 40 if key.endswith("rate") else 6
-    with BlockingAdmin(f"127.0.0.1:{limited.ports['INTERNAL']}") as admin:
+    with Admin(f"127.0.0.1:{limited.ports['INTERNAL']}") as admin:
         admin.configs.alter({ALL: {key: value}})
         until(lambda: key in admin.configs.describe(ALL)[ALL])
         assert all_answered(limited.port, served, 0.5) is False
@@ -182,11 +182,11 @@ def all_answered(port, count, seconds):
 
 def test_more_fetchers_and_fewer_go_on_copying(two_brokers):
     first, second = two_brokers
-    with BlockingAdmin(first.bootstrap) as admin, Producer(first.bootstrap, acks="all") as producer:
+    with Admin(first.bootstrap) as admin, Producer(first.bootstrap, acks="all") as producer:
         settings = {"min.insync.replicas": "2"}
         admin.topics.create(NewTopic("t", assignment={n: [1, 2] for n in range(6)}, configs=settings))
         for fetchers in ("2", "4", "2"):
-            with BlockingAdmin(second.bootstrap) as own:
+            with Admin(second.bootstrap) as own:
                 own.configs.alter({ConfigResource.broker(2): {"num.replica.fetchers": fetchers}})
                 expected = (fetchers, Source.DYNAMIC_BROKER)
                 until(
@@ -198,7 +198,7 @@ def test_more_fetchers_and_fewer_go_on_copying(two_brokers):
                 producer.send("t", b"record", partition=partition)
             producer.flush()
         with (
-            BlockingAdmin(second.bootstrap) as own,
+            Admin(second.bootstrap) as own,
             pytest.raises(KafkaError, match="should not be greater than double the current value 2"),
         ):
             own.configs.alter({ConfigResource.broker(2): {"num.replica.fetchers": "5"}})

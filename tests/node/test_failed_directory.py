@@ -3,7 +3,7 @@
 import shutil
 import time
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from barnabas.client import Producer
 
@@ -14,7 +14,7 @@ def test_a_partition_whose_directory_failed_gets_another_leader(join_cluster, tm
     first.wait_until_ready()
     second = join_cluster(2, "--set", f"log.dirs={directories[0]},{directories[1]}")
     second.wait_until_ready()
-    with BlockingAdmin(first.bootstrap) as admin, Producer(first.bootstrap) as producer:
+    with Admin(first.bootstrap) as admin, Producer(first.bootstrap) as producer:
         admin.topics.create(NewTopic("t", assignment={0: [2, 1]}, configs={"segment.bytes": "20000"}))
         producer.send("t", b"before").result()
         (lost,) = (each for each in directories if (each / "t-0").exists())
@@ -38,7 +38,7 @@ def test_a_partition_whose_files_were_removed_gets_another_leader_and_the_others
     first.wait_until_ready()
     second = join_cluster(2, "--set", "barnabas.log.files.check.interval.ms=50")
     second.wait_until_ready()
-    with BlockingAdmin(first.bootstrap) as admin, Producer(first.bootstrap, acks="all") as producer:
+    with Admin(first.bootstrap) as admin, Producer(first.bootstrap, acks="all") as producer:
         for topic in ("t", "other"):
             admin.topics.create(NewTopic(topic, assignment={0: [2, 1]}))
             producer.send(topic, b"before").result()

@@ -11,7 +11,7 @@ import time
 import confluent_kafka
 import pytest
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from barnabas.client import Consumer, Producer, TopicPartition
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
@@ -51,14 +51,14 @@ def frozen(server):
 
 
 def create(server, topic, leader, follower, partitions=1, **configs):
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         assignment = dict.fromkeys(range(partitions), (leader, follower))
         admin.topics.create(NewTopic(topic, assignment=assignment, configs=configs))
 
 
 def state(server, topic):
     """Leader and ISR of each partition; nothing where the server has not heard of the topic yet."""
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         described = admin.topics.try_describe([topic])[topic]
     if isinstance(described, KafkaError) and described.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return []
@@ -210,7 +210,7 @@ def test_the_offsets_of_a_group_move_with_their_partition(join_cluster):
     with Consumer(servers[1].bootstrap, group_id="readers") as consumer:
         consumer.assign([TopicPartition("read", 0)])
         consumer.commit({TopicPartition("read", 0): 7})
-    with BlockingAdmin(servers[1].bootstrap) as admin:
+    with Admin(servers[1].bootstrap) as admin:
         coordinator = admin.groups.describe(["readers"])["readers"].coordinator.node_id
     servers[coordinator].kill()
     other = servers[3 - coordinator]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from barnabas.core.errors import ErrorCode
 from transactional_ids import coordinated, init
@@ -59,7 +59,7 @@ def read_all(bootstrap, end):
 def test_a_full_disk_refuses_records_serves_what_it_has_and_goes_on_when_there_is_room(serve, small_disk):
     server = serve(small_disk)
     server.wait_until_ready()
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         admin.topics.create(NewTopic("t", 1, 1, configs={"segment.bytes": "1000000"}))
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(4 << 20))
@@ -109,7 +109,7 @@ def test_a_full_disk_below_the_state_of_transactions(serve, small_disk):
     """Nothing counts that could not be written; with room again everything goes on."""
     server = serve(small_disk, "--set", "transaction.state.log.num.partitions=1")
     server.wait_until_ready()
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         admin.topics.create(NewTopic("t", 1, 1))
     with WirePeer(server.port) as peer:
         coordinated(peer)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from barnabas.client import Consumer, DeliveryError, Producer
 from barnabas.core.metrics import Kind, Registry
@@ -64,7 +64,7 @@ def value(found, name, **labels):
 
 
 def test_requests_records_and_bytes_are_counted(server, port):
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         admin.topics.create([NewTopic("counted", 1, 1)])
     before = samples(scrape(port))
     with Producer(server.bootstrap) as producer:
@@ -108,7 +108,7 @@ def test_requests_records_and_bytes_are_counted(server, port):
 def test_refused_records_are_counted(server, port):
     small = NewTopic("small", 1, 1, configs={"max.message.bytes": "500"})
     keyed = NewTopic("keyed", 1, 1, configs={"cleanup.policy": "compact"})
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         admin.topics.create([small, keyed])
     with Producer(server.bootstrap) as producer:
         for topic, content in (("small", b"x" * 1000), ("keyed", b"no key")):
@@ -130,7 +130,7 @@ def test_refused_records_are_counted(server, port):
 def test_an_open_transaction_is_seen_until_it_ends(server, port):
     lag = "kafka_cluster_partition_laststableoffsetlag"
     late = "kafka_server_replicamanager_partitionswithlatetransactionscount"
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         admin.topics.create([NewTopic("copied", 1, 1)])
     with Producer(server.bootstrap, transactional_id="copier") as producer:
         with producer.transaction():
@@ -212,7 +212,7 @@ def test_a_follower_counts_among_the_replicas_and_not_among_the_leaders(join_clu
     second = join_cluster(2, "--set", "metrics.port=0")
     second.wait_until_ready()
     port = int(re.search(r"metrics=http://127\.0\.0\.1:(\d+)/metrics", second.ready_line)[1])
-    with BlockingAdmin(first.bootstrap) as admin:
+    with Admin(first.bootstrap) as admin:
         admin.topics.create(NewTopic("both", assignment={0: [1, 2], 1: [2, 1], 2: [1, 2]}))
 
     def counts():
@@ -231,7 +231,7 @@ def leads_all(found):
 
 
 def test_what_is_deleted_is_not_told_of_and_stays_in_the_sum(server, port):
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         admin.topics.create([NewTopic("passing", 1, 1)])
         with Producer(server.bootstrap) as producer:
             producer.send("passing", value=b"x")

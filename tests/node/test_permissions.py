@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from barnabas.client import Producer
 from barnabas.log.filesystem import LockedError, OsFilesystem
@@ -20,7 +20,7 @@ def modes(root):
 
 def write_something(server):
     broker = server.wait_until_ready()
-    with BlockingAdmin(broker.bootstrap) as admin:
+    with Admin(broker.bootstrap) as admin:
         admin.topics.create(NewTopic("secret"))
     with Producer(broker.bootstrap) as producer:
         producer.send("secret", b"value").result()

@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.ids import TopicPartition
@@ -253,7 +253,7 @@ def ask_metadata(port, topics, timeout_s=20):
 def test_no_client_hears_that_a_topic_is_unknown_while_the_broker_starts(tmp_path, serve):
     names = [f"t{number}" for number in range(3)]
     first = serve(tmp_path / "data")
-    with BlockingAdmin(first.wait_until_ready().bootstrap) as admin:
+    with Admin(first.wait_until_ready().bootstrap) as admin:
         for name in names:
             admin.topics.create(NewTopic(name, partitions=50))
     for _ in range(2):

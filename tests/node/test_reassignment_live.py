@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from barnabas.client import Consumer, Producer, TopicPartition
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -27,7 +27,7 @@ def three_brokers(join_cluster):
 
 
 def test_records_move_with_their_partition(three_brokers):
-    with BlockingAdmin(three_brokers[1].bootstrap) as admin:
+    with Admin(three_brokers[1].bootstrap) as admin:
         admin.topics.create(NewTopic("t", assignment={0: [1, 2]}))
         with Producer(three_brokers[1].bootstrap) as producer:
             for number in range(RECORDS):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 
 
@@ -44,13 +44,13 @@ def test_ctrl_c_is_a_clean_stop_too(tmp_path, serve):
 
 def test_topics_and_cluster_id_survive_a_restart(tmp_path, serve):
     first = serve(tmp_path / "data")
-    with BlockingAdmin(first.wait_until_ready().bootstrap) as admin:
+    with Admin(first.wait_until_ready().bootstrap) as admin:
         admin.topics.create(NewTopic("kept", partitions=2))
         cluster_id = admin.cluster.describe().cluster_id
     assert first.stop() == 0
 
     second = serve(tmp_path / "data")
-    with BlockingAdmin(second.wait_until_ready().bootstrap) as admin:
+    with Admin(second.wait_until_ready().bootstrap) as admin:
         assert len(admin.topics.describe(["kept"])["kept"].partitions) == 2
         assert admin.cluster.describe().cluster_id == cluster_id
     assert second.stop() == 0
@@ -122,7 +122,7 @@ def test_the_id_of_a_live_broker_is_one_line_and_harms_nobody(tmp_path, join_clu
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "registration_waits broker=1" in waits
     assert "broker.id 1 is already registered in this cluster" in line
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         admin.topics.create(NewTopic("after", partitions=1))
         assert [each.port for each in admin.cluster.describe().brokers] == [server.port]
     assert server.stop() == 0
@@ -156,7 +156,7 @@ def test_a_properties_file_is_obeyed(tmp_path, serve):
     process = subprocess.Popen([*command, "--data", str(tmp_path / "d")], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout.readline().startswith(f"ready PLAINTEXT://127.0.0.1:{port} broker=7")
-        with BlockingAdmin(f"127.0.0.1:{port}") as admin:
+        with Admin(f"127.0.0.1:{port}") as admin:
             admin.topics.create(NewTopic("of-defaults"))
             assert len(admin.topics.describe(["of-defaults"])["of-defaults"].partitions) == 3
     finally:

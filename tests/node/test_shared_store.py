@@ -4,7 +4,7 @@ a cluster, by the same path as any other.
 
 import pytest
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewPartitions, NewTopic
 from barnabas.client import Consumer, Producer, TopicPartition
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -22,25 +22,25 @@ def leaders(admin, topic):
 
 def test_either_broker_answers_for_the_cluster(two_brokers):
     first, second = two_brokers
-    with BlockingAdmin(second.bootstrap) as admin:
+    with Admin(second.bootstrap) as admin:
         cluster = admin.cluster.describe()
         assert sorted(broker.node_id for broker in cluster.brokers) == [1, 2]
         admin.topics.create(NewTopic("spread", partitions=4))
-    with BlockingAdmin(first.bootstrap) as admin:
+    with Admin(first.bootstrap) as admin:
         eventually(lambda: sorted(leaders(admin, "spread")), [1, 1, 2, 2])
 
 
 @pytest.mark.parametrize("listener", ["INTERNAL", "CLIENTS"])
 def test_a_listener_names_the_endpoints_of_its_own_name(two_brokers, listener):
     _, second = two_brokers
-    with BlockingAdmin(f"127.0.0.1:{second.ports[listener]}") as admin:
+    with Admin(f"127.0.0.1:{second.ports[listener]}") as admin:
         found = {broker.node_id: broker.port for broker in admin.cluster.describe().brokers}
     assert found == {number: server.ports[listener] for number, server in enumerate(two_brokers, 1)}
 
 
 def test_records_reach_partitions_on_both(two_brokers):
     _, second = two_brokers
-    with BlockingAdmin(second.bootstrap) as admin:
+    with Admin(second.bootstrap) as admin:
         admin.topics.create(NewTopic("both", partitions=2))
     with Producer(second.bootstrap) as producer:
         for partition in (0, 1):
@@ -56,7 +56,7 @@ def test_records_reach_partitions_on_both(two_brokers):
 def test_the_other_broker_takes_over_the_controller(two_brokers):
     first, second = two_brokers
     first.kill()
-    with BlockingAdmin(second.bootstrap) as admin:
+    with Admin(second.bootstrap) as admin:
         # CreateTopics goes to the controller: it can only succeed once the second broker was elected.
         admin.topics.create(NewTopic("after", partitions=1))
         eventually(lambda: leaders(admin, "after"), [2])
@@ -65,20 +65,20 @@ def test_the_other_broker_takes_over_the_controller(two_brokers):
 
 def test_a_topic_gets_more_partitions(two_brokers):
     first, second = two_brokers
-    with BlockingAdmin(second.bootstrap) as admin:
+    with Admin(second.bootstrap) as admin:
         admin.topics.create(NewTopic("grows", assignment={0: [2]}))
         admin.topics.create_partitions({"grows": 3})
         admin.topics.create_partitions({"grows": NewPartitions(4, [[1]])})
         eventually(lambda: leaders(admin, "grows"), [2, 1, 2, 1])
         with pytest.raises(KafkaError, match="Topic already has 4 partitions"):
             admin.topics.create_partitions({"grows": 4})
-    with BlockingAdmin(first.bootstrap) as admin:
+    with Admin(first.bootstrap) as admin:
         eventually(lambda: leaders(admin, "grows"), [2, 1, 2, 1])
 
 
 def test_a_preferred_leader_is_elected_on_request(two_brokers):
     first, _ = two_brokers
-    with BlockingAdmin(first.bootstrap) as admin:
+    with Admin(first.bootstrap) as admin:
         admin.topics.create(NewTopic("t", assignment={0: [1, 2]}))
         tp = TopicPartition("t", 0)
         results = admin.partitions.try_elect_leaders([tp])

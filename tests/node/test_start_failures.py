@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from barnabas.cluster.store import sqlite_failures
 from barnabas.cluster.store.sqlite_table import Database
@@ -64,7 +64,7 @@ def used(tmp_path_factory, serve):
     """The data of a broker that has served a topic, stopped cleanly."""
     data = tmp_path_factory.mktemp("used") / "data"
     server = serve(data)
-    with BlockingAdmin(server.wait_until_ready().bootstrap) as admin:
+    with Admin(server.wait_until_ready().bootstrap) as admin:
         admin.topics.create(NewTopic("kept", partitions=3))
     assert server.stop() == 0
     return data

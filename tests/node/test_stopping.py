@@ -2,7 +2,7 @@
 
 import signal
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from barnabas.client import Consumer, Producer, TopicPartition
 from waiting import eventually
@@ -20,7 +20,7 @@ def start(join_cluster, number, *settings):
 
 def create(server, *replicas):
     """A topic of one partition with records that all its replicas have."""
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         admin.topics.create(NewTopic("kept", assignment={0: list(replicas)}))
     with Producer(server.bootstrap, acks="all") as producer:
         for sent in [producer.send("kept", value) for value in VALUES]:
@@ -28,7 +28,7 @@ def create(server, *replicas):
 
 
 def leader_and_isr(server):
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         partition = admin.topics.describe(["kept"])["kept"].partitions[0]
     return partition.leader, sorted(partition.isr)
 

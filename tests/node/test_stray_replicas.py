@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from barnabas.client import Producer, TopicPartition
 from waiting import until
@@ -39,7 +39,7 @@ def listed(admin):
 
 def test_a_replica_that_was_moved_away_from_a_dead_broker(three_brokers, join_cluster):
     dead, other = three_brokers[1], three_brokers[2]
-    with BlockingAdmin(other.bootstrap) as admin:
+    with Admin(other.bootstrap) as admin:
         for tp in (MOVED, KEPT):
             admin.topics.create(NewTopic(tp.topic, assignment={0: [1, 2]}))
         with Producer(other.bootstrap) as producer:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import ConfigResource, NewTopic
 from barnabas.client import Producer, TopicPartition
 from waiting import until
@@ -25,7 +25,7 @@ def servers(join_cluster):
     servers = [join_cluster(number, *OPTIONS) for number in (1, 2)]
     for server in servers:
         server.wait_until_ready()
-    with BlockingAdmin(servers[0].bootstrap) as admin:
+    with Admin(servers[0].bootstrap) as admin:
         admin.topics.create(NewTopic("moved", assignment={0: [1]}))
     with Producer(servers[0].bootstrap, batch_size=SIZE) as producer:
         for sent in [producer.send("moved", os.urandom(SIZE), partition=0) for _ in range(RECORDS)]:
@@ -38,7 +38,7 @@ def test_a_throttle_holds_a_replica_that_is_added_until_it_is_lifted(servers, si
     rates = {ConfigResource.broker(number): {f"{side}.replication.throttled.rate": rate} for number in (1, 2)}
     replicas = {ConfigResource.topic("moved"): {f"{side}.replication.throttled.replicas": "0:1,0:2"}}
     copy = servers[1].data_dir / "moved-0" / "00000000000000000000.log"
-    with BlockingAdmin(servers[0].bootstrap) as admin:
+    with Admin(servers[0].bootstrap) as admin:
         admin.configs.alter({**rates, **replicas})
         admin.partitions.reassign({TP: [1, 2]})
         # The first fetch finds nothing used of the quota; at a byte a second the others take days.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.add_partitions_to_txn import (
@@ -64,7 +64,7 @@ class Cluster:
 
     def admin(self):
         """It may choose a broker that is frozen, and asks another one when that does not answer."""
-        return BlockingAdmin(self.alive.bootstrap, **{"request.timeout.ms": 1000})
+        return Admin(self.alive.bootstrap, **{"request.timeout.ms": 1000})
 
     @property
     def alive(self):
@@ -284,7 +284,7 @@ def test_a_marker_waits_for_the_replicas_that_its_partition_asks_for(cluster):
 def test_an_epoch_that_has_run_out_makes_a_new_producer_id(serve, tmp_path):
     server = serve(tmp_path, "--set", "transaction.state.log.num.partitions=1")
     server.wait_until_ready()
-    with BlockingAdmin(server.bootstrap) as admin:
+    with Admin(server.bootstrap) as admin:
         admin.topics.create(NewTopic("t", 1, 1))
     with WirePeer(server.port) as peer:
         coordinated(peer)

@@ -37,14 +37,14 @@ no cluster, other addresses and directories, a stream that comes to an end.
 BEFORE = """
 import shutil
 assert shutil.which("java") is None, shutil.which("java")
-from barnabas.admin import BlockingAdmin
+from barnabas.admin import Admin
 from barnabas.admin.types import NewTopic
 from barnabas.client import Producer
 
 with Producer("{bootstrap}") as producer:
     for number in range(1000):
         producer.send("flights", b"%d" % number)
-with BlockingAdmin("{bootstrap}") as admin:
+with Admin("{bootstrap}") as admin:
     admin.topics.create(NewTopic("copy", 2))
 """
 AFTER = """

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from barnabas.admin.admin import Admin
+from barnabas.admin.admin import AsyncAdmin
 from barnabas.admin.types import NewTopic
 from barnabas.client.consumer import AsyncConsumer
 from barnabas.client.producer import AsyncProducer
@@ -203,7 +203,7 @@ def test_a_broker_forgets_after_hours_what_it_may_forget():
     async def main():
         machine.start()
         await until(lambda: machine.node is not None)
-        async with Admin(machine.address) as admin:
+        async with AsyncAdmin(machine.address) as admin:
             await admin.topics.create(NewTopic("hours", partitions=1))
         async with AsyncProducer(machine.address) as producer:
             for _ in range(9):

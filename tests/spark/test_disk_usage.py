@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.cli.main import cli
 from barnabas.records.batch import HEADER_SIZE, batch_headers, decode_batch, records_section
 from barnabas.spark.analyses import (
@@ -154,7 +154,7 @@ def test_compacted_topics_and_an_endless_retention_keep_their_segments():
 
 def test_brokers_say_the_retention_of_their_topics(broker):
     configs = {"retention.ms": "5", "retention.bytes": "7", "cleanup.policy": "compact"}
-    with BlockingAdmin(broker) as admin:
+    with Admin(broker) as admin:
         admin.topics.create([NewTopic("kept", configs=configs), NewTopic("usual")])
 
     assert retention_of(broker, ["kept", "usual", "unknown"]) == {

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.follower import PartitionLag, QueryFollower, positions_of
@@ -60,7 +60,7 @@ class Session:
 def tp(broker, topic_name):
     """A partition with ten records, a second apart."""
     name = topic_name("followed")
-    with BlockingAdmin(broker) as admin:
+    with Admin(broker) as admin:
         admin.topics.create([NewTopic(name, partitions=1, configs={"retention.ms": "-1"})])
     with Producer(broker) as producer:
         for number in range(10):
@@ -69,7 +69,7 @@ def tp(broker, topic_name):
 
 
 def committed(broker, group, tp):
-    with BlockingAdmin(broker) as admin:
+    with Admin(broker) as admin:
         found = admin.groups.offsets([group], [tp])[group][tp]
     return found.offset if found is not None else None
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic, OffsetAndMetadata
+from barnabas.admin import Admin, NewTopic, OffsetAndMetadata
 from barnabas.client import Producer
 from barnabas.core.ids import TopicPartition
 from barnabas.protocol.coordinator.offset_commit import (
@@ -199,7 +199,7 @@ def test_a_place_is_looked_at_once():
 def topic(broker, topic_name):
     """Ten records, ten seconds apart, of which the first four are removed."""
     name = topic_name("lag")
-    with BlockingAdmin(broker) as admin:
+    with Admin(broker) as admin:
         admin.topics.create([NewTopic(name, partitions=2, configs={"retention.ms": str(10**15)})])
     with Producer(broker) as producer:
         for number in range(10):
@@ -220,7 +220,7 @@ def test_the_lag_that_a_broker_says(broker, topic):
     options = group_options(
         {"kafka.bootstrap.servers": broker, "groups": f"{slow},{done},{empty}"}, "barnabas-lag"
     )
-    with BlockingAdmin(broker) as admin:
+    with Admin(broker) as admin:
         commit(admin, slow, topic, 3)
         commit(admin, done, topic, 10)
         commit(admin, empty, topic, 0, partition=1)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.cli.main import cli
 from barnabas.client.partitioner import murmur2
 from barnabas.records.batch import build_batch
@@ -168,7 +168,7 @@ def test_no_two_keys_are_shown_alike():
 
 
 def test_brokers_say_how_many_partitions_their_topics_have(broker):
-    with BlockingAdmin(broker) as admin:
+    with Admin(broker) as admin:
         admin.topics.create([NewTopic("five", partitions=5)])
 
     assert partition_counts(broker, ["five", "unknown"]) == {"five": 5}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic, OffsetAndMetadata
+from barnabas.admin import Admin, NewTopic, OffsetAndMetadata
 from barnabas.client import Producer
 from barnabas.core.ids import TopicPartition
 
@@ -32,7 +32,7 @@ def test_the_views_of_a_directory_that_kafka_wrote(spark):
 
 
 def test_a_directory_that_our_broker_writes(spark, broker, broker_folder):
-    with BlockingAdmin(broker) as admin:
+    with Admin(broker) as admin:
         admin.topics.create([NewTopic("log-source", partitions=2, configs={"retention.ms": "-1"})])
     with Producer(broker, compression_type="lz4") as producer:
         for number in range(500):
@@ -53,7 +53,7 @@ def test_a_directory_that_our_broker_writes(spark, broker, broker_folder):
 
 
 def test_commits_and_lag_of_a_broker_and_of_its_directory(spark, broker, broker_folder):
-    with BlockingAdmin(broker) as admin:
+    with Admin(broker) as admin:
         admin.topics.create([NewTopic("lag-source", partitions=1, configs={"retention.ms": "-1"})])
         with Producer(broker) as producer:
             for number in range(10):

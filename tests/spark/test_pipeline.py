@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql.types import IntegerType, LongType, NullType, StringType, StructField, StructType
 from rich.console import Console
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import PipelineError
@@ -36,7 +36,7 @@ def quiet():
 def topic(broker, topic_name):
     """The name of a new topic of one partition."""
     name = topic_name("lake")
-    with BlockingAdmin(broker) as admin:
+    with Admin(broker) as admin:
         admin.topics.create([NewTopic(name, partitions=1)])
     return name
 
@@ -102,7 +102,7 @@ def test_the_page_works_as_it_stands_and_its_table_grows(spark, broker, topic, p
         ("UA", 2, None),
     ]
 
-    with BlockingAdmin(broker) as admin:
+    with Admin(broker) as admin:
         committed = admin.groups.offsets([f"{topic}-table"], [TopicPartition(topic, 0)])
     assert committed[f"{topic}-table"][TopicPartition(topic, 0)].offset == 4
     with pytest.raises(PipelineError, match="column delay is string now and int in the table"):

@@ -21,7 +21,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, messa
 from pyspark.sql.types import DayTimeIntervalType
 from rich.console import Console
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.spark.errors import FormatError, PipelineError
 from barnabas.spark.pipeline import supervisor
@@ -465,7 +465,7 @@ def test_a_package_that_is_not_there_is_named(write, monkeypatch):
 @pytest.mark.timeout(400)
 def test_a_topic_of_avro_becomes_a_table_that_grows(spark, broker, topic_name, write, tmp_path):
     topic = topic_name("avro")
-    with BlockingAdmin(broker) as admin:
+    with Admin(broker) as admin:
         admin.topics.create([NewTopic(topic, partitions=1)])
 
     def run(form, *values):

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from spark_processes import environment
 
@@ -87,7 +87,7 @@ def iceberg(folder):
 )
 def test_every_row_is_there_once_after_kills_in_each_phase(broker, topic_name, tmp_path, reader, kills):
     topic = topic_name("killed")
-    with BlockingAdmin(broker) as admin:
+    with Admin(broker) as admin:
         admin.topics.create([NewTopic(topic, partitions=1)])
     with Producer(broker) as producer:
         for number in range(30):

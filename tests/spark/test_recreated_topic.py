@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
@@ -25,7 +25,7 @@ def create(broker, topic, word):
     waits for the end of one that is being deleted.
     """
     deadline = time.monotonic() + 60
-    with BlockingAdmin(broker) as admin:
+    with Admin(broker) as admin:
         while True:
             try:
                 admin.topics.create([NewTopic(topic, partitions=1, configs={"retention.ms": "-1"})])
@@ -40,7 +40,7 @@ def create(broker, topic, word):
 
 
 def create_again(broker, topic):
-    with BlockingAdmin(broker) as admin:
+    with Admin(broker) as admin:
         admin.topics.delete(topic)
     create(broker, topic, b"n")
 

@@ -12,7 +12,7 @@ import fastavro
 import pytest
 from rich.console import Console
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import PipelineError
@@ -149,7 +149,7 @@ def test_a_pin_that_is_damaged_is_named(ids):
 def pipeline(broker, topic_name, tmp_path):
     """A pipeline on a new topic of two partitions, with more lines in its format."""
     topic = topic_name("prices")
-    with BlockingAdmin(broker) as admin:
+    with Admin(broker) as admin:
         admin.topics.create([NewTopic(topic, partitions=2)])
 
     def make(*lines, trigger="availableNow"):

@@ -5,7 +5,7 @@ import json
 import pytest
 from pyspark.sql import udf
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.spark import follow, register
 
@@ -17,7 +17,7 @@ _names = iter(range(1_000))
 @pytest.fixture
 def topic(broker):
     name = f"topic-{next(_names)}"
-    with BlockingAdmin(broker) as admin:
+    with Admin(broker) as admin:
         # The records are years old on purpose: without this, retention may come before the reader.
         admin.topics.create([NewTopic(name, partitions=3, configs={"retention.ms": "-1"})])
     return name
@@ -171,7 +171,7 @@ def write_to(frame, broker, topic, checkpoint, mode):
 
 def test_a_stream_writes_to_a_topic(spark, broker, topic, tmp_path):
     produce(broker, topic, 20)
-    with BlockingAdmin(broker) as admin:
+    with Admin(broker) as admin:
         admin.topics.create([NewTopic(f"{topic}-{name}", partitions=1) for name in ("out", "counts")])
 
     read = reader(spark.readStream, broker, topic, startingOffsets="earliest", maxOffsetsPerTrigger=10).load()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from spark_processes import HOME, connect_server, environment, standalone_cluster
 
 pytestmark = [pytest.mark.jvm, pytest.mark.spark, pytest.mark.timeout(400)]
@@ -26,7 +26,7 @@ def master(tmp_path_factory):
 def arguments(broker, tmp_path, request):
     """Where the brokers are, a new topic and a folder that all processes see."""
     topic = request.node.name
-    with BlockingAdmin(broker) as admin:
+    with Admin(broker) as admin:
         admin.topics.create([NewTopic(topic, partitions=4)])
     return [broker, topic, str(tmp_path)]
 

@@ -6,7 +6,7 @@ import pytest
 from pyspark import InheritableThread
 from pyspark.sql.types import StructType
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.spark import ddl
 
 pytestmark = pytest.mark.spark
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 def topic(broker, topic_name):
     """The name of a new topic of one partition."""
     name = topic_name("catalog")
-    with BlockingAdmin(broker) as admin:
+    with Admin(broker) as admin:
         admin.topics.create([NewTopic(name, partitions=1)])
     return name
 

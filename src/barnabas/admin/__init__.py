@@ -2,7 +2,7 @@
 topics, partitions, offsets, configurations, groups, transactions, the cluster.
 """
 
-from barnabas.admin.admin import Admin, BlockingAdmin
+from barnabas.admin.admin import Admin, AsyncAdmin, BlockingAdmin
 from barnabas.admin.features import FeatureMetadata, FeatureUpdate, UpgradeType
 from barnabas.admin.group_types import (
     GroupDescription,
@@ -48,6 +48,7 @@ __all__ = [
     "Admin",
     "AlterConfigOp",
     "AlterOp",
+    "AsyncAdmin",
     "BlockingAdmin",
     "ClusterDescription",
     "ConfigEntry",

@@ -1,10 +1,10 @@
-"""`Admin`, asynchronous, and `BlockingAdmin`, its synchronous face: verbs by noun.
+"""`Admin`, and `AsyncAdmin`, its asynchronous twin: verbs by noun.
 
 ::
 
-    async with Admin("127.0.0.1:9092") as admin:
-        await admin.topics.create(NewTopic("orders", partitions=3))
-        offsets = await admin.offsets.list({TopicPartition("orders", 0): LATEST_TIMESTAMP})
+    with Admin("127.0.0.1:9092") as admin:
+        admin.topics.create(NewTopic("orders", partitions=3))
+        offsets = admin.offsets.list({TopicPartition("orders", 0): LATEST_TIMESTAMP})
 """
 
 from typing import Any, Self
@@ -30,7 +30,7 @@ from barnabas.core.errors import ConfigError
 _IN_FLIGHT_MAX = 1
 
 
-class Admin:
+class AsyncAdmin:
     """Manages a cluster. Options are the keys of Kafka's admin client with underscores.
 
     Use it as an async context manager. Raises ConfigError for a bad option.
@@ -70,7 +70,7 @@ class Admin:
         await self.close()
 
     def __repr__(self) -> str:
-        return f"<Admin {self._cluster.bootstrap}>"
+        return f"<AsyncAdmin {self._cluster.bootstrap}>"
 
 
 def _admin_config(options: dict[str, Any]) -> Config:
@@ -89,7 +89,7 @@ def _admin_config(options: dict[str, Any]) -> Config:
     return config.with_values({"default.api.timeout.ms": one}, Source.DEFAULT)
 
 
-class _BlockingTopics(Face[Topics]):
+class _SyncTopics(Face[Topics]):
     create = mirrored(Topics.create)
     try_create = mirrored(Topics.try_create)
     list = mirrored(Topics.list)
@@ -103,7 +103,7 @@ class _BlockingTopics(Face[Topics]):
     try_delete = mirrored(Topics.try_delete)
 
 
-class _BlockingPartitions(Face[Partitions]):
+class _SyncPartitions(Face[Partitions]):
     elect_leaders = mirrored(Partitions.elect_leaders)
     try_elect_leaders = mirrored(Partitions.try_elect_leaders)
     reassign = mirrored(Partitions.reassign)
@@ -113,7 +113,7 @@ class _BlockingPartitions(Face[Partitions]):
     try_delete_records = mirrored(Partitions.try_delete_records)
 
 
-class _BlockingLogDirs(Face[LogDirs]):
+class _SyncLogDirs(Face[LogDirs]):
     describe = mirrored(LogDirs.describe)
     try_describe = mirrored(LogDirs.try_describe)
     alter_replicas = mirrored(LogDirs.alter_replicas)
@@ -122,19 +122,19 @@ class _BlockingLogDirs(Face[LogDirs]):
     try_describe_replicas = mirrored(LogDirs.try_describe_replicas)
 
 
-class _BlockingOffsets(Face[Offsets]):
+class _SyncOffsets(Face[Offsets]):
     list = mirrored(Offsets.list)
     try_list = mirrored(Offsets.try_list)
 
 
-class _BlockingConfigs(Face[Configs]):
+class _SyncConfigs(Face[Configs]):
     describe = mirrored(Configs.describe)
     try_describe = mirrored(Configs.try_describe)
     alter = mirrored(Configs.alter)
     try_alter = mirrored(Configs.try_alter)
 
 
-class _BlockingGroups(Face[Groups]):
+class _SyncGroups(Face[Groups]):
     list = mirrored(Groups.list)
     describe = mirrored(Groups.describe)
     try_describe = mirrored(Groups.try_describe)
@@ -150,11 +150,11 @@ class _BlockingGroups(Face[Groups]):
     try_delete_offsets = mirrored(Groups.try_delete_offsets)
 
 
-class _BlockingCoordinators(Face[Coordinators]):
+class _SyncCoordinators(Face[Coordinators]):
     find = mirrored(Coordinators.find)
 
 
-class _BlockingTransactions(Face[Transactions]):
+class _SyncTransactions(Face[Transactions]):
     list = mirrored(Transactions.list)
     describe = mirrored(Transactions.describe)
     try_describe = mirrored(Transactions.try_describe)
@@ -165,37 +165,42 @@ class _BlockingTransactions(Face[Transactions]):
     try_describe_producers = mirrored(Transactions.try_describe_producers)
 
 
-class _BlockingQuotas(Face[Quotas]):
+class _SyncQuotas(Face[Quotas]):
     describe = mirrored(Quotas.describe)
     scram_credentials = mirrored(Quotas.scram_credentials)
 
 
-class _BlockingFeatures(Face[Features]):
+class _SyncFeatures(Face[Features]):
     describe = mirrored(Features.describe)
     update = mirrored(Features.update)
     try_update = mirrored(Features.try_update)
 
 
-class _BlockingClusterInfo(Face[ClusterInfo]):
+class _SyncClusterInfo(Face[ClusterInfo]):
     describe = mirrored(ClusterInfo.describe)
+    endpoints = mirrored(ClusterInfo.endpoints)
     try_api_versions = mirrored(ClusterInfo.try_api_versions)
     unregister_broker = mirrored(ClusterInfo.unregister_broker)
 
 
-class BlockingAdmin(ClientFace[Admin]):
-    """`Admin` without ``await``."""
+class Admin(ClientFace[AsyncAdmin]):
+    """`AsyncAdmin` without ``await``."""
 
     def __init__(self, bootstrap_servers: BootstrapServers, **options: Any) -> None:
-        admin, thread = made_in_thread(lambda: Admin(bootstrap_servers, **options), "barnabas-admin")
+        admin, thread = made_in_thread(lambda: AsyncAdmin(bootstrap_servers, **options), "barnabas-admin")
         super().__init__(admin, thread)
-        self.topics = _BlockingTopics(admin.topics, thread)
-        self.partitions = _BlockingPartitions(admin.partitions, thread)
-        self.log_dirs = _BlockingLogDirs(admin.log_dirs, thread)
-        self.offsets = _BlockingOffsets(admin.offsets, thread)
-        self.configs = _BlockingConfigs(admin.configs, thread)
-        self.groups = _BlockingGroups(admin.groups, thread)
-        self.coordinators = _BlockingCoordinators(admin.coordinators, thread)
-        self.transactions = _BlockingTransactions(admin.transactions, thread)
-        self.features = _BlockingFeatures(admin.features, thread)
-        self.quotas = _BlockingQuotas(admin.quotas, thread)
-        self.cluster = _BlockingClusterInfo(admin.cluster, thread)
+        self.topics = _SyncTopics(admin.topics, thread)
+        self.partitions = _SyncPartitions(admin.partitions, thread)
+        self.log_dirs = _SyncLogDirs(admin.log_dirs, thread)
+        self.offsets = _SyncOffsets(admin.offsets, thread)
+        self.configs = _SyncConfigs(admin.configs, thread)
+        self.groups = _SyncGroups(admin.groups, thread)
+        self.coordinators = _SyncCoordinators(admin.coordinators, thread)
+        self.transactions = _SyncTransactions(admin.transactions, thread)
+        self.features = _SyncFeatures(admin.features, thread)
+        self.quotas = _SyncQuotas(admin.quotas, thread)
+        self.cluster = _SyncClusterInfo(admin.cluster, thread)
+
+
+BlockingAdmin = Admin
+"""The name of `Admin` until the blocking face got the short name, as `Producer` and `Consumer` have it."""

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from barnabas.admin import Admin, AlterConfigOp, AlterOp, ConfigEntry, ConfigResource, ResourceType
+from barnabas.admin import AlterConfigOp, AlterOp, AsyncAdmin, ConfigEntry, ConfigResource, ResourceType
 from barnabas.admin.quotas import ClientQuota, Match, QuotaFilter
 from barnabas.cli.config_flags import (
     BROKER_LOGGERS,
@@ -85,7 +85,7 @@ async def _run(given: Given) -> None:
             await _describe(admin, entity, everything=given["all"])
 
 
-async def _describe_quotas(admin: Admin, entities: Sequence[Entity]) -> None:
+async def _describe_quotas(admin: AsyncAdmin, entities: Sequence[Entity]) -> None:
     """``describeClientQuotaAndUserScramCredentialConfigs``; brokers that keep no quotas have none to show."""
     filters = []
     for entity in entities:
@@ -135,7 +135,7 @@ def _added(given: Given) -> dict[str, str]:
     return added
 
 
-async def _describe(admin: Admin, entity: Entity, *, everything: bool) -> None:
+async def _describe(admin: AsyncAdmin, entity: Entity, *, everything: bool) -> None:
     for name in await _names(admin, entity):
         one = Entity(entity.type, name)
         if name:
@@ -146,7 +146,7 @@ async def _describe(admin: Admin, entity: Entity, *, everything: bool) -> None:
             click.echo(printable(_entry_line(entry)))
 
 
-async def _names(admin: Admin, entity: Entity) -> list[str]:
+async def _names(admin: AsyncAdmin, entity: Entity) -> list[str]:
     if entity.name is not None:
         return [entity.name]
     if entity.type == TOPICS:
@@ -154,7 +154,7 @@ async def _names(admin: Admin, entity: Entity) -> list[str]:
     return [*(str(broker.node_id) for broker in (await admin.cluster.describe()).brokers), ""]
 
 
-async def _entries(admin: Admin, entity: Entity, *, everything: bool) -> list[ConfigEntry]:
+async def _entries(admin: AsyncAdmin, entity: Entity, *, everything: bool) -> list[ConfigEntry]:
     """The entries of an entity by name: all of them, or those that were set for just this entity."""
     resource = _resource(entity)
     described = (await admin.configs.describe(resource, synonyms=True, timeout_ms=_TIMEOUT_MS))[resource]
@@ -193,7 +193,7 @@ def _text(value: str | None) -> str:
     return "null" if value is None else value
 
 
-async def _alter(admin: Admin, entity: Entity, added: Mapping[str, str], deleted: Sequence[str]) -> None:
+async def _alter(admin: AsyncAdmin, entity: Entity, added: Mapping[str, str], deleted: Sequence[str]) -> None:
     before = {entry.name for entry in await _entries(admin, entity, everything=False)}
     if entity.type == BROKER_LOGGERS:
         if unknown := [name for name in [*deleted, *added] if name not in before]:

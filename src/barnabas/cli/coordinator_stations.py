@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
-from barnabas.admin import Admin, ConfigResource, CoordinatorAnswer, CoordinatorType
+from barnabas.admin import AsyncAdmin, ConfigResource, CoordinatorAnswer, CoordinatorType
 from barnabas.client.metadata import Broker, PartitionMetadata
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, java_abs, java_hash
@@ -88,7 +88,7 @@ class Stations:
 
 
 async def visit(
-    admin: Admin, key: str, kind: CoordinatorType, *, create: bool, timeout_ms: float | None = None
+    admin: AsyncAdmin, key: str, kind: CoordinatorType, *, create: bool, timeout_ms: float | None = None
 ) -> Stations:
     """The stations of a key. Without `create`, no broker is asked while the internal topic does not exist."""
     topic = KINDS[kind].topic
@@ -108,7 +108,7 @@ async def visit(
     return Stations(key, kind, len(found.partitions), True, obstacle, metadata, leader, answer)
 
 
-async def _count_of_new(admin: Admin, brokers: dict[int, Broker], config_key: str) -> int | None:
+async def _count_of_new(admin: AsyncAdmin, brokers: dict[int, Broker], config_key: str) -> int | None:
     """How many partitions the internal topic would get; None where no broker says."""
     for broker in brokers:
         resource = ConfigResource.broker(broker)

@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from barnabas.admin import Admin
+from barnabas.admin import AsyncAdmin
 from barnabas.cli.group_flags import SCENARIOS, Given, has, wrong_use
 from barnabas.cli.group_report import print_error
 from barnabas.cli.group_scope import (
@@ -35,7 +35,7 @@ _COMMA: Final = ord(",")
 class ResetPlanner:
     """Plans new positions; changes nothing."""
 
-    def __init__(self, admin: Admin, given: Given, timeout_ms: int) -> None:
+    def __init__(self, admin: AsyncAdmin, given: Given, timeout_ms: int) -> None:
         self._admin = admin
         self._given = given
         self._timeout_ms = timeout_ms

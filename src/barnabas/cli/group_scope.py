@@ -5,7 +5,7 @@ topics with partitions, ends of logs, numbers of options.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from barnabas.admin import Admin
+from barnabas.admin import AsyncAdmin
 from barnabas.cli.group_flags import Given, wrong_use
 from barnabas.cli.options import INT_MAX, LONG_MAX
 from barnabas.client.types import LATEST_TIMESTAMP
@@ -50,7 +50,7 @@ def _partitions(argument: str) -> list[TopicPartition]:
 
 
 async def resolve_topics(
-    admin: Admin, topics: Sequence[str], timeout_ms: int
+    admin: AsyncAdmin, topics: Sequence[str], timeout_ms: int
 ) -> tuple[list[TopicPartition], Mapping[str, BarnabasError]]:
     """All partitions of these topics, and why others have none."""
     partitions: list[TopicPartition] = []
@@ -64,7 +64,7 @@ async def resolve_topics(
 
 
 async def log_offsets(
-    admin: Admin, partitions: Iterable[TopicPartition], timestamp: int, timeout_ms: int
+    admin: AsyncAdmin, partitions: Iterable[TopicPartition], timestamp: int, timeout_ms: int
 ) -> dict[TopicPartition, int]:
     """The offset of each partition for a time; raises the first error."""
     wanted = dict.fromkeys(partitions, timestamp)
@@ -76,7 +76,7 @@ async def log_offsets(
 
 
 async def end_offsets(
-    admin: Admin, partitions: Iterable[TopicPartition], timeout_ms: int
+    admin: AsyncAdmin, partitions: Iterable[TopicPartition], timeout_ms: int
 ) -> dict[TopicPartition, int]:
     """Where each partition ends; raises the first error."""
     return await log_offsets(admin, partitions, LATEST_TIMESTAMP, timeout_ms)

@@ -9,7 +9,14 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from barnabas.admin import Admin, GroupDescription, GroupListing, GroupState, GroupType, OffsetAndMetadata
+from barnabas.admin import (
+    AsyncAdmin,
+    GroupDescription,
+    GroupListing,
+    GroupState,
+    GroupType,
+    OffsetAndMetadata,
+)
 from barnabas.cli import group_report as report
 from barnabas.cli.group_flags import Given, has, wrong_use
 from barnabas.cli.group_reset import ResetPlanner, dump_plan
@@ -81,7 +88,7 @@ async def _run(given: Given, options: dict[str, Any], timeout_ms: int) -> None:
 class GroupService:
     """One run of the command."""
 
-    def __init__(self, admin: Admin, given: Given, timeout_ms: int) -> None:
+    def __init__(self, admin: AsyncAdmin, given: Given, timeout_ms: int) -> None:
         self._admin = admin
         self._given = given
         self._timeout_ms = timeout_ms

@@ -16,7 +16,7 @@ What is found is in the order of Kafka's script, which walks hash maps.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from barnabas.admin import Admin, ProducerState, TransactionDescription
+from barnabas.admin import AsyncAdmin, ProducerState, TransactionDescription
 from barnabas.cli.java_order import long_order, partition_order, sized, text_order
 from barnabas.cli.throughput_throttler import now_ms
 from barnabas.cli.transaction_report import failing
@@ -38,7 +38,7 @@ class OpenTransaction(NamedTuple):
 
 
 async def hanging_transactions(
-    admin: Admin, topic: str | None, partition: int | None, broker: int | None, longest_ms: int
+    admin: AsyncAdmin, topic: str | None, partition: int | None, broker: int | None, longest_ms: int
 ) -> list[OpenTransaction]:
     """The hanging transactions of a partition, a topic, or everything that a broker has replicas of. Raises
     ToolError.
@@ -48,7 +48,7 @@ async def hanging_transactions(
     return await hanging_among(admin, candidates)
 
 
-async def hanging_among(admin: Admin, candidates: Sequence[OpenTransaction]) -> list[OpenTransaction]:
+async def hanging_among(admin: AsyncAdmin, candidates: Sequence[OpenTransaction]) -> list[OpenTransaction]:
     """Those of the open transactions that no coordinator will end. Raises ToolError."""
     if not candidates:
         return []
@@ -67,7 +67,7 @@ async def hanging_among(admin: Admin, candidates: Sequence[OpenTransaction]) -> 
 
 
 async def _partitions(
-    admin: Admin, topic: str | None, partition: int | None, broker: int | None
+    admin: AsyncAdmin, topic: str | None, partition: int | None, broker: int | None
 ) -> list[TopicPartition]:
     if topic is not None and partition is not None:
         return [TopicPartition(topic, partition)]
@@ -93,7 +93,7 @@ async def _partitions(
 
 
 async def _candidates(
-    admin: Admin, partitions: Sequence[TopicPartition], broker: int | None, longest_ms: int
+    admin: AsyncAdmin, partitions: Sequence[TopicPartition], broker: int | None, longest_ms: int
 ) -> list[OpenTransaction]:
     """The transactions that are open for longer than any may be."""
     found: list[OpenTransaction] = []
@@ -112,7 +112,7 @@ async def _candidates(
     return found
 
 
-async def transactional_ids(admin: Admin, producer_ids: Iterable[int]) -> Mapping[int, str]:
+async def transactional_ids(admin: AsyncAdmin, producer_ids: Iterable[int]) -> Mapping[int, str]:
     """The transactional id of each producer that a coordinator knows. Raises ToolError."""
     wanted = set(producer_ids)
     with failing(f"Failed to list transactions for {len(wanted)} producers"):
@@ -121,7 +121,7 @@ async def transactional_ids(admin: Admin, producer_ids: Iterable[int]) -> Mappin
 
 
 async def _descriptions(
-    admin: Admin, transactional_ids: Sequence[str]
+    admin: AsyncAdmin, transactional_ids: Sequence[str]
 ) -> Mapping[str, TransactionDescription | None]:
     """Where each id stands; None for one that its coordinator does not know."""
     with failing(f"Failed to describe {len(transactional_ids)} transactions"):

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from barnabas.admin import Admin, ConfigResource
+from barnabas.admin import AsyncAdmin, ConfigResource
 from barnabas.client.metadata import Broker
 from barnabas.core.config import Source
 from barnabas.core.errors import ConfigError, KafkaError
@@ -38,7 +38,7 @@ KEYS: Final[tuple[str, ...]] = (
 )
 
 
-async def of_broker(admin: Admin, broker: int, timeout_ms: int) -> tuple[dict[str, Any], frozenset[str]]:
+async def of_broker(admin: AsyncAdmin, broker: int, timeout_ms: int) -> tuple[dict[str, Any], frozenset[str]]:
     """The keys above as a running broker has them, and which were set. Raises KafkaError, ClickException."""
     if broker not in {one.node_id for one in (await admin.cluster.describe(timeout_ms=timeout_ms)).brokers}:
         raise click.ClickException(f"There is no broker {broker} in the cluster now")
@@ -49,7 +49,7 @@ async def of_broker(admin: Admin, broker: int, timeout_ms: int) -> tuple[dict[st
     return values, frozenset(key for key, entry in found.items() if entry.source is not Source.DEFAULT)
 
 
-async def listener_of(admin: Admin, broker: Broker, timeout_ms: int) -> str | None:
+async def listener_of(admin: AsyncAdmin, broker: Broker, timeout_ms: int) -> str | None:
     """The listener by which a client reaches the broker, and its protocol; None where it may not ask."""
     try:
         listeners = ListenerConfig.parse(*await of_broker(admin, broker.node_id, timeout_ms))

@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from barnabas.admin import Admin, ReplicaLogDirInfo, TopicPartitionReplica
+from barnabas.admin import AsyncAdmin, ReplicaLogDirInfo, TopicPartitionReplica
 from barnabas.cli.java_errors import java_text
 from barnabas.cli.options import ToolError
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -21,7 +21,7 @@ _RETRY_S: Final = 0.1
 Targets = Mapping[TopicPartitionReplica, str]
 
 
-async def begin(admin: Admin, targets: Targets, timeout_ms: int) -> None:
+async def begin(admin: AsyncAdmin, targets: Targets, timeout_ms: int) -> None:
     """``executeMoves``: begins these moves, and says which.
     Raises ToolError for one that is refused or does not begin in time.
     """
@@ -49,7 +49,7 @@ async def begin(admin: Admin, targets: Targets, timeout_ms: int) -> None:
         await asyncio.sleep(_RETRY_S)
 
 
-async def verify(admin: Admin, targets: Targets) -> bool:
+async def verify(admin: AsyncAdmin, targets: Targets) -> bool:
     """Prints how each move stands, an empty line where there are none;
     whether all are over (``LogDirMoveState.done``).
     """
@@ -80,7 +80,7 @@ def _state(replica: TopicPartitionReplica, place: ReplicaLogDirInfo, target: str
     )
 
 
-async def cancel(admin: Admin, targets: Targets, timeout_ms: int) -> None:
+async def cancel(admin: AsyncAdmin, targets: Targets, timeout_ms: int) -> None:
     """Gives up those of these moves that are under way: their replicas are asked back to where they are."""
     places = await admin.log_dirs.describe_replicas(targets)
     moving = {

@@ -15,7 +15,7 @@ from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
-    from barnabas.admin import Admin
+    from barnabas.admin import AsyncAdmin
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -207,7 +207,7 @@ def admin_options(file: Path | None, bootstrap: str, client_id: str) -> dict[str
 @contextlib.asynccontextmanager
 async def connected_admin(
     options: Mapping[str, Any], timeout_ms: float | None = None
-) -> "AsyncIterator[Admin]":
+) -> "AsyncIterator[AsyncAdmin]":
     """An admin client with these options, connected within the time and closed at the end."""
     admin = new_admin(options)
     try:
@@ -216,11 +216,11 @@ async def connected_admin(
         await admin.close()
 
 
-def new_admin(options: Mapping[str, Any]) -> "Admin":
+def new_admin(options: Mapping[str, Any]) -> "AsyncAdmin":
     """An admin client with these options, which connects when it is first used."""
-    from barnabas.admin import Admin
+    from barnabas.admin import AsyncAdmin
 
-    return Admin(**{name.replace(".", "_"): value for name, value in options.items()})
+    return AsyncAdmin(**{name.replace(".", "_"): value for name, value in options.items()})
 
 
 def known_properties(given: Mapping[str, str], defaults: Mapping[str, str | None]) -> dict[str, Any]:

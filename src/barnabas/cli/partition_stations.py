@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from barnabas.admin import Admin, ClusterDescription, ConfigResource, PartitionReassignment, TopicDescription
+from barnabas.admin import (
+    AsyncAdmin,
+    ClusterDescription,
+    ConfigResource,
+    PartitionReassignment,
+    TopicDescription,
+)
 from barnabas.client.metadata import PartitionMetadata
 from barnabas.client.types import LATEST_TIMESTAMP
 from barnabas.cluster.leadership import PartitionLeadership
@@ -57,7 +63,7 @@ class PartitionStations:
 
 
 async def look(
-    admin: Admin, topic: str, number: int, reader: "StoreReader | None", timeout_ms: int
+    admin: AsyncAdmin, topic: str, number: int, reader: "StoreReader | None", timeout_ms: int
 ) -> PartitionStations:
     """Asks the brokers, and the store if there is one.
     Raises ClickException for a partition that is not there.

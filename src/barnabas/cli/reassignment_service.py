@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from barnabas.admin import Admin, PartitionReassignment, TopicDescription
+from barnabas.admin import AsyncAdmin, PartitionReassignment, TopicDescription
 from barnabas.cli import log_dir_moves
 from barnabas.cli import reassignment_throttles as throttles
 from barnabas.cli.java_errors import java_text
@@ -82,7 +82,7 @@ def _read(given: Given) -> ReassignmentPlan:
 # --- verify
 
 
-async def _verify(admin: Admin, plan: ReassignmentPlan, *, preserve_throttles: bool) -> None:
+async def _verify(admin: AsyncAdmin, plan: ReassignmentPlan, *, preserve_throttles: bool) -> None:
     targets = plan.targets
     moving = await admin.partitions.reassignments()
     click.echo("Status of partition reassignment:")
@@ -112,7 +112,7 @@ def _replicas_of(tp: TopicPartition, topic: TopicDescription | BarnabasError) ->
     return next((list(one.replicas) for one in topic.partitions if one.partition == tp.partition), [])
 
 
-async def _clear_throttles(admin: Admin, targets: Iterable[tuple[TopicPartition, list[int]]]) -> None:
+async def _clear_throttles(admin: AsyncAdmin, targets: Iterable[tuple[TopicPartition, list[int]]]) -> None:
     """Removes all throttles: it is no longer known from which brokers the moves were."""
     targets = list(targets)
     alive = [broker.node_id for broker in (await admin.cluster.describe()).brokers]
@@ -129,7 +129,7 @@ async def _clear_throttles(admin: Admin, targets: Iterable[tuple[TopicPartition,
 # --- generate
 
 
-async def _generate(admin: Admin, given: Given) -> None:
+async def _generate(admin: AsyncAdmin, given: Given) -> None:
     wanted = _broker_list(given["broker-list"])
     topics = parse_topics(text_of(given["topics-to-move-json-file"]))
     if repeated := duplicates(topics):
@@ -171,7 +171,7 @@ def _broker_list(text: str) -> list[int]:
     return brokers
 
 
-async def _current_replicas(admin: Admin, topics: Iterable[str]) -> dict[TopicPartition, list[int]]:
+async def _current_replicas(admin: AsyncAdmin, topics: Iterable[str]) -> dict[TopicPartition, list[int]]:
     """The replicas of all partitions of topics. Raises KafkaError for a topic that does not exist."""
     described = await admin.topics.try_describe(topics)
     found: dict[TopicPartition, list[int]] = {}
@@ -187,7 +187,7 @@ async def _current_replicas(admin: Admin, topics: Iterable[str]) -> dict[TopicPa
 # --- execute
 
 
-async def _execute(admin: Admin, plan: ReassignmentPlan, given: Given) -> None:
+async def _execute(admin: AsyncAdmin, plan: ReassignmentPlan, given: Given) -> None:
     _check_targets(plan.targets)
     wanted = dict(plan.targets)
     moving = await admin.partitions.reassignments()
@@ -232,7 +232,7 @@ def _check_targets(targets: list[tuple[TopicPartition, list[int]]]) -> None:
         raise _RefusedError(f"Partition replica lists may not contain duplicate entries: {'. '.join(twice)}")
 
 
-async def _current_of(admin: Admin, wanted: Assignment) -> dict[TopicPartition, list[int]]:
+async def _current_of(admin: AsyncAdmin, wanted: Assignment) -> dict[TopicPartition, list[int]]:
     everything = await _current_replicas(admin, {tp.topic for tp in wanted})
     if missing := [str(tp) for tp in wanted if tp not in everything]:
         raise KafkaError(
@@ -244,7 +244,7 @@ async def _current_of(admin: Admin, wanted: Assignment) -> dict[TopicPartition, 
 # --- cancel, list
 
 
-async def _cancel(admin: Admin, plan: ReassignmentPlan, given: Given) -> None:
+async def _cancel(admin: AsyncAdmin, plan: ReassignmentPlan, given: Given) -> None:
     moving = await admin.partitions.reassignments(dict.fromkeys(tp for tp, _ in plan.targets))
     if moving:
         failed = await admin.partitions.try_reassign(dict.fromkeys(moving))
@@ -258,7 +258,7 @@ async def _cancel(admin: Admin, plan: ReassignmentPlan, given: Given) -> None:
         await _clear_throttles(admin, plan.targets)
 
 
-async def _list(admin: Admin) -> None:
+async def _list(admin: AsyncAdmin) -> None:
     moving = await admin.partitions.reassignments()
     if not moving:
         click.echo("No partition reassignments found.")

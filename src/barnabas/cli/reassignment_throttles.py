@@ -5,7 +5,7 @@ which replicas and brokers they are for, how they are set and taken away.
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from barnabas.admin import Admin, AlterConfigOp, AlterOp, ConfigResource, PartitionReassignment
+from barnabas.admin import AlterConfigOp, AlterOp, AsyncAdmin, ConfigResource, PartitionReassignment
 from barnabas.cli.partition_json import Assignment
 from barnabas.core.ids import TopicPartition
 
@@ -38,7 +38,7 @@ def moves(
     return found
 
 
-async def throttle(admin: Admin, moving: Mapping[TopicPartition, Move], rate: int) -> None:
+async def throttle(admin: AsyncAdmin, moving: Mapping[TopicPartition, Move], rate: int) -> None:
     """Limits the copying of these partitions to `rate` bytes a second on each broker, in and out."""
     topics = {tp.topic for tp in moving}
     await admin.configs.alter(
@@ -59,7 +59,7 @@ async def throttle(admin: Admin, moving: Mapping[TopicPartition, Move], rate: in
     )
 
 
-async def throttle_log_dirs(admin: Admin, brokers: Iterable[int], rate: int) -> None:
+async def throttle_log_dirs(admin: AsyncAdmin, brokers: Iterable[int], rate: int) -> None:
     """Limits what each of these brokers copies between its log directories to `rate` bytes a second."""
     await admin.configs.alter(
         {ConfigResource.broker(broker): {_LOG_DIRS_RATE: str(rate)} for broker in sorted(brokers)}
@@ -78,7 +78,7 @@ def _replicas(topic: str, moving: Mapping[TopicPartition, Move], side: str) -> s
     )
 
 
-async def clear_brokers(admin: Admin, brokers: Iterable[int]) -> None:
+async def clear_brokers(admin: AsyncAdmin, brokers: Iterable[int]) -> None:
     """Takes the limits of brokers away, whichever reassignment set them."""
     await admin.configs.alter(
         {
@@ -88,7 +88,7 @@ async def clear_brokers(admin: Admin, brokers: Iterable[int]) -> None:
     )
 
 
-async def clear_topics(admin: Admin, topics: Iterable[str]) -> None:
+async def clear_topics(admin: AsyncAdmin, topics: Iterable[str]) -> None:
     """Takes the lists of throttled replicas of topics away."""
     await admin.configs.alter(
         {ConfigResource.topic(topic): _deletions(_LEADER_REPLICAS, _FOLLOWER_REPLICAS) for topic in topics}

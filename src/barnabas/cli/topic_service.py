@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from barnabas.admin import (
-    Admin,
+    AsyncAdmin,
     ConfigEntry,
     ConfigResource,
     NewPartitions,
@@ -101,7 +101,7 @@ def _broker_id(text: str) -> int:
     return int(text)
 
 
-async def _create(admin: Admin, topic: NewTopic, *, if_not_exists: bool) -> None:
+async def _create(admin: AsyncAdmin, topic: NewTopic, *, if_not_exists: bool) -> None:
     if "." in topic.name or "_" in topic.name:
         click.echo(_COLLISION)
     try:
@@ -113,7 +113,7 @@ async def _create(admin: Admin, topic: NewTopic, *, if_not_exists: bool) -> None
     click.echo(f"Created topic {topic.name}.")
 
 
-async def _add_partitions(admin: Admin, given: Given) -> None:
+async def _add_partitions(admin: AsyncAdmin, given: Given) -> None:
     """``alterTopic``: an assignment names the replicas of all partitions;
     those that are there keep theirs.
     """
@@ -128,27 +128,27 @@ async def _add_partitions(admin: Admin, given: Given) -> None:
         await admin.topics.create_partitions(wanted)
 
 
-async def _names(admin: Admin, given: Given) -> list[str]:
+async def _names(admin: AsyncAdmin, given: Given) -> list[str]:
     wanted = TopicFilter(given["topic"]) if given["topic"] else None
     exclude = given["exclude-internal"]
     listed = [one.name for one in await admin.topics.list(internal=not exclude)]
     return [name for name in listed if wanted is None or wanted.allows(name, exclude_internal=exclude)]
 
 
-async def _existing(admin: Admin, given: Given) -> list[str]:
+async def _existing(admin: AsyncAdmin, given: Given) -> list[str]:
     names = await _names(admin, given)
     if given["topic"] and not names and not given["if-exists"]:
         raise click.ClickException(f"Topic '{given['topic']}' does not exist as expected")
     return names
 
 
-async def _delete(admin: Admin, given: Given) -> None:
+async def _delete(admin: AsyncAdmin, given: Given) -> None:
     names = await _existing(admin, given)
     if names:
         await admin.topics.delete(names)
 
 
-async def _describe(admin: Admin, given: Given) -> None:
+async def _describe(admin: AsyncAdmin, given: Given) -> None:
     names = await (_by_id(admin, given) if given["topic-id"] else _existing(admin, given))
     if not names:
         return
@@ -162,7 +162,7 @@ async def _describe(admin: Admin, given: Given) -> None:
 
 
 async def _reassignments(
-    admin: Admin, topics: Iterable[TopicDescription]
+    admin: AsyncAdmin, topics: Iterable[TopicDescription]
 ) -> Mapping[TopicPartition, PartitionReassignment]:
     """The partitions on the move;
     none where the cluster is too old to say, or may not (``listAllReassignments``).
@@ -178,7 +178,7 @@ async def _reassignments(
         return {}
 
 
-async def _by_id(admin: Admin, given: Given) -> list[str]:
+async def _by_id(admin: AsyncAdmin, given: Given) -> list[str]:
     try:
         topic_id = uuid_from_text(given["topic-id"])
     except ValueError as error:

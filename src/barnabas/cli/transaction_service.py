@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from barnabas.admin import AbortTransactionSpec, Admin
+from barnabas.admin import AbortTransactionSpec, AsyncAdmin
 from barnabas.cli import transaction_report as report
 from barnabas.cli.hanging_transactions import hanging_transactions
 from barnabas.cli.options import ToolError, new_admin
@@ -12,7 +12,7 @@ from barnabas.cli.transaction_report import failing
 from barnabas.core.ids import TopicPartition
 
 
-async def run(options: dict[str, Any], command: Callable[[Admin], Awaitable[None]]) -> None:
+async def run(options: dict[str, Any], command: Callable[[AsyncAdmin], Awaitable[None]]) -> None:
     """Runs one command. The admin client connects in its first call, so that a cluster that does not answer
     is that call's error, as in Kafka's script.
     """
@@ -23,26 +23,26 @@ async def run(options: dict[str, Any], command: Callable[[Admin], Awaitable[None
         await admin.close()
 
 
-async def list_transactions(admin: Admin, longer_than_ms: int | None) -> None:
+async def list_transactions(admin: AsyncAdmin, longer_than_ms: int | None) -> None:
     with failing("Failed to list transactions"):
         listings = await admin.transactions.list(longer_than_ms=longer_than_ms)
     report.print_listings(listings)
 
 
-async def describe(admin: Admin, transactional_id: str) -> None:
+async def describe(admin: AsyncAdmin, transactional_id: str) -> None:
     with failing(f"Failed to describe transaction state of transactional-id `{transactional_id}`"):
         found = (await admin.transactions.describe([transactional_id]))[transactional_id]
     report.print_description(transactional_id, found, now_ms())
 
 
-async def describe_producers(admin: Admin, tp: TopicPartition, broker: int | None) -> None:
+async def describe_producers(admin: AsyncAdmin, tp: TopicPartition, broker: int | None) -> None:
     place = "leader" if broker is None else f"broker {broker}"
     with failing(f"Failed to describe producers for partition {tp} on {place}"):
         producers = (await admin.transactions.describe_producers([tp], broker=broker))[tp]
     report.print_producers(producers)
 
 
-async def abort_from(admin: Admin, tp: TopicPartition, start_offset: int) -> None:
+async def abort_from(admin: AsyncAdmin, tp: TopicPartition, start_offset: int) -> None:
     """Aborts the transaction that begins at this offset, as the partition's leader knows it."""
     with failing(f"Failed to validate producer state for partition {tp}"):
         producers = (await admin.transactions.describe_producers([tp]))[tp]
@@ -55,7 +55,7 @@ async def abort_from(admin: Admin, tp: TopicPartition, start_offset: int) -> Non
 
 
 async def abort(
-    admin: Admin, tp: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
+    admin: AsyncAdmin, tp: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
 ) -> None:
     """Aborts the transaction of one producer."""
     # A producer that no coordinator has ever written a marker for has the epoch -1. 0 is below every
@@ -66,7 +66,7 @@ async def abort(
 
 
 async def find_hanging(
-    admin: Admin, topic: str | None, partition: int | None, broker: int | None, longest_ms: int
+    admin: AsyncAdmin, topic: str | None, partition: int | None, broker: int | None, longest_ms: int
 ) -> None:
     found = await hanging_transactions(admin, topic, partition, broker, longest_ms)
     report.print_hanging(found, now_ms())

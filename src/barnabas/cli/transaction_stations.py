@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import click
 
 from barnabas.admin import (
-    Admin,
+    AsyncAdmin,
     ConfigResource,
     ProducerState,
     TransactionDescription,
@@ -73,7 +73,7 @@ class TransactionStations:
 
 
 async def look(
-    admin: Admin, transactional_id: str, topic: str | None, timeout_ms: int
+    admin: AsyncAdmin, transactional_id: str, topic: str | None, timeout_ms: int
 ) -> TransactionStations:
     """Asks the coordinator, and the leaders of the transaction's partitions and of those of a topic. Raises
     ClickException for an id that no coordinator knows.
@@ -104,7 +104,7 @@ async def look(
     )
 
 
-async def _partition_count(admin: Admin, timeout_ms: int) -> int:
+async def _partition_count(admin: AsyncAdmin, timeout_ms: int) -> int:
     """Looked for first: a broker that is asked for a coordinator makes the topic where there is none."""
     found = await admin.topics.try_describe([TRANSACTION_STATE_TOPIC], timeout_ms=timeout_ms)
     topic = found[TRANSACTION_STATE_TOPIC]
@@ -118,7 +118,7 @@ async def _partition_count(admin: Admin, timeout_ms: int) -> int:
 
 
 async def _held(
-    admin: Admin, counted: Sequence[TopicPartition], topic: str | None, timeout_ms: int
+    admin: AsyncAdmin, counted: Sequence[TopicPartition], topic: str | None, timeout_ms: int
 ) -> list[PartitionHeld]:
     """What is known of the partitions of a transaction, and of those of a topic that was named."""
     topics = sorted({tp.topic for tp in counted} | ({topic} if topic is not None else set()))
@@ -167,7 +167,7 @@ async def _held(
 
 
 async def _groups(
-    admin: Admin, counted: Iterable[TopicPartition], timeout_ms: int
+    admin: AsyncAdmin, counted: Iterable[TopicPartition], timeout_ms: int
 ) -> dict[int, Sequence[str]]:
     """The groups of each partition of ``__consumer_offsets`` that is counted: one or more of them get offsets
     with the transaction, the coordinator does not say which.
@@ -182,7 +182,7 @@ async def _groups(
 
 
 async def _still_hanging(
-    admin: Admin, candidates: Sequence[OpenTransaction], timeout_ms: int
+    admin: AsyncAdmin, candidates: Sequence[OpenTransaction], timeout_ms: int
 ) -> list[OpenTransaction]:
     """Those that no coordinator will end. A transaction may have ended between the answer of a partition and
     that of its coordinator: the partitions are asked once more.

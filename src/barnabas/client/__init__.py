@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         ClientTimeoutError,
         CommitFailedError,
         DeliveryError,
+        DeliveryTimeoutError,
         FatalTransactionError,
         GroupError,
         InvalidRecordError,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         RawFetch,
         RecordMetadata,
     )
+    from barnabas.core.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
     from barnabas.core.ids import TopicPartition
     from barnabas.records.batch import TimestampType
 
@@ -43,16 +45,21 @@ _HOMES = {
     "TransactionStateError": "barnabas.client.errors",
     "AsyncConsumer": "barnabas.client.consumer",
     "AsyncProducer": "barnabas.client.producer",
+    "BarnabasError": "barnabas.core.errors",
     "ClientClosedError": "barnabas.client.errors",
     "ClientTimeoutError": "barnabas.client.errors",
     "CommitFailedError": "barnabas.client.errors",
+    "ConfigError": "barnabas.core.errors",
     "Consumer": "barnabas.client.sync",
     "ConsumerGroupMetadata": "barnabas.client.types",
     "ConsumerRecord": "barnabas.client.types",
     "Delivery": "barnabas.client.producer_batch",
     "DeliveryError": "barnabas.client.errors",
+    "DeliveryTimeoutError": "barnabas.client.errors",
+    "ErrorCode": "barnabas.core.errors",
     "GroupError": "barnabas.client.errors",
     "InvalidRecordError": "barnabas.client.errors",
+    "KafkaError": "barnabas.core.errors",
     "NoOffsetError": "barnabas.client.errors",
     "OffsetAndMetadata": "barnabas.client.types",
     "OffsetAndTimestamp": "barnabas.client.types",
@@ -68,17 +75,22 @@ __all__ = [
     "AbortableTransactionError",
     "AsyncConsumer",
     "AsyncProducer",
+    "BarnabasError",
     "ClientClosedError",
     "ClientTimeoutError",
     "CommitFailedError",
+    "ConfigError",
     "Consumer",
     "ConsumerGroupMetadata",
     "ConsumerRecord",
     "Delivery",
     "DeliveryError",
+    "DeliveryTimeoutError",
+    "ErrorCode",
     "FatalTransactionError",
     "GroupError",
     "InvalidRecordError",
+    "KafkaError",
     "NoOffsetError",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
@@ -97,3 +109,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

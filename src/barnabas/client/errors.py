@@ -14,6 +14,13 @@ class ClientTimeoutError(BarnabasError):
     """There was no answer in time; the text says what was waited for, how long, and the last failure."""
 
 
+class DeliveryTimeoutError(ClientTimeoutError, TimeoutError):
+    """`Delivery.result` was not to wait longer; the record is on its way still, and may be stored later.
+
+    It is a TimeoutError as well, which is what ``concurrent.futures`` raises.
+    """
+
+
 class InvalidRecordError(BarnabasError, ValueError):
     """A record that cannot be sent as it is; the text names the argument of `send` and what is allowed."""
 

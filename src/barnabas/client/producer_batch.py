@@ -7,11 +7,10 @@ awaited on any event loop, or waited for in any thread.
 import asyncio
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, TypeAlias
 
 from barnabas.client.batch_builder import BatchBuilder
-from barnabas.client.errors import ClientTimeoutError
+from barnabas.client.errors import DeliveryTimeoutError
 from barnabas.client.types import RecordMetadata
 from barnabas.core.ids import TopicPartition
 from barnabas.records.compression import Codec
@@ -119,21 +118,35 @@ class Delivery:
 
         self._batch.future.add_done_callback(done)
 
-    def result(self, timeout_ms: float | None = None) -> RecordMetadata:
-        """Blocks until the record is stored. Raises `KafkaError` if it was not, `ClientTimeoutError` when
-        the time is over first. Never call it on the producer's own event loop: await instead.
+    def result(self, timeout: float | None = None, *, timeout_ms: float | None = None) -> RecordMetadata:
+        """Blocks until the record is stored, for at most `timeout` seconds or `timeout_ms` milliseconds.
+
+        Raises `KafkaError` if it was not stored, `DeliveryTimeoutError` (a TimeoutError) when the time is
+        over first. Never call it on the producer's own event loop: await instead.
         """
+        if timeout is None and timeout_ms is not None:
+            timeout = timeout_ms / 1000
         self._batch.observed.add(self._index)
         try:
-            stored = self._batch.future.result(None if timeout_ms is None else timeout_ms / 1000)
+            stored = self._batch.future.result(timeout)
         except BaseException as error:
             self._not_seen_yet()
-            if isinstance(error, FutureTimeoutError) and not self._batch.future.done():
-                raise ClientTimeoutError(
-                    f"No acknowledgement from {self._batch.tp} in {timeout_ms} ms"
+            if isinstance(error, TimeoutError) and not self._batch.future.done():
+                raise DeliveryTimeoutError(
+                    f"No acknowledgement from {self._batch.tp} in {timeout} s"
                 ) from None
             raise
         return self._metadata(*stored)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """As `result`, with what it would raise for a value; None once the record is stored."""
+        try:
+            self.result(timeout)
+        except DeliveryTimeoutError:
+            raise
+        except Exception as error:
+            return error
+        return None
 
     def _not_seen_yet(self) -> None:
         """A wait has ended. When it was cut short, the caller has no outcome: then `flush` raises it."""

@@ -207,32 +207,29 @@ def made_in_thread(make: Callable[[], A], name: str) -> tuple[A, LoopThread]:
         raise
 
 
-class mirrored(Generic[A, P, T]):  # noqa: N801 - reads as a decorator
+@overload
+def mirrored(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Face[A], P], T]: ...
+@overload
+def mirrored(method: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[Face[A], P], T]: ...
+def mirrored(method: Callable[Concatenate[A, P], Any]) -> Callable[Concatenate[Face[A], P], T]:
     """A method of a face: runs that of the twin on the loop's thread, and waits for its coroutine if it gives
     one.
     """
 
-    @overload
-    def __init__(self, function: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> None: ...
-    @overload
-    def __init__(self, function: Callable[Concatenate[A, P], T]) -> None: ...
-    def __init__(self, function: Callable[Concatenate[A, P], Any]) -> None:
-        self._function = function
-        self.__doc__ = function.__doc__
+    @functools.wraps(method)
+    def call(face: Face[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        twin = face._twin  # noqa: SLF001
 
-    def __get__(self, face: Face[A], owner: type[Face[A]]) -> Callable[P, T]:
-        function, twin, thread = self._function, face._twin, face._thread  # noqa: SLF001
+        async def work() -> T:
+            outcome = method(twin, *args, **kwargs)
+            value: T = await outcome if inspect.iscoroutine(outcome) else outcome
+            return value
 
-        @functools.wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> T:
-            async def work() -> T:
-                outcome = function(twin, *args, **kwargs)
-                value: T = await outcome if inspect.iscoroutine(outcome) else outcome
-                return value
+        return face._thread.run(work())  # noqa: SLF001
 
-            return thread.run(work())
-
-        return call
+    return call
 
 
 class Producer(ClientFace[AsyncProducer]):

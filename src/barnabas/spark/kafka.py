@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from barnabas.admin import BlockingAdmin, TopicDescription
+from barnabas.admin import Admin, TopicDescription
 from barnabas.client import Consumer, NoOffsetError, RawFetch
 from barnabas.client.config import ADMIN_CONFIG, CONSUMER_CONFIG
 from barnabas.client.retries import is_retriable
@@ -45,11 +45,11 @@ def _consumer(client: Mapping[str, str]) -> Consumer:
     return Consumer(servers, **_keywords(chosen))
 
 
-def admin_client(client: Mapping[str, str]) -> BlockingAdmin:
+def admin_client(client: Mapping[str, str]) -> Admin:
     """An admin client with these ``kafka.*`` options."""
     given = dict(client)
     servers = given.pop("bootstrap.servers")
-    return BlockingAdmin(servers, **_keywords(client_options(given, ADMIN_CONFIG)))
+    return Admin(servers, **_keywords(client_options(given, ADMIN_CONFIG)))
 
 
 def _keywords(options: Mapping[str, Any]) -> dict[str, Any]:

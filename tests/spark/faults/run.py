@@ -35,7 +35,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.core.ids import TopicPartition
 from serving import ServeProcess, free_port
@@ -137,7 +137,7 @@ class Query:
         self.folder = rig.folder / name
         self.folder.mkdir()
         self.file = self.folder / f"{name}.toml"
-        with BlockingAdmin(rig.bootstrap) as admin:
+        with Admin(rig.bootstrap) as admin:
             admin.topics.create([NewTopic(self.topic, partitions=PARTITIONS)])
         self.write(**settings)
         self.numbers = rig.produce(self.topic, records)
@@ -373,7 +373,7 @@ def partitions(rig):
     stop = query.folder / "stop"
 
     def grow(_):
-        with BlockingAdmin(rig.bootstrap) as admin:
+        with Admin(rig.bootstrap) as admin:
             admin.topics.create_partitions({query.topic: PARTITIONS + 2})
         more = range(PARTITIONS, PARTITIONS + 2)
         query.numbers |= rig.produce(query.topic, 60, partitions=more, first=RECORDS)
@@ -396,7 +396,7 @@ def retention(rig):
         gone = 2 * BATCH_RECORDS
 
         def delete(_, query=query, gone=gone):
-            with BlockingAdmin(rig.bootstrap) as admin:
+            with Admin(rig.bootstrap) as admin:
                 admin.partitions.delete_records({TopicPartition(query.topic, 0): gone})
 
         rig.run(query, "fetching-0", delete)

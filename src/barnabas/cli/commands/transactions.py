@@ -18,7 +18,7 @@ from barnabas.cli.options import (
 from barnabas.core.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from barnabas.admin import Admin
+    from barnabas.admin import AsyncAdmin
 
 _SHORT_MAX: Final = 2**15 - 1
 _SHORT: Final = click.IntRange(-_SHORT_MAX - 1, _SHORT_MAX)
@@ -31,7 +31,7 @@ _partition_option: Final = click.option(
     "--partition", required=True, type=_INT, metavar="P", help="The partition."
 )
 
-_Run = Callable[[Callable[["Admin"], Awaitable[None]]], None]
+_Run = Callable[[Callable[["AsyncAdmin"], Awaitable[None]]], None]
 """How a command of the group is run on the cluster."""
 
 
@@ -57,7 +57,7 @@ def transactions(ctx: click.Context, bootstrap_server: str, command_config: Path
     """
     options = admin_options(command_config, bootstrap_server, "transactions")
 
-    def run(command: Callable[["Admin"], Awaitable[None]]) -> None:
+    def run(command: Callable[["AsyncAdmin"], Awaitable[None]]) -> None:
         from barnabas.cli import transaction_service
 
         asyncio.run(transaction_service.run(options, command))

@@ -35,9 +35,9 @@ def partition_counts(bootstrap_servers: str, topics: Iterable[str]) -> dict[str,
 
     Raises BarnabasError where the brokers cannot be asked.
     """
-    from barnabas.admin import BlockingAdmin
+    from barnabas.admin import Admin
 
-    with BlockingAdmin(bootstrap_servers) as admin:
+    with Admin(bootstrap_servers) as admin:
         known = admin.topics.describe_all(internal=True)
     return {name: len(known[name].partitions) for name in topics if name in known}
 

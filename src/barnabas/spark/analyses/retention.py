@@ -36,10 +36,10 @@ def retention_of(bootstrap_servers: str, topics: Iterable[str]) -> dict[str, Ret
 
     Raises BarnabasError where the brokers cannot be asked.
     """
-    from barnabas.admin import BlockingAdmin, ConfigResource
+    from barnabas.admin import Admin, ConfigResource
     from barnabas.core.errors import ErrorCode, KafkaError
 
-    with BlockingAdmin(bootstrap_servers) as admin:
+    with Admin(bootstrap_servers) as admin:
         answers = admin.configs.try_describe([ConfigResource.topic(name) for name in topics])
     found = {}
     for resource, entries in answers.items():

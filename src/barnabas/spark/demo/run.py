@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.log.directory import LOCK_FILE
 from barnabas.spark import java, sessions
@@ -172,7 +172,7 @@ def make_topics(address: str) -> None:
         NewTopic(FLIGHTS, partitions=PARTITIONS, configs=forever),
         NewTopic(ALERTS, partitions=1, configs=forever),
     ]
-    with BlockingAdmin(address) as admin:
+    with Admin(address) as admin:
         try:
             admin.topics.create(topics)
         except KafkaError as error:

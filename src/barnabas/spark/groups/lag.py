@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from barnabas.admin import BlockingAdmin, ConfigResource, ResourceType
+from barnabas.admin import Admin, ConfigResource, ResourceType
 from barnabas.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP
 from barnabas.core.errors import BarnabasError, KafkaError
 from barnabas.core.ids import TopicPartition
@@ -55,7 +55,7 @@ class Standing:
         return position if position < self.end else None
 
 
-def standings(admin: BlockingAdmin, options: GroupOptions) -> list[Standing]:
+def standings(admin: Admin, options: GroupOptions) -> list[Standing]:
     """Every committed position of the wanted groups. Raises KafkaError."""
     groups = sorted(one.group_id for one in admin.groups.list() if options.wants(one.group_id))
     committed = admin.groups.offsets(groups) if groups else {}
@@ -68,9 +68,7 @@ def standings(admin: BlockingAdmin, options: GroupOptions) -> list[Standing]:
     )
 
 
-def standings_of(
-    admin: BlockingAdmin, committed: Mapping[str, Mapping[TopicPartition, int]]
-) -> list[Standing]:
+def standings_of(admin: Admin, committed: Mapping[str, Mapping[TopicPartition, int]]) -> list[Standing]:
     """The standings of these positions by group. Raises KafkaError."""
     partitions = {tp for positions in committed.values() for tp in positions}
     starts, ends, newest = (
@@ -93,7 +91,7 @@ def standings_of(
 
 
 def _listed(
-    admin: BlockingAdmin, partitions: set[TopicPartition], kind: int
+    admin: Admin, partitions: set[TopicPartition], kind: int
 ) -> dict[TopicPartition, tuple[int, int]]:
     """Offset and time by partition, without those that were deleted. Raises KafkaError."""
     found = {}
@@ -105,7 +103,7 @@ def _listed(
     return found
 
 
-def _retentions(admin: BlockingAdmin, topics: set[str]) -> dict[str, int]:
+def _retentions(admin: Admin, topics: set[str]) -> dict[str, int]:
     """``retention.ms`` of the topics that delete by time."""
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in sorted(topics)]
     found = {}

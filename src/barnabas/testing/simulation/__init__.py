@@ -4,7 +4,7 @@ What is real and what is simulated
 ----------------------------------
 ::
 
-    AsyncProducer, AsyncConsumer, Admin        real, unchanged            }
+    AsyncProducer, AsyncConsumer, AsyncAdmin   real, unchanged            }
     BrokerNode: handlers, replicas, logs,      real, unchanged            }  a Process each
     controller, registration, recovery         real, unchanged            }
     Server, connections, NetworkClient         real, unchanged            }

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, TextIO
 
-from barnabas.admin.admin import Admin
+from barnabas.admin.admin import AsyncAdmin
 from barnabas.admin.types import NewTopic
 from barnabas.log.producers import BATCHES_KEPT
 from barnabas.testing.simulation.checker import Anomaly, check
@@ -171,7 +171,7 @@ class Scenario:
             for client in clients
         ]
         if self._ledger is not None:
-            async with Admin(self._machine.address) as admin:
+            async with AsyncAdmin(self._machine.address) as admin:
                 await self._ledger.start(admin, self._rng.choice([0.5, 2.0]))
         await self._live()
         await self._recover()
@@ -190,7 +190,7 @@ class Scenario:
             await self._ledger.read_back(PATIENCE_S)
 
     async def _create_topics(self) -> None:
-        async with Admin(self._machine.address) as admin:
+        async with AsyncAdmin(self._machine.address) as admin:
             for topic in self.plan.topics:
                 config = dict(self.plan.topic_config, **({"flush.messages": "1"} if topic.durable else {}))
                 await admin.topics.create(NewTopic(topic.name, partitions=topic.partitions, configs=config))

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from random import Random
 from typing import Any, Final
 
-from barnabas.admin.admin import Admin
+from barnabas.admin.admin import AsyncAdmin
 from barnabas.admin.types import NewTopic
 from barnabas.client.consumer import AsyncConsumer
 from barnabas.client.errors import ClientTimeoutError, FatalTransactionError
@@ -57,7 +57,7 @@ class Ledger:
         self._reader = TransactionsReader(world, address, self.judge, "reader", self._tps)
         self._running: list[asyncio.Task[None]] = []
 
-    async def start(self, admin: Admin, pause_s: float) -> None:
+    async def start(self, admin: AsyncAdmin, pause_s: float) -> None:
         """Everybody begins."""
         await admin.topics.create(NewTopic(_TOPIC, partitions=len(self._tps)))
         spawn = self._world.loop.spawn
