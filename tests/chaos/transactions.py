@@ -104,8 +104,10 @@ def produce(cluster: Cluster, name: str, rng: random.Random, stop: threading.Eve
                 told.append((value, asked))
 
 
-def committed(cluster: Cluster) -> list[list[str]]:
-    """The values in each partition, up to the end of the log."""
+def committed(
+    cluster: Cluster, name: str = TOPIC, partitions: int = len(BROKERS), seconds: float = 60
+) -> list[list[str]]:
+    """The values in each partition of a topic, up to the end of the log."""
     settings = {
         "bootstrap.servers": cluster.bootstrap,
         "group.id": "judge",
@@ -116,14 +118,14 @@ def committed(cluster: Cluster) -> list[list[str]]:
     }
     consumer = Consumer(settings)
     found = []
-    for partition in range(len(BROKERS)):
-        end = consumer.get_watermark_offsets(TopicPartition(TOPIC, partition), CALL_S)[1]
-        deadline = time.monotonic() + 60
+    for partition in range(partitions):
+        end = consumer.get_watermark_offsets(TopicPartition(name, partition), CALL_S)[1]
+        deadline = time.monotonic() + seconds
         values: list[str] = []
         position = 0
         while position < end:
             assert time.monotonic() < deadline, f"partition {partition} stays open at {position} of {end}"
-            consumer.assign([TopicPartition(TOPIC, partition, OFFSET_BEGINNING)])
+            consumer.assign([TopicPartition(name, partition, OFFSET_BEGINNING)])
             values = []
             while (message := consumer.poll(CALL_S)) is not None:
                 if message.error():

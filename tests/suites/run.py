@@ -3,10 +3,10 @@
     python tests/suites/run.py FOLDER [--bootstrap HOST:PORT] [--suite NAME] [--write]
 
 FOLDER holds clones of the clients' repositories, each under its suite's name (kafka-python,
-confluent-kafka-python). Without --bootstrap a `barnabas serve` of our own is the broker; point it at a
-genuine Kafka 3.9 to see what the suite itself is worth. NAME.allow lists the tests that must pass; --write
-puts down those that do, and an allow-list only ever grows. Each suite runs in a virtual environment of its
-own, in a copy of its tests, because those bring their own versions of everything.
+confluent-kafka-python, aiokafka). Without --bootstrap a `barnabas serve` of our own is the broker; point it
+at a genuine Kafka 3.9 to see what the suite itself is worth. NAME.allow lists the tests that must pass;
+--write puts down those that do, and an allow-list only ever grows. Each suite runs in a virtual environment
+of its own, in a copy of its tests, because those bring their own versions of everything.
 """
 
 import argparse
@@ -53,12 +53,22 @@ class Suite:
     needs: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     """`{bootstrap}` stands for the broker."""
+    fixtures: str = ""
+    """A file beside this one whose fixtures take the place of those in the suite's `tests/conftest.py`."""
+    options: tuple[str, ...] = ()
+    """Of pytest."""
+    settings: Mapping[str, int] = field(default_factory=dict)
+    """Of the broker, beside `BROKER_SETTINGS`."""
 
     @property
     def allow_list(self) -> Path:
         """The tests that must pass."""
         return HERE / f"{self.name}.allow"
 
+
+AIOKAFKA_PARTS = ("admin", "client", "conn", "consumer", "coordinator", "fetcher", "pep492", "producer")
+AIOKAFKA_PARTS += ("rack_awareness", "sender", "transactional_consumer", "transactional_producer")
+"""Those that need a broker; TLS and SASL apart."""
 
 SUITES = (
     Suite(
@@ -75,16 +85,26 @@ SUITES = (
         ("confluent-kafka[avro,json,protobuf,schemaregistry]", "pytest-asyncio", "trivup"),
         {"BROKERS": "{bootstrap}"},
     ),
+    Suite(
+        "aiokafka",
+        tuple(f"tests/test_{part}.py" for part in AIOKAFKA_PARTS),
+        ("tests",),
+        ("aiokafka[lz4,snappy,zstd]", "pytest-asyncio", "pytest-mock", "docker"),
+        {"SUITE_BOOTSTRAP": "{bootstrap}"},
+        fixtures="aiokafka_fixtures.py",
+        options=("-o", "asyncio_mode=auto"),
+        settings={"num.partitions": 2},
+    ),
 )
 
 
 @contextlib.contextmanager
-def our_broker() -> Iterator[str]:
-    """The address of a `barnabas serve` with the settings that suites expect."""
+def our_broker(suite: Suite) -> Iterator[str]:
+    """The address of a `barnabas serve` with the settings that the suite expects."""
     folder = Path(tempfile.mkdtemp(prefix="barnabas-suites-"))
     port = free_port()
     values = {"broker.id": 0, "listeners": f"PLAINTEXT://127.0.0.1:{port}", "log.dirs": folder / "data"}
-    properties = write_properties(folder / "server.properties", values | BROKER_SETTINGS)
+    properties = write_properties(folder / "server.properties", values | BROKER_SETTINGS | suite.settings)
     command = [sys.executable, "-m", "barnabas", "serve", "--config", properties]
     server = Server(command, port, folder / "barnabas.log")
     try:
@@ -118,6 +138,10 @@ def outcomes(suite: Suite, repository: Path, bootstrap: str) -> dict[str, str]:
     with tempfile.TemporaryDirectory(prefix=f"{suite.name}-") as work:
         for part in suite.parts:
             shutil.copytree(repository / part, Path(work, part))
+        if suite.fixtures:
+            # What is defined last in a module counts.
+            with Path(work, "tests", "conftest.py").open("a") as conftest:
+                conftest.write((HERE / suite.fixtures).read_text())
         report = Path(work, "report.xml")
         command = [
             python,
@@ -128,6 +152,7 @@ def outcomes(suite: Suite, repository: Path, bootstrap: str) -> dict[str, str]:
             "-p",
             "no:cacheprovider",
             f"--junitxml={report}",
+            *suite.options,
         ]
         limits = ["--timeout=60", "--timeout-method=signal", "--tb=short"]
         given = {name: value.format(bootstrap=bootstrap) for name, value in suite.environment.items()}
@@ -186,16 +211,16 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="let the allow-lists grow")
     asked = parser.parse_args()
     good = True
-    with contextlib.ExitStack() as stack:
-        bootstrap = asked.bootstrap or stack.enter_context(our_broker())
-        for suite in SUITES:
-            if asked.suite not in {None, suite.name}:
-                continue
-            repository = asked.folder.resolve() / suite.name
-            if not repository.is_dir():
-                print(f"JUDGE DID NOT SPEAK: {suite.name}: no {repository} (clone its repository there)")
-                good = False
-                continue
+    for suite in SUITES:
+        if asked.suite not in {None, suite.name}:
+            continue
+        repository = asked.folder.resolve() / suite.name
+        if not repository.is_dir():
+            print(f"JUDGE DID NOT SPEAK: {suite.name}: no {repository} (clone its repository there)")
+            good = False
+            continue
+        given = contextlib.nullcontext(asked.bootstrap) if asked.bootstrap else our_broker(suite)
+        with given as bootstrap:
             good &= judge(suite, outcomes(suite, repository, bootstrap), write=asked.write)
     return 0 if good else 1
 
