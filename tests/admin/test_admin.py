@@ -39,6 +39,18 @@ def test_topics_come_and_go(run, fake):
     run(with_admin(fake, body))
 
 
+def test_a_topic_may_be_named_without_a_list(run, fake):
+    async def body(cluster, admin):
+        cluster.add_topic("trap")
+        assert list(await admin.topics.describe("trap")) == ["trap"]
+        assert list(await admin.topics.try_describe("t")) == ["t"]
+        assert (await admin.topics.try_create(NewTopic("one")))["one"].name == "one"
+        await admin.topics.try_delete("trap")
+        assert list(await admin.topics.describe_all()) == ["one"]
+
+    run(with_admin(fake, body))
+
+
 def test_options_reach_the_broker(run, fake):
     async def body(cluster, admin):
         await admin.topics.create(NewTopic("a", configs={"retention.ms": "5"}), validate_only=True)

@@ -57,6 +57,16 @@ def once(cluster, api, response):
     cluster.faults[api].append(lambda request, node_id: response)
 
 
+def test_a_group_may_be_named_without_a_list(run, fake):
+    async def body(cluster, groups, admin):
+        assert list(await admin.groups.offsets("here")) == ["here"]
+        assert list(await admin.groups.offsets("here", A0)) == ["here"]
+        assert list(await admin.groups.describe("here")) == ["here"]
+        assert list(await admin.coordinators.find("here")) == ["here"]
+
+    run(with_groups(fake, body, here=Group()))
+
+
 def test_groups_of_all_brokers_are_listed(run, fake):
     async def body(cluster, groups, admin):
         listed = {one.group_id: one for one in await admin.groups.list()}

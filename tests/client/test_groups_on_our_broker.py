@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from barnabas.admin import Admin, NewTopic
+from barnabas.admin import Admin, AsyncAdmin, NewTopic
 from barnabas.client import AsyncConsumer, AsyncProducer, TopicPartition
 
 SETTINGS = (
@@ -184,3 +184,28 @@ def test_a_group_outlives_its_broker(run, serve, tmp_path, topic_name):
                     await one.close(timeout_ms=3000)
 
     run(scenario(), 60)
+
+
+def test_a_topic_that_does_not_exist_yet_is_named_once_and_read_once_it_does(run, server, topic_name, caplog):
+    topic, bootstrap = topic_name("later"), f"127.0.0.1:{server.port}"
+
+    async def scenario():
+        async with AsyncConsumer(bootstrap, group_id=topic, **FAST) as consumer:
+            consumer.subscribe([topic])
+            seen = consumer._cluster.metadata
+            while not caplog.records or consumer._cluster.metadata is seen:
+                seen = consumer._cluster.metadata
+                assert await consumer.poll(timeout_ms=100) == []
+            async with AsyncAdmin(bootstrap) as admin:
+                await admin.topics.create(NewTopic(topic, partitions=1))
+            await fill(bootstrap, topic, [0])
+            while not (records := await consumer.poll(timeout_ms=100)):
+                pass
+            return records
+
+    assert [record.value for record in run(scenario())] == [b"0"]
+    (line,) = [each.getMessage() for each in caplog.records if each.name == "barnabas.client.group"]
+    assert (
+        line
+        == f'topic.missing topic={topic} group={topic} advice="it is read once it exists; is the name right?"'
+    )

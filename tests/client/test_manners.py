@@ -1,6 +1,7 @@
 """What a newcomer touches first: names that can be found, help that opens, waits as elsewhere in Python."""
 
 import asyncio
+import contextlib
 import inspect
 import pydoc
 from concurrent.futures import Future
@@ -11,7 +12,7 @@ import pytest
 import barnabas.admin
 import barnabas.client
 from barnabas.admin import Admin, AsyncAdmin
-from barnabas.client import AsyncConsumer, AsyncProducer, Consumer, Delivery, Producer
+from barnabas.client import AsyncConsumer, AsyncProducer, ConfigError, Consumer, Delivery, Producer
 from barnabas.client.producer_batch import ProducerBatch
 from barnabas.core.ids import TopicPartition
 from barnabas.records.compression import Codec
@@ -100,3 +101,124 @@ def test_a_delivery_has_a_result_or_an_exception_as_futures_have() -> None:
     assert str(failed.exception()) == "no"
     with pytest.raises(ValueError, match="no"):
         failed.result(10)
+
+
+@pytest.mark.parametrize("client", [Producer, AsyncProducer, Consumer, AsyncConsumer, Admin, AsyncAdmin])
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        (("127.0.0.1:1",), {"client_id": "mine"}),
+        ((), {"bootstrap_servers": "127.0.0.1:1", "client_id": "mine"}),
+        ((), {"bootstrap_servers": ["127.0.0.1:1"], "client.id": "mine"}),
+        (({"bootstrap.servers": "127.0.0.1:1", "client.id": "mine"},), {}),
+        (({"bootstrap.servers": "127.0.0.1:1", "client.id": "other"},), {"client_id": "mine"}),
+    ],
+)
+def test_options_come_in_each_habitual_form(client: Any, given: tuple[Any, ...], options: Any) -> None:
+    async def made() -> str:
+        one = client(*given, **options)
+        text = repr(one)
+        closing = one.close()
+        if inspect.isawaitable(closing):
+            await closing
+        return text
+
+    text = asyncio.run(made())
+    assert text.startswith(f"<{client.__name__} 127.0.0.1:1")
+
+
+@pytest.mark.parametrize("client", [Consumer, AsyncConsumer])
+def test_a_topic_in_the_place_of_the_servers_is_answered_with_what_to_write(client: Any) -> None:
+    with pytest.raises(TypeError) as refused:
+        client("orders", bootstrap_servers="h:1")
+    assert str(refused.value) == (
+        "the consumer takes its servers first or by name, not both: write bootstrap_servers='h:1' alone,"
+        " and then subscribe(['orders'])"
+    )
+
+
+def test_no_servers_at_all_are_asked_for_by_kafkas_key() -> None:
+    with pytest.raises(ConfigError, match=r'^Missing required configuration "bootstrap\.servers"'):
+        Producer()
+
+
+@pytest.mark.parametrize(
+    ("client", "option", "instead"),
+    [
+        (Producer, "value_serializer", r"send\(\) takes bytes and str"),
+        (Consumer, "consumer_timeout_ms", r"write poll\(timeout_ms=\.\.\.\)"),
+    ],
+)
+def test_an_option_of_another_client_is_answered_with_what_to_write(
+    client: Any, option: str, instead: str
+) -> None:
+    with pytest.raises(ConfigError, match=instead):
+        client("h:1", **{option: 1})
+
+
+def test_what_a_client_shows_of_itself() -> None:
+    with contextlib.closing(Consumer("127.0.0.1:1", group_id="readers")) as consumer:
+        consumer.subscribe(["b", "a"])
+        assert repr(consumer) == "<Consumer 127.0.0.1:1 group=readers topics=a,b 0 partitions>"
+    assert repr(consumer).endswith(" closed>")
+    producer = Producer("127.0.0.1:1")
+    assert repr(producer) == "<Producer 127.0.0.1:1 0 records not stored yet>"
+    producer.close()
+
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize("given", [T0, ("t", 0), [T0], [("t", 0)], {T0: 1}, iter([T0])])
+def test_one_partition_or_several_may_be_named(given: Any) -> None:
+    with contextlib.closing(Consumer("127.0.0.1:1")) as consumer:
+        if given == ("t", 0) and not isinstance(given, TopicPartition):
+            with pytest.raises(
+                TypeError, match=r"a partition is a TopicPartition or \(topic, number\), not 't'"
+            ):
+                consumer.assign(given)
+            given = [given]
+        consumer.assign(given)
+        assert consumer.assignment() == {T0}
+        consumer.seek(("t", 0), 1)
+
+
+@pytest.mark.parametrize("given", ["trap", ["trap"], [("t", "0")], [("t", 0, 1)], [3], 3, None, b"t"])
+def test_what_is_no_partition_is_refused_in_words(given: Any) -> None:
+    with contextlib.closing(Consumer("127.0.0.1:1")) as consumer:
+        for ask in (consumer.assign, consumer.beginning_offsets, consumer.end_offsets):
+            with pytest.raises(TypeError, match=r"(a partition is|partitions are given as) a "):
+                ask(given)
+        with pytest.raises(TypeError, match=r"a partition is a TopicPartition"):
+            consumer.seek(given, 0)
+
+
+def _by_name(admin: Any) -> list[Any]:
+    return [
+        admin.topics.describe,
+        admin.topics.try_describe,
+        admin.topics.delete,
+        admin.topics.try_delete,
+        admin.groups.describe,
+        admin.groups.delete,
+        admin.groups.offsets,
+        admin.transactions.describe,
+        admin.transactions.fence,
+        admin.coordinators.find,
+        admin.quotas.scram_credentials,
+    ]
+
+
+@pytest.mark.parametrize("given", [["a", 3], [b"a"], b"a", 3])
+def test_what_is_no_name_is_refused_in_words(run: Any, given: Any) -> None:
+    async def scenario() -> None:
+        async with contextlib.AsyncExitStack() as ending:
+            admin = AsyncAdmin("127.0.0.1:1", default_api_timeout_ms=50, request_timeout_ms=50)
+            ending.push_async_callback(admin.close)
+            for ask in _by_name(admin):
+                with pytest.raises(TypeError, match=r"(are named by str|are given as a list), not "):
+                    await ask(given)
+            with pytest.raises(TypeError, match=r"topics to create are NewTopic\(name, partitions=\.\.\.\)"):
+                await admin.topics.create("t")
+
+    run(scenario())

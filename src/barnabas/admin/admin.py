@@ -22,7 +22,7 @@ from barnabas.admin.quotas import Quotas
 from barnabas.admin.topics import Topics
 from barnabas.admin.transactions import Transactions
 from barnabas.client.cluster import Cluster
-from barnabas.client.config import ADMIN_CONFIG, BootstrapServers, client_config
+from barnabas.client.config import ADMIN_CONFIG, Given, client_config, given_options
 from barnabas.client.sync import ClientFace, Face, made_in_thread, mirrored
 from barnabas.core.config import Config, Source
 from barnabas.core.errors import ConfigError
@@ -36,10 +36,8 @@ class AsyncAdmin:
     Use it as an async context manager. Raises ConfigError for a bad option.
     """
 
-    def __init__(self, bootstrap_servers: BootstrapServers, **options: Any) -> None:
-        config = _admin_config(
-            {"bootstrap_servers": bootstrap_servers, "client_id": "barnabas-admin", **options}
-        )
+    def __init__(self, bootstrap_servers: Given | None = None, /, **options: Any) -> None:
+        config = _admin_config(given_options("admin", bootstrap_servers, options))
         self._cluster = Cluster(config, in_flight_max=_IN_FLIGHT_MAX)
         self._context = AdminContext(config, self._cluster)
         self.topics = Topics(self._context)
@@ -186,7 +184,7 @@ class _SyncClusterInfo(Face[ClusterInfo]):
 class Admin(ClientFace[AsyncAdmin]):
     """`AsyncAdmin` without ``await``."""
 
-    def __init__(self, bootstrap_servers: BootstrapServers, **options: Any) -> None:
+    def __init__(self, bootstrap_servers: Given | None = None, /, **options: Any) -> None:
         admin, thread = made_in_thread(lambda: AsyncAdmin(bootstrap_servers, **options), "barnabas-admin")
         super().__init__(admin, thread)
         self.topics = _SyncTopics(admin.topics, thread)

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias, TypeVar
 
 from barnabas.admin.context import AdminContext
+from barnabas.client import named
 from barnabas.client.coordinators import (
     COORDINATOR_MOVED,
     CoordinatorAnswer,
@@ -20,6 +21,12 @@ Answers: TypeAlias = Mapping[str, V | BarnabasError]
 
 COORDINATOR_LOADING: Final = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
 
+_NOUNS: Final = {
+    CoordinatorType.GROUP: "groups",
+    CoordinatorType.TRANSACTION: "transactional ids",
+    CoordinatorType.SHARE: "share partitions",
+}
+
 
 class Coordinators:
     """Who coordinates groups and transactional ids."""
@@ -29,7 +36,7 @@ class Coordinators:
 
     async def find(
         self,
-        keys: Iterable[str],
+        keys: named.Names,
         kind: CoordinatorType = CoordinatorType.GROUP,
         *,
         timeout_ms: float | None = None,
@@ -38,7 +45,7 @@ class Coordinators:
 
         A broker that is asked creates the internal topic when it does not exist yet.
         """
-        cluster, wanted = self._context.cluster, list(dict.fromkeys(keys))
+        cluster, wanted = self._context.cluster, named.names(keys, _NOUNS[kind])
         return await cluster.retrying(
             lambda: find_coordinators(cluster, wanted, kind),
             self._context.deadline(timeout_ms),
@@ -49,7 +56,7 @@ class Coordinators:
 async def ask_coordinators(
     context: AdminContext,
     ask: Callable[[int, Sequence[str]], Awaitable[Answers[V]]],
-    names: Iterable[str],
+    names: named.Names,
     timeout_ms: float | None,
     again: Iterable[ErrorCode] = (),
     *,
@@ -84,7 +91,7 @@ async def ask_coordinators(
         moved=COORDINATOR_MOVED,
         expired=expired,
     )
-    return await call.run(names)
+    return await call.run(named.names(names, _NOUNS[kind]))
 
 
 def _refusal(key: str, kind: CoordinatorType, answer: CoordinatorAnswer) -> KafkaError:

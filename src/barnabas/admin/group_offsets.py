@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 from barnabas.admin.context import AdminContext, error_of
 from barnabas.admin.coordinators import COORDINATOR_LOADING, Answers, ask_coordinators
 from barnabas.admin.group_answers import Offsets, fetched_offsets
+from barnabas.client import named
 from barnabas.client.committed import commit_topics, with_metadata
 from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.keyed_call import raise_first
@@ -52,8 +53,8 @@ class GroupOffsets:
 
     async def offsets(
         self,
-        groups: Iterable[str],
-        partitions: Iterable[TopicPartition] | None = None,
+        groups: named.Names,
+        partitions: named.Partitions | None = None,
         *,
         require_stable: bool = False,
         timeout_ms: float | None = None,
@@ -70,8 +71,8 @@ class GroupOffsets:
 
     async def try_offsets(
         self,
-        groups: Iterable[str],
-        partitions: Iterable[TopicPartition] | None = None,
+        groups: named.Names,
+        partitions: named.Partitions | None = None,
         *,
         require_stable: bool = False,
         timeout_ms: float | None = None,
@@ -142,13 +143,13 @@ class GroupOffsets:
         return errors_by_part(await self._ask_one(ask, group, timeout_ms, again=_REBALANCING))
 
     async def delete_offsets(
-        self, group: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
+        self, group: str, partitions: named.Partitions, *, timeout_ms: float | None = None
     ) -> None:
         """Forgets positions of partitions that no member reads; raises the first error."""
         raise_first(await self.try_delete_offsets(group, partitions, timeout_ms=timeout_ms))
 
     async def try_delete_offsets(
-        self, group: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
+        self, group: str, partitions: named.Partitions, *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, BarnabasError | None]:
         """As `delete_offsets`, with an error per partition;
         raises the group's own (say GROUP_ID_NOT_FOUND).
@@ -184,12 +185,12 @@ def _codes(response: OffsetCommitResponse | OffsetDeleteResponse) -> dict[TopicP
     }
 
 
-def _asked_topics(partitions: Iterable[TopicPartition] | None) -> list[OffsetFetchRequestTopics] | None:
+def _asked_topics(partitions: named.Partitions | None) -> list[OffsetFetchRequestTopics] | None:
     if partitions is None:
         return None
     return [
         OffsetFetchRequestTopics(name=topic, partition_indexes=[tp.partition for tp in members])
-        for topic, members in by_topic(TopicPartition(*tp) for tp in partitions).items()
+        for topic, members in by_topic(named.partitions(partitions)).items()
     ]
 
 
@@ -197,11 +198,11 @@ def _old_topic(topic: OffsetFetchRequestTopics) -> OffsetFetchRequestTopic:
     return OffsetFetchRequestTopic(name=topic.name, partition_indexes=topic.partition_indexes)
 
 
-def _deleted_topics(partitions: Iterable[TopicPartition]) -> list[OffsetDeleteRequestTopic]:
+def _deleted_topics(partitions: named.Partitions) -> list[OffsetDeleteRequestTopic]:
     return [
         OffsetDeleteRequestTopic(
             name=topic,
             partitions=[OffsetDeleteRequestPartition(partition_index=tp.partition) for tp in members],
         )
-        for topic, members in by_topic(TopicPartition(*tp) for tp in partitions).items()
+        for topic, members in by_topic(named.partitions(partitions)).items()
     ]

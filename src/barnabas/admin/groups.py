@@ -14,6 +14,7 @@ from barnabas.admin.coordinators import Answers, ask_coordinators
 from barnabas.admin.group_answers import classic_group, consumer_group, is_for_consumers, listing
 from barnabas.admin.group_offsets import GroupOffsets, errors_by_part
 from barnabas.admin.group_types import GroupDescription, GroupListing, GroupState, GroupType
+from barnabas.client import named
 from barnabas.client.cluster import Versions
 from barnabas.client.group.membership import REASON_LENGTH_MAX
 from barnabas.client.keyed_call import raise_first
@@ -82,13 +83,13 @@ class Groups(GroupOffsets):
         return await self._context.cluster.retrying(attempt, deadline, failure)
 
     async def describe(
-        self, groups: Iterable[str], *, timeout_ms: float | None = None
+        self, groups: named.Names, *, timeout_ms: float | None = None
     ) -> dict[str, GroupDescription]:
         """Members, assignments and states; raises the first error of a group."""
         return raise_first(await self.try_describe(groups, timeout_ms=timeout_ms))
 
     async def try_describe(
-        self, groups: Iterable[str], *, timeout_ms: float | None = None
+        self, groups: named.Names, *, timeout_ms: float | None = None
     ) -> dict[str, GroupDescription | BarnabasError]:
         """As `describe`, with an error per group: NotAConsumerGroupError, KafkaError, ClientTimeoutError."""
         return await ask_coordinators(self._context, self._describe, groups, timeout_ms)
@@ -130,13 +131,12 @@ class Groups(GroupOffsets):
             raise DisconnectedError(f"broker {node} is not known any more")
         return broker
 
-    async def delete(self, groups: Iterable[str] | str, *, timeout_ms: float | None = None) -> None:
+    async def delete(self, groups: named.Names, *, timeout_ms: float | None = None) -> None:
         """Deletes empty groups with their offsets; raises the first error of a group."""
-        wanted = [groups] if isinstance(groups, str) else groups
-        raise_first(await self.try_delete(wanted, timeout_ms=timeout_ms))
+        raise_first(await self.try_delete(groups, timeout_ms=timeout_ms))
 
     async def try_delete(
-        self, groups: Iterable[str], *, timeout_ms: float | None = None
+        self, groups: named.Names, *, timeout_ms: float | None = None
     ) -> dict[str, BarnabasError | None]:
         """As `delete`, with an error per group (say NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
 
@@ -150,7 +150,7 @@ class Groups(GroupOffsets):
     async def remove_members(
         self,
         group: str,
-        instance_ids: Iterable[str] | None = None,
+        instance_ids: named.Names | None = None,
         *,
         reason: str = "",
         timeout_ms: float | None = None,
@@ -161,7 +161,7 @@ class Groups(GroupOffsets):
     async def try_remove_members(
         self,
         group: str,
-        instance_ids: Iterable[str] | None = None,
+        instance_ids: named.Names | None = None,
         *,
         reason: str = "",
         timeout_ms: float | None = None,
@@ -173,7 +173,8 @@ class Groups(GroupOffsets):
             members = _identities(described[group], said)
         else:
             members = [
-                MemberIdentity(member_id="", group_instance_id=one, reason=said) for one in instance_ids
+                MemberIdentity(member_id="", group_instance_id=one, reason=said)
+                for one in named.names(instance_ids, "static members")
             ]
         request = LeaveGroupRequest(group_id=group, members=members)
 

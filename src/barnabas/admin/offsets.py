@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from barnabas.admin.context import AdminContext
+from barnabas.client import named
 from barnabas.client.keyed_call import raise_first
 from barnabas.client.offsets import list_offsets
 from barnabas.client.types import OffsetAndTimestamp
@@ -40,7 +41,7 @@ class Offsets:
         """As `list`, with an error per partition."""
         return await list_offsets(
             self._context.cluster,
-            {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()},
+            {named.partition(tp): timestamp for tp, timestamp in timestamps.items()},
             isolation_level=int(read_committed),
             timeout_ms=self._context.timeout_ms if timeout_ms is None else timeout_ms,
         )

@@ -7,6 +7,7 @@ from typing import Final
 
 from barnabas.admin.context import AdminContext, error_of
 from barnabas.admin.types import PartitionReassignment
+from barnabas.client import named
 from barnabas.client.errors import ClientTimeoutError
 from barnabas.client.keyed_call import KeyedCall, raise_first
 from barnabas.client.partition_leaders import LEADER_MOVED, PartitionLeaders
@@ -47,7 +48,7 @@ class Partitions:
 
     async def elect_leaders(
         self,
-        partitions: Iterable[TopicPartition] | None = None,
+        partitions: named.Partitions | None = None,
         kind: ElectionType = ElectionType.PREFERRED,
         *,
         timeout_ms: float | None = None,
@@ -61,14 +62,14 @@ class Partitions:
 
     async def try_elect_leaders(
         self,
-        partitions: Iterable[TopicPartition] | None = None,
+        partitions: named.Partitions | None = None,
         kind: ElectionType = ElectionType.PREFERRED,
         *,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, BarnabasError | None]:
         """As `elect_leaders`, with an error per partition (ELECTION_NOT_NEEDED among them)."""
         topics: dict[str, TopicPartitions] = {}
-        for tp in partitions or ():
+        for tp in named.partitions(partitions or ()):
             topics.setdefault(tp.topic, TopicPartitions(topic=tp.topic)).partitions.append(tp.partition)
         request = ElectLeadersRequest(
             election_type=kind,
@@ -126,11 +127,11 @@ class Partitions:
         }
 
     async def reassignments(
-        self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: float | None = None
+        self, partitions: named.Partitions | None = None, *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
         """Of these partitions, or of all, the ones on the move."""
         topics: dict[str, ListPartitionReassignmentsTopics] = {}
-        for tp in partitions or ():
+        for tp in named.partitions(partitions or ()):
             topic = topics.setdefault(tp.topic, ListPartitionReassignmentsTopics(name=tp.topic))
             topic.partition_indexes.append(tp.partition)
         request = ListPartitionReassignmentsRequest(

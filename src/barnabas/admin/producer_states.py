@@ -1,10 +1,11 @@
 """``admin.transactions``, the half about what partitions remember of producers (KIP-664)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from barnabas.admin.context import AdminContext, error_of
 from barnabas.admin.types import ProducerState
+from barnabas.client import named
 from barnabas.client.errors import ClientTimeoutError
 from barnabas.client.keyed_call import KeyedCall, raise_first
 from barnabas.client.partition_leaders import PartitionLeaders
@@ -29,7 +30,7 @@ class ProducerStates:
 
     async def describe_producers(
         self,
-        partitions: Iterable[TopicPartition],
+        partitions: named.Partitions,
         *,
         broker: int | None = None,
         timeout_ms: float | None = None,
@@ -45,13 +46,13 @@ class ProducerStates:
 
     async def try_describe_producers(
         self,
-        partitions: Iterable[TopicPartition],
+        partitions: named.Partitions,
         *,
         broker: int | None = None,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, list[ProducerState] | BarnabasError]:
         """As `describe_producers`, with an error per partition."""
-        wanted = list(partitions)
+        wanted = named.partitions(partitions)
         cluster, deadline = self._context.cluster, self._context.deadline(timeout_ms)
         if broker is None:
             cluster.need({tp.topic for tp in wanted})

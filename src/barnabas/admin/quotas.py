@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from barnabas.admin.context import AdminContext, error_of
+from barnabas.client import named
 from barnabas.core.errors import BarnabasError, ErrorCode
 from barnabas.protocol.messages.describe_client_quotas import (
     ComponentData,
@@ -73,14 +74,16 @@ class Quotas:
         ]
 
     async def scram_credentials(
-        self, users: Iterable[str] = (), *, timeout_ms: float | None = None
+        self, users: named.Names = (), *, timeout_ms: float | None = None
     ) -> dict[str, dict[int, int] | BarnabasError]:
         """The iterations by mechanism (1: SCRAM-SHA-256, 2: SCRAM-SHA-512) of these users, or of all.
 
         Users without credentials are left out.
         """
         response = await self._context.cluster.send_to_any(
-            DescribeUserScramCredentialsRequest(users=[UserName(name=user) for user in users]),
+            DescribeUserScramCredentialsRequest(
+                users=[UserName(name=user) for user in named.names(users, "users")]
+            ),
             DescribeUserScramCredentialsResponse,
             self._context.deadline(timeout_ms),
         )

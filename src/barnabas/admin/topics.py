@@ -6,6 +6,7 @@ from typing import Final
 
 from barnabas.admin.context import AdminContext, error_of
 from barnabas.admin.types import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
+from barnabas.client import named
 from barnabas.client.keyed_call import raise_first
 from barnabas.client.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from barnabas.client.retries import Deadline
@@ -62,15 +63,18 @@ class Topics:
 
         Topics before and behind it may have been created all the same.
         """
-        wanted = [topics] if isinstance(topics, NewTopic) else list(topics)
-        return raise_first(await self.try_create(wanted, validate_only=validate_only, timeout_ms=timeout_ms))
+        return raise_first(await self.try_create(topics, validate_only=validate_only, timeout_ms=timeout_ms))
 
     async def try_create(
-        self, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: float | None = None
+        self,
+        topics: Iterable[NewTopic] | NewTopic,
+        *,
+        validate_only: bool = False,
+        timeout_ms: float | None = None,
     ) -> dict[str, CreatedTopic | BarnabasError]:
         """As `create`, with an error per topic."""
         request = CreateTopicsRequest(
-            topics=[_creatable(topic) for topic in topics],
+            topics=[_creatable(topic) for topic in _new_topics(topics)],
             timeout_ms=self._context.request_timeout_ms,
             validate_only=validate_only,
         )
@@ -92,7 +96,7 @@ class Topics:
         ]
 
     async def describe(
-        self, names: Iterable[str], *, page: int = PAGE, timeout_ms: float | None = None
+        self, names: named.Names, *, page: int = PAGE, timeout_ms: float | None = None
     ) -> dict[str, TopicDescription]:
         """Partitions, leaders and replicas of topics; raises `KafkaError` for the first that is not there.
 
@@ -102,10 +106,10 @@ class Topics:
         return raise_first(await self.try_describe(names, page=page, timeout_ms=timeout_ms))
 
     async def try_describe(
-        self, names: Iterable[str], *, page: int = PAGE, timeout_ms: float | None = None
+        self, names: named.Names, *, page: int = PAGE, timeout_ms: float | None = None
     ) -> dict[str, TopicDescription | BarnabasError]:
         """As `describe`, with an error per topic."""
-        wanted = list(dict.fromkeys(names))
+        wanted = named.names(names, "topics")
         if not wanted:
             return {}
         deadline = self._context.deadline(timeout_ms)
@@ -225,16 +229,15 @@ class Topics:
         )
         return {one.name: error_of(one.error_code, one.error_message) for one in response.results}
 
-    async def delete(self, names: Iterable[str] | str, *, timeout_ms: float | None = None) -> None:
+    async def delete(self, names: named.Names, *, timeout_ms: float | None = None) -> None:
         """Deletes topics with all their records; raises `KafkaError` for the first that could not be."""
-        wanted = [names] if isinstance(names, str) else names
-        raise_first(await self.try_delete(wanted, timeout_ms=timeout_ms))
+        raise_first(await self.try_delete(names, timeout_ms=timeout_ms))
 
     async def try_delete(
-        self, names: Iterable[str], *, timeout_ms: float | None = None
+        self, names: named.Names, *, timeout_ms: float | None = None
     ) -> dict[str, BarnabasError | None]:
         """As `delete`, with an error per topic."""
-        wanted = list(names)
+        wanted = named.names(names, "topics")
         request = DeleteTopicsRequest(
             topics=[DeleteTopicState(name=name) for name in wanted],
             topic_names=wanted,
@@ -247,6 +250,14 @@ class Topics:
             lambda answer: (one.error_code for one in answer.responses),
         )
         return {one.name or "": error_of(one.error_code, one.error_message) for one in response.responses}
+
+
+def _new_topics(given: Iterable[NewTopic] | NewTopic) -> Iterable[NewTopic]:
+    topics = [given] if isinstance(given, NewTopic | str) else list(given)
+    for topic in topics:
+        if not isinstance(topic, NewTopic):
+            raise TypeError(f"topics to create are NewTopic(name, partitions=...), not {topic!r:.80}")
+    return topics
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

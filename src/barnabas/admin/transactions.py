@@ -16,6 +16,7 @@ from barnabas.admin.transaction_types import (
     TransactionListing,
     TransactionState,
 )
+from barnabas.client import named
 from barnabas.client.cluster import Versions
 from barnabas.client.errors import ClientTimeoutError
 from barnabas.client.keyed_call import KeyedCall, raise_first
@@ -111,13 +112,13 @@ class Transactions(ProducerStates):
         ]
 
     async def describe(
-        self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
+        self, transactional_ids: named.Names, *, timeout_ms: float | None = None
     ) -> dict[str, TransactionDescription]:
         """Where each transactional id stands, as its coordinator says; raises the first error of an id."""
         return raise_first(await self.try_describe(transactional_ids, timeout_ms=timeout_ms))
 
     async def try_describe(
-        self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
+        self, transactional_ids: named.Names, *, timeout_ms: float | None = None
     ) -> dict[str, TransactionDescription | BarnabasError]:
         """As `describe`, with an error per id, say TRANSACTIONAL_ID_NOT_FOUND."""
 
@@ -172,16 +173,15 @@ class Transactions(ProducerStates):
         raise_first(await call.run([tp]))
 
     async def fence(
-        self, transactional_ids: Iterable[str] | str, *, timeout_ms: float | None = None
+        self, transactional_ids: named.Names, *, timeout_ms: float | None = None
     ) -> dict[str, FencedProducer]:
         """Fences every producer of these transactional ids, and aborts what they have open
         (``fenceProducers``); raises the first error of an id.
         """
-        wanted = [transactional_ids] if isinstance(transactional_ids, str) else transactional_ids
-        return raise_first(await self.try_fence(wanted, timeout_ms=timeout_ms))
+        return raise_first(await self.try_fence(transactional_ids, timeout_ms=timeout_ms))
 
     async def try_fence(
-        self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
+        self, transactional_ids: named.Names, *, timeout_ms: float | None = None
     ) -> dict[str, FencedProducer | BarnabasError]:
         """As `fence`, with an error per id."""
         # It becomes the id's time-out. The next producer brings its own.

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from barnabas.client import named
 from barnabas.client.types import OffsetAndMetadata
 from barnabas.core.ids import TopicPartition, by_topic
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -17,7 +18,7 @@ Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
 def with_metadata(given: Mapping[TopicPartition, int | OffsetAndMetadata]) -> Offsets:
     """What a caller wants committed: a plain number has no metadata."""
     return {
-        TopicPartition(*tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
+        named.partition(tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
         for tp, one in given.items()
     }
 

@@ -25,6 +25,8 @@ from barnabas.core.errors import ConfigError
 
 Address = tuple[str, int]
 BootstrapServers = str | Sequence[str]
+Given = BootstrapServers | Mapping[str, Any]
+"""What a client may be given without a name: where its brokers are, or all its options with Kafka's keys."""
 
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _LIST = ConfigType.LONG, ConfigType.LIST
@@ -145,6 +147,38 @@ ADMIN_CONFIG: Final = ConfigTable(_COMMON)
 
 ISOLATION_LEVELS: Final = {"read_uncommitted": 0, "read_committed": 1}
 
+_INSTEAD: Final = {
+    "api.version": "each broker is asked for its versions",
+    "consumer.timeout.ms": "write poll(timeout_ms=...)",
+    "key.deserializer": "record.key is bytes",
+    "key.serializer": "send() takes bytes and str",
+    "on.delivery": "write send(...).add_done_callback(...)",
+    "partitioner": "write send(..., partition=...)",
+    "value.deserializer": "record.value is bytes",
+    "value.serializer": "send() takes bytes and str",
+}
+"""What to write for options that other clients for Python have."""
+
+
+def given_options(kind: str, first: Given | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with Kafka's keys, whether the servers came first or by name, or all options came as one
+    mapping (as confluent-kafka takes them). `kind` is the client's. Raises TypeError for servers given twice.
+    """
+    named = {name.replace("_", "."): value for name, value in options.items()}
+    defaults = {"client.id": f"barnabas-{kind}"}
+    if first is None:
+        return {**defaults, **named}
+    if isinstance(first, Mapping):
+        return {**defaults, **first, **named}
+    if "bootstrap.servers" in named:
+        # What comes first in other clients is a topic.
+        topics = f", and then subscribe([{first!r}])" if kind == "consumer" else ""
+        raise TypeError(
+            f"the {kind} takes its servers first or by name, not both:"
+            f" write bootstrap_servers={named['bootstrap.servers']!r} alone{topics}"
+        )
+    return {**defaults, "bootstrap.servers": first, **named}
+
 
 def client_config(table: ConfigTable, options: Mapping[str, Any]) -> Config:
     """The config of these options (keywords or Kafka's keys); raises ConfigError, also for an unknown one."""
@@ -154,6 +188,7 @@ def client_config(table: ConfigTable, options: Mapping[str, Any]) -> Config:
         if name not in table:
             close = difflib.get_close_matches(name, list(table), n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
+            hint = f": {_INSTEAD[name]}" if name in _INSTEAD else hint
             raise ConfigError(f"Unknown configuration {name}{hint}")
     return table.parse({name: _text_as_list(value) for name, value in given.items()})
 

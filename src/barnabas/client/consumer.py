@@ -19,10 +19,11 @@ import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from barnabas.client import named
 from barnabas.client.cluster import Cluster
 from barnabas.client.committed import Offsets
 from barnabas.client.completed_fetch import CompletedFetch
-from barnabas.client.config import CONSUMER_CONFIG, ISOLATION_LEVELS, BootstrapServers, client_config
+from barnabas.client.config import CONSUMER_CONFIG, ISOLATION_LEVELS, Given, client_config, given_options
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError, NoOffsetError
 from barnabas.client.fetcher import Fetcher
 from barnabas.client.group.commits import CommitCallback, offsets_to_commit
@@ -58,10 +59,10 @@ class AsyncConsumer:
     Use it as an async context manager. Raises ConfigError for a bad option.
     """
 
-    def __init__(self, bootstrap_servers: BootstrapServers, **options: Any) -> None:
+    def __init__(self, bootstrap_servers: Given | None = None, /, **options: Any) -> None:
         config = client_config(
             CONSUMER_CONFIG,
-            {"bootstrap_servers": bootstrap_servers, "client_id": "barnabas-consumer", **options},
+            given_options("consumer", bootstrap_servers, options),
         )
         self._config = config
         self._isolation_level = ISOLATION_LEVELS[config["isolation.level"]]
@@ -95,12 +96,12 @@ class AsyncConsumer:
 
     # Assignment and positions.
 
-    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+    def assign(self, partitions: named.Partitions) -> None:
         """Reads these partitions from now on, and no others; those assigned before keep their position.
 
         Raises BarnabasError while there is a subscription to topics.
         """
-        wanted = [TopicPartition(*tp) for tp in partitions]
+        wanted = named.partitions(partitions)
         if self._coordinator is not None and self._partitions:
             self._coordinator.commit_before_assign()
         self._subscriptions.assign(wanted)
@@ -110,30 +111,30 @@ class AsyncConsumer:
         """The assigned partitions."""
         return frozenset(self._partitions)
 
-    def seek(self, tp: TopicPartition | tuple[str, int], offset: int) -> None:
+    def seek(self, tp: named.Partition, offset: int) -> None:
         """Continues a partition at this offset."""
         if offset < 0:
             raise BarnabasError(f"seek offset must not be a negative number, and it is {offset}")
         self._assigned(tp).seek(offset)
 
-    def seek_to_beginning(self, *partitions: TopicPartition | tuple[str, int]) -> None:
+    def seek_to_beginning(self, *partitions: named.Partition) -> None:
         """Continues these partitions (all when none is given) at their first offset."""
         self._reset(partitions, EARLIEST_TIMESTAMP)
 
-    def seek_to_end(self, *partitions: TopicPartition | tuple[str, int]) -> None:
+    def seek_to_end(self, *partitions: named.Partition) -> None:
         """Continues these partitions (all when none is given) behind their last offset."""
         self._reset(partitions, LATEST_TIMESTAMP)
 
-    def _reset(self, partitions: Iterable[TopicPartition | tuple[str, int]], timestamp: int) -> None:
+    def _reset(self, partitions: Iterable[named.Partition], timestamp: int) -> None:
         for tp in list(partitions) or list(self._partitions):
             self._assigned(tp).reset(timestamp)
 
-    def pause(self, *partitions: TopicPartition | tuple[str, int]) -> None:
+    def pause(self, *partitions: named.Partition) -> None:
         """Hands out nothing of these partitions until `resume`."""
         for tp in partitions:
             self._assigned(tp).paused = True
 
-    def resume(self, *partitions: TopicPartition | tuple[str, int]) -> None:
+    def resume(self, *partitions: named.Partition) -> None:
         """Hands out records of these partitions again."""
         for tp in partitions:
             self._assigned(tp).paused = False
@@ -142,7 +143,7 @@ class AsyncConsumer:
         """The partitions that are paused."""
         return frozenset(tp for tp, state in self._partitions.items() if state.paused)
 
-    async def position(self, tp: TopicPartition | tuple[str, int]) -> int:
+    async def position(self, tp: named.Partition) -> int:
         """The offset of the next record to hand out;
         raises `NoOffsetError`, `KafkaError`, `ClientTimeoutError`.
         """
@@ -152,12 +153,13 @@ class AsyncConsumer:
             raise ClientTimeoutError(f"No position of {state.tp} in {self._timeout_ms} ms")
         return state.position
 
-    def _assigned(self, tp: TopicPartition | tuple[str, int]) -> AssignedPartition:
+    def _assigned(self, tp: named.Partition) -> AssignedPartition:
         if self._closed:
             raise ClientClosedError("The consumer was closed")
-        state = self._partitions.get(TopicPartition(*tp))
+        tp = named.partition(tp)
+        state = self._partitions.get(tp)
         if state is None:
-            raise BarnabasError(f"No current assignment for partition {TopicPartition(*tp)}: assign it first")
+            raise BarnabasError(f"No current assignment for partition {tp}: assign it first")
         return state
 
     # The group.
@@ -232,12 +234,12 @@ class AsyncConsumer:
         return self._subscriptions.all_consumed() if offsets is None else offsets_to_commit(offsets)
 
     async def committed(
-        self, partitions: Iterable[TopicPartition | tuple[str, int]], *, timeout_ms: float | None = None
+        self, partitions: named.Partitions, *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed for each partition, None for nothing. Raises KafkaError,
         ClientTimeoutError.
         """
-        wanted = [TopicPartition(*tp) for tp in partitions]
+        wanted = named.partitions(partitions)
         return await self._member().commits.committed(wanted, self._deadline(timeout_ms))
 
     def _deadline(self, timeout_ms: float | None) -> Deadline:
@@ -400,29 +402,25 @@ class AsyncConsumer:
         """
         return self._cluster.metadata.topic_id(topic)
 
-    async def beginning_offsets(
-        self, partitions: Iterable[TopicPartition | tuple[str, int]]
-    ) -> dict[TopicPartition, int]:
+    async def beginning_offsets(self, partitions: named.Partitions) -> dict[TopicPartition, int]:
         """The first offset of each partition."""
         return await self._special_offsets(partitions, EARLIEST_TIMESTAMP)
 
-    async def end_offsets(
-        self, partitions: Iterable[TopicPartition | tuple[str, int]]
-    ) -> dict[TopicPartition, int]:
+    async def end_offsets(self, partitions: named.Partitions) -> dict[TopicPartition, int]:
         """The offset behind the last record of each partition (that this isolation level sees)."""
         return await self._special_offsets(partitions, LATEST_TIMESTAMP)
 
     async def _special_offsets(
-        self, partitions: Iterable[TopicPartition | tuple[str, int]], timestamp: int
+        self, partitions: named.Partitions, timestamp: int
     ) -> dict[TopicPartition, int]:
-        found = await self._offsets(dict.fromkeys((TopicPartition(*tp) for tp in partitions), timestamp))
+        found = await self._offsets(dict.fromkeys(named.partitions(partitions), timestamp))
         return {tp: one.offset for tp, one in found.items()}
 
     async def offsets_for_times(
         self, times_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first offset of each partition whose record is not older than the time; None without one."""
-        found = await self._offsets({TopicPartition(*tp): time_ms for tp, time_ms in times_ms.items()})
+        found = await self._offsets({named.partition(tp): time_ms for tp, time_ms in times_ms.items()})
         return {tp: one if one.offset >= 0 else None for tp, one in found.items()}
 
     async def _offsets(
@@ -433,7 +431,7 @@ class AsyncConsumer:
         )
         return raise_first(results)
 
-    def lag(self, tp: TopicPartition | tuple[str, int]) -> int | None:
+    def lag(self, tp: named.Partition) -> int | None:
         """Records between the position and the end that the last fetch saw; None before there was one."""
         return self._assigned(tp).lag(self._isolation_level)
 
@@ -460,4 +458,9 @@ class AsyncConsumer:
         await self.close()
 
     def __repr__(self) -> str:
-        return f"<AsyncConsumer {self._cluster.bootstrap} {len(self._partitions)} partitions>"
+        group = f" group={self._config['group.id']}" if self._coordinator else ""
+        names = ",".join(sorted(self._subscriptions.topics))
+        topics = f" topics={names}" if names else ""
+        closed = " closed" if self._closed else ""
+        at = self._cluster.bootstrap
+        return f"<AsyncConsumer {at}{group}{topics} {len(self._partitions)} partitions{closed}>"

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from barnabas.client.accumulator import RecordAccumulator
 from barnabas.client.cluster import Cluster
-from barnabas.client.config import BootstrapServers, producer_config
+from barnabas.client.config import Given, given_options, producer_config
 from barnabas.client.errors import (
     ClientClosedError,
     ClientTimeoutError,
@@ -61,10 +61,8 @@ class AsyncProducer:
     _released = True
     """Whether nothing can be lost with the object: it was closed, or never came to be."""
 
-    def __init__(self, bootstrap_servers: BootstrapServers, **options: Any) -> None:
-        config = producer_config(
-            {"bootstrap_servers": bootstrap_servers, "client_id": "barnabas-producer", **options}
-        )
+    def __init__(self, bootstrap_servers: Given | None = None, /, **options: Any) -> None:
+        config = producer_config(given_options("producer", bootstrap_servers, options))
         self._config = config
         self.max_block_ms: int = config["max.block.ms"]
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -446,7 +444,8 @@ class AsyncProducer:
         await (self.close() if kind is None else self.abort())
 
     def __repr__(self) -> str:
-        return f"<AsyncProducer {self._cluster.bootstrap} {self._accumulator!r}>"
+        closed = " closed" if self._closed else ""
+        return f"<AsyncProducer {self._cluster.bootstrap} {self.held_records} records not stored yet{closed}>"
 
 
 def warn_of_records(producer: object, count: int) -> None:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar, overload
 
 from barnabas.client.committed import Offsets
-from barnabas.client.config import BootstrapServers
+from barnabas.client.config import Given
 from barnabas.client.consumer import AsyncConsumer
 from barnabas.client.errors import ClientClosedError
 from barnabas.client.producer import AsyncProducer, warn_of_records
@@ -159,7 +159,7 @@ class Face(Generic[A_co]):
                     self._thread.close()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._twin!r}>"
+        return repr(self._twin).replace("<Async", "<", 1)
 
 
 class AsyncClient(Protocol):
@@ -238,7 +238,7 @@ class Producer(ClientFace[AsyncProducer]):
     `send` appends in the calling thread, so a record costs no hop to the loop's thread.
     """
 
-    def __init__(self, bootstrap_servers: BootstrapServers, **options: Any) -> None:
+    def __init__(self, bootstrap_servers: Given | None = None, /, **options: Any) -> None:
         super().__init__(
             *made_in_thread(lambda: AsyncProducer(bootstrap_servers, **options), "barnabas-producer")
         )
@@ -334,7 +334,7 @@ class Producer(ClientFace[AsyncProducer]):
 class Consumer(ClientFace[AsyncConsumer]):
     """`AsyncConsumer` without ``await``; use it from one thread at a time."""
 
-    def __init__(self, bootstrap_servers: BootstrapServers, **options: Any) -> None:
+    def __init__(self, bootstrap_servers: Given | None = None, /, **options: Any) -> None:
         super().__init__(
             *made_in_thread(lambda: AsyncConsumer(bootstrap_servers, **options), "barnabas-consumer")
         )

@@ -113,6 +113,8 @@ class ConsumerCoordinator:
         """While this member leads: the topics as they were when it divided them (``assignmentSnapshot``)."""
         self._seen: ClusterMetadata | None = None
         self._metadata_changed = False
+        self._missing: set[str] = set()
+        """Topics that are subscribed to and did not exist at the last look."""
 
     def _news(self) -> None:
         self._heartbeat_task.wake()
@@ -172,11 +174,27 @@ class ConsumerCoordinator:
                 code = metadata.errors.get(topic, ErrorCode.NONE)
                 if code in _TOPIC_REFUSED:
                     raise KafkaError(code, f"{code.message} (topic {topic})")
+            self._warn_of_missing(metadata, topics)
             # A leader divides again when what it divided is not what there is.
             if self._divided_topics is not None and self._divided_topics != self._relevant_topics():
                 self._metadata_changed = True
         if self._is_metadata_lacking(topics) and self._cluster.age_ms > self._settings.retry_backoff_max_ms:
             self._cluster.refresh_soon()
+
+    def _warn_of_missing(self, metadata: "ClusterMetadata", topics: Collection[str]) -> None:
+        """Names each topic once that is subscribed to and does not exist: nothing else would say why no
+        record comes. Java's consumer does so with each answer.
+        """
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        missing = {topic for topic in topics if metadata.errors.get(topic) is unknown}
+        for topic in sorted(missing - self._missing):
+            _log.warning(
+                "topic.missing",
+                topic=topic,
+                group=self._settings.group_id,
+                advice="it is read once it exists; is the name right?",
+            )
+        self._missing = missing
 
     def _is_metadata_lacking(self, topics: Collection[str]) -> bool:
         if self._subscriptions.kind is SubscriptionType.PATTERN:
