@@ -19,7 +19,7 @@ A step holds a few hundred records: between two steps the loop serves others.
 """
 
 import marshal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from barnabas.core.chunks import Buffer
@@ -57,7 +57,8 @@ class Decoded(NamedTuple):
 def decode_range(filesystem: Filesystem, path: str, position: int, size: int, bulk: BulkDecoder) -> Decoded:
     """The whole batches in a range of a file. Raises OSError, and KafkaError for what is no batch."""
     data = filesystem.open(path).pread(size, position)
-    return Decoded(next_offset_of(data), [marshal.dumps(step) for step in steps_of(data, bulk)])
+    headers = list(batch_headers(data))
+    return Decoded(next_offset_of(headers), [marshal.dumps(step) for step in steps_of(data, headers, bulk)])
 
 
 def unpack(blob: bytes) -> Step:
@@ -66,21 +67,18 @@ def unpack(blob: bytes) -> Step:
     return step
 
 
-def next_offset_of(data: Buffer) -> int:
-    """The offset after the last whole batch; -1 when there is none."""
-    next_offset = -1
-    for header in batch_headers(data):
-        next_offset = header.next_offset
-    return next_offset
+def next_offset_of(headers: Sequence[BatchHeader]) -> int:
+    """The offset after the last batch; -1 when there is none."""
+    return headers[-1].next_offset if headers else -1
 
 
-def steps_of(data: Buffer, bulk: BulkDecoder) -> Iterator[Step]:
-    """The steps of all whole batches, in order; of one that cannot be read, its reason."""
+def steps_of(data: Buffer, headers: Iterable[BatchHeader], bulk: BulkDecoder) -> Iterator[Step]:
+    """The steps of these batches, in order; of one that cannot be read, its reason."""
     memo: dict[Any, Any] = {}
     producer_id = NO_PRODUCER_ID
     pieces: list[Piece] = []
     count = size = 0
-    for header in batch_headers(data):
+    for header in headers:
         # Of a batch outside of transactions it does not matter which producer wrote it: its records count at
         # once.
         written_by = header.producer_id if header.is_transactional else NO_PRODUCER_ID

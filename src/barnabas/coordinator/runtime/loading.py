@@ -36,6 +36,7 @@ from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.slices import Slices
 from barnabas.log.filesystem import Filesystem
 from barnabas.log.log import Log
+from barnabas.records.batch import batch_headers
 
 _events: Final = EventLog("coordinator.loading")
 
@@ -182,8 +183,9 @@ class Loader:
             if not found:
                 return
             data = found.read()
-            yield self._replay(load, steps_of(data, load.replay.machine.bulk), slices)
-            offset = next_offset_of(data)
+            headers = list(batch_headers(data))
+            yield self._replay(load, steps_of(data, headers, load.replay.machine.bulk), slices)
+            offset = next_offset_of(headers)
 
     @steps
     def _load_elsewhere(self, load: Load[Any], log: Log) -> Steps[None]:

@@ -16,13 +16,16 @@ from barnabas.coordinator.transaction.states import TransactionState
 
 IdPiece: TypeAlias = tuple[str, int, int, int, int, int, int]
 
-_KEY_TYPE: Final = b"\x00\x00"
-_KEY_LENGTH: Final = struct.Struct(">h")
-_NAME_AT: Final = 4
+_KEY_HEAD: Final = struct.Struct(">hh")
+"""The type of the record (0), and the length of the id."""
+_NAME_AT: Final = _KEY_HEAD.size
+_NAME_SIZE_MAX: Final = (1 << 15) - 1
 # version, producer id, epoch, time-out, state, number of topics, time of the last update, of the start
 _VALUE: Final = struct.Struct(">hqhibiqq")
+_VALUE_SIZE: Final = _VALUE.size
 _WITHOUT_PARTITIONS: Final = frozenset(
-    {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
+    # Plain numbers: a member of the enumeration is compared in Python.
+    map(int, (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT))
 )
 
 
@@ -37,12 +40,13 @@ def decode_ids(records: list[KeyValue], journal_offset: int, _memo: dict[Any, An
 
 def _without_transaction(key: bytes, value: bytes | None) -> IdPiece | None:
     """An id that has no transaction; None for all else, and for what only its schema can judge."""
-    if value is None or len(value) != _VALUE.size or key[:2] != _KEY_TYPE or len(key) < _NAME_AT:
+    size = len(key) - _NAME_AT
+    if value is None or len(value) != _VALUE_SIZE or size > _NAME_SIZE_MAX:
+        return None
+    if key[:_NAME_AT] != _KEY_HEAD.pack(0, size):
         return None
     version, producer_id, epoch, timeout_ms, state, topics, updated_ms, start_ms = _VALUE.unpack(value)
     if version != 0 or topics > 0 or state not in _WITHOUT_PARTITIONS:
-        return None
-    if _KEY_LENGTH.unpack_from(key, 2)[0] != len(key) - _NAME_AT:
         return None
     try:
         transactional_id = key[_NAME_AT:].decode()
