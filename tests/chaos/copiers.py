@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -33,6 +34,7 @@ CLIENTS = ("java", "barnabas", "confluent", "aiokafka")
 PROCESS = Path(__file__).with_name("copier_process.py")
 TRANSACTION_SIZE, TIMEOUT_MS = 500, 20_000
 SECONDS_MAX = 1800
+VALUE_BYTES = 100
 
 
 def command(client: str) -> list[str]:
@@ -46,12 +48,13 @@ def command(client: str) -> list[str]:
 
 
 class Copier:
-    """One client and its partition: processes of it one after the other, until one comes to its end."""
+    """One client and its partition: processes of it one after the other."""
 
     def __init__(self, client: str, partition: int, bootstrap: str, log: Path) -> None:
         self.client = client
         self.starts = 0
         self.done = False
+        """Whether one that began when the source was complete has come to its end."""
         self._log = log
         self._command = [
             *command(client),
@@ -61,21 +64,25 @@ class Copier:
             *("--transaction-timeout", str(TIMEOUT_MS)),
         ]
         self._process: subprocess.Popen | None = None
+        self._is_last = False
 
-    def look(self) -> None:
-        """Starts the next process where the last one has ended early."""
-        if self.done or (self._process is not None and self._process.poll() is None):
+    def look(self, *, source_is_complete: bool) -> None:
+        """Starts the next process where the last one has ended, until all is copied."""
+        process = self._process
+        if self.done or (process is not None and process.poll() is None):
             return
-        self.done = self._process is not None and self._process.returncode == 0
-        if not self.done:
-            self.starts += 1
-            with self._log.open("ab") as log:
-                self._process = subprocess.Popen(
-                    self._command,
-                    stdout=log,
-                    stderr=log,
-                    preexec_fn=die_with_parent,  # noqa: PLW1509 - it takes no lock
-                )
+        if process is not None and process.returncode == 0 and self._is_last:
+            self.done = True
+            return
+        self.starts += 1
+        self._is_last = source_is_complete
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdout=log,
+                stderr=log,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - it takes no lock
+            )
 
     def end(self) -> None:
         if self._process is not None:
@@ -83,80 +90,105 @@ class Copier:
             self._process.wait()
 
     def __str__(self) -> str:
-        return f"{self.client} in {self.starts}"
+        return f"{self.client} {self.starts}{' done' if self.done else ''}"
 
 
-def fill(bootstrap: str, partitions: int, records: int) -> None:
-    """Writes the same number of records into each partition of the source."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "enable.idempotence": True})
-    for number in range(records // partitions):
-        for partition in range(partitions):
-            while True:
-                try:
-                    producer.produce(SOURCE, f"{partition}-{number}".ljust(100), partition=partition)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-    if producer.flush(4 * CALL_S):
-        raise SystemExit("the source could not be written")
+class Copying:
+    """The topics, what writes into the source, and the copiers."""
+
+    def __init__(self, bootstrap: str, folder: Path, clients: Sequence[str]) -> None:
+        self._bootstrap = bootstrap
+        self._written = [0] * len(clients)
+        places = range(len(clients))
+        with Admin(bootstrap) as admin:
+            assignment = {place: [BROKERS[(place + step) % 3] for step in range(3)] for place in places}
+            configs = {"min.insync.replicas": "2"}
+            for name in (SOURCE, COPY):
+                admin.topics.create(NewTopic(name, assignment=assignment, configs=configs))
+        self.copiers = [
+            Copier(client, place, bootstrap, folder / f"copier-{client}.log")
+            for place, client in enumerate(clients)
+        ]
+        self._source = Producer(
+            {"bootstrap.servers": bootstrap, "linger.ms": 20, "enable.idempotence": True, "log_level": 0}
+        )
+        self._complete = False
+        self._over = threading.Event()
+        self._watching = threading.Thread(target=self._watch, daemon=True)
+
+    def write(self, records: int) -> None:
+        """As many more records into each partition of the source."""
+        for _ in range(records):
+            for place, number in enumerate(self._written):
+                value = f"{place}-{number}".ljust(VALUE_BYTES)
+                while True:
+                    try:
+                        self._source.produce(SOURCE, value, partition=place)
+                        break
+                    except BufferError:
+                        self._source.poll(0.1)
+                self._written[place] += 1
+        if self._source.flush(4 * CALL_S):
+            raise SystemExit("the source could not be written")
+
+    def start(self) -> None:
+        self._watching.start()
+
+    def complete(self) -> None:
+        """Nothing more is written: copiers that begin from now on come to the end of all."""
+        self._complete = True
+
+    @property
+    def done(self) -> bool:
+        return all(copier.done for copier in self.copiers)
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.2):
+            for copier in self.copiers:
+                copier.look(source_is_complete=self._complete)
+
+    def end(self) -> list[str]:
+        """Ends the copiers; what is wrong with the copy, in words."""
+        self._over.set()
+        self._watching.join()
+        for copier in self.copiers:
+            copier.end()
+        wrong = [f"{copier.client} did not come to its end" for copier in self.copiers if not copier.done]
+        for place, values in enumerate(committed(self._bootstrap, COPY, len(self.copiers))):
+            numbers = [int(value.split("-")[1]) for value in values]
+            wanted = range(self._written[place])
+            if numbers != list(wanted):
+                lost, twice = len(set(wanted).difference(numbers)), len(numbers) - len(set(numbers))
+                wrong.append(f"{self.copiers[place]}: {len(numbers)} of {wanted}, {lost} lost, {twice} twice")
+        return wrong
+
+    def __str__(self) -> str:
+        return f"starts: {', '.join(map(str, self.copiers))}"
 
 
-def run(folder: Path, records: int, seed: int, clients: list[str]) -> int:
+def run(folder: Path, records: int, seed: int, clients: Sequence[str]) -> int:
     """0 when the copy is the original; what is wrong is printed."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(seed)
     cluster = Cluster(folder)
-    with Admin(cluster.bootstrap) as admin:
-        places = range(len(clients))
-        assignment = {place: [BROKERS[(place + step) % 3] for step in range(3)] for place in places}
-        configs = {"min.insync.replicas": "2"}
-        for name in (SOURCE, COPY):
-            admin.topics.create(NewTopic(name, assignment=assignment, configs=configs))
-    fill(cluster.bootstrap, len(clients), records)
-    copiers = [
-        Copier(client, place, cluster.bootstrap, folder / f"{client}.log")
-        for place, client in enumerate(clients)
-    ]
-    over = threading.Event()
-
-    def watch() -> None:
-        while not over.wait(0.2):
-            for copier in copiers:
-                copier.look()
-
-    watching = threading.Thread(target=watch)
+    copying = Copying(cluster.bootstrap, folder, clients)
+    copying.write(records // len(clients))
+    copying.complete()
     begun = time.monotonic()
-    watching.start()
+    copying.start()
     kills = 0
-    while not all(copier.done for copier in copiers) and time.monotonic() - begun < SECONDS_MAX:
+    while not copying.done and time.monotonic() - begun < SECONDS_MAX:
         time.sleep(rng.uniform(2, 6))
         number = rng.choice(BROKERS)
         cluster.kill(number)
         kills += 1
         time.sleep(rng.uniform(0, 3))
         cluster.start(number)
-        done = ", ".join(f"{copier}{' done' if copier.done else ''}" for copier in copiers)
-        print(f"{time.monotonic() - begun:.0f} s, killed {number}; starts: {done}", flush=True)  # noqa: T201
+        print(f"{time.monotonic() - begun:.0f} s, killed {number}; {copying}", flush=True)  # noqa: T201
     seconds = time.monotonic() - begun
-    over.set()
-    watching.join()
-    for copier in copiers:
-        copier.end()
-    wrong = [f"{copier} starts did not come to its end" for copier in copiers if not copier.done]
-    wanted = records // len(clients)
-    for place, values in enumerate(committed(cluster, COPY, len(clients))):
-        numbers = [int(value.split("-")[1]) for value in values]
-        if numbers != list(range(wanted)):
-            lost = len(set(range(wanted)).difference(numbers))
-            twice = len(numbers) - len(set(numbers))
-            wrong.append(f"{clients[place]}: {len(numbers)} of {wanted}, {lost} lost, {twice} twice")
-    starts = ", ".join(map(str, copiers))
-    print(  # noqa: T201
-        f"seed {seed}: {records} records in {seconds:.0f} s, {kills} kills, "
-        f"starts: {starts}, {len(wrong)} wrong"
-    )
-    for line in wrong:
-        print(line)  # noqa: T201
+    wrong = copying.end()
+    told = f"{records} records in {seconds:.0f} s, {kills} kills, {copying}, {len(wrong)} wrong"
+    print("\n".join([f"seed {seed}: {told}", *wrong]))  # noqa: T201
     for server in cluster.servers.values():
         server.stop()
     return bool(wrong)

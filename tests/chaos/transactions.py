@@ -105,11 +105,11 @@ def produce(cluster: Cluster, name: str, rng: random.Random, stop: threading.Eve
 
 
 def committed(
-    cluster: Cluster, name: str = TOPIC, partitions: int = len(BROKERS), seconds: float = 60
+    bootstrap: str, name: str = TOPIC, partitions: int = len(BROKERS), seconds: float = 60
 ) -> list[list[str]]:
     """The values in each partition of a topic, up to the end of the log."""
     settings = {
-        "bootstrap.servers": cluster.bootstrap,
+        "bootstrap.servers": bootstrap,
         "group.id": "judge",
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
@@ -188,7 +188,7 @@ def run(folder: Path, seconds: float, seed: int) -> int:
     stop.set()
     for thread in threads:
         thread.join(4 * CALL_S)
-    found = committed(cluster)
+    found = committed(cluster.bootstrap)
     wrong = judge(told, found)
     print(  # noqa: T201
         f"seed {seed}: {kills} kills, {Counter(outcome for _, outcome in told)}, "

@@ -6,6 +6,7 @@
     python tests/jvm/cluster_story.py coordinators --brokers jvm,ours,ours
     python tests/jvm/cluster_story.py replace --brokers jvm,jvm,jvm
     python tests/jvm/cluster_story.py freeze --brokers jvm,ours,ours
+    python tests/jvm/cluster_story.py transactions --brokers jvm,jvm,jvm
 
 churn: every broker is killed (kill -9) and stopped (SIGTERM) in turn, Kafka's scripts reassign partitions and
 elect leaders; with --controller the office returns to that broker after each step. office: the controller
@@ -15,7 +16,9 @@ reassignment, election and kill while members come and go. freeze: every broker 
 its session is over, and goes on: the others lead, it joins again; then for a moment while it is made a
 leader; then ZooKeeper for half a minute. replace: each broker is replaced by the other kind on its log
 directory, then back; the gap of producers is measured for each, beside a rolling restart without a change of
-kind (--restart does that alone).
+kind (--restart does that alone). transactions: four clients copy topics in transactions (`copiers`) while
+each broker is replaced by the other kind and back, and the leaders of `__transaction_state` move from kind to
+kind.
 
 The load of `cluster_load` never pauses. In the end nothing acknowledged may be lost or, with idempotence, be
 there twice; groups have read all of it, their generations never fell; every ISR is whole; the copies of each
@@ -34,15 +37,19 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "chaos"))
 
 import kafka_harness
 from cluster_load import TOPICS, ClusterLoad
+from copiers import CLIENTS, Copying
 from storm import Place
-from three_brokers import JVM, OURS, ThreeBrokers, until
+from three_brokers import JVM, LIMIT_S, OURS, ThreeBrokers, until
 
 BROKERS = (1, 2, 3)
 STORE_STALLS_S = 30
 FROZEN_ON_S = 3
+COPIED = 3000
+"""Records that come into each partition of the source with each step."""
 ELECTED_LATE_S = 0.6
 KNOWN_WARNINGS = Path(__file__).with_name("jvm_warnings.txt")
 CLASSIC = {"readers": ("confluent-range", "barnabas", "java-3.9")}
@@ -67,6 +74,8 @@ class Story:
         self.load = None
         self.gaps_s = {}
         self.warnings = {}
+        self.problems = []
+        """What a plot itself has found."""
         self.jvm_alone = set(cluster.kinds.values()) == {JVM}
         """Whether no broker of ours has ever been in the cluster."""
         self._groups = groups
@@ -87,7 +96,7 @@ class Story:
 
     def _judge(self):
         cluster = self.cluster
-        problems = self.load.end()
+        problems = [*self.problems, *self.load.end()]
         cluster.until_in_sync()
         # The last broker that stops finds nobody to hand over to, and says so.
         self.warnings = cluster.warnings()
@@ -250,6 +259,26 @@ def replace(story, *, restart=False):
             )
 
 
+def transactions(story, rounds=1, clients=CLIENTS):
+    cluster = story.cluster
+    story.jvm_alone = False
+    copying = Copying(cluster.bootstrap, cluster.folder, clients)
+    copying.write(COPIED)
+    copying.start()
+    states = {"__transaction_state": int(cluster.settings["transaction.state.log.num.partitions"])}
+    other = {JVM: OURS, OURS: JVM}
+    for turn in range(2 * rounds):
+        for number, kind in list(cluster.kinds.items()):
+            cluster.replace(number, other[kind])
+            copying.write(COPIED)
+            story.settle()
+            cluster.tell(f"{cluster.name(number)} is in sync; {copying}")
+        story.reassign(states, turn + 1)
+    copying.complete()
+    until(lambda: copying.done, lambda: f"all is copied: {copying}", LIMIT_S)
+    story.problems += copying.end()
+
+
 def freeze(story, rounds=1):
     cluster = story.cluster
     for _ in range(rounds):
@@ -267,7 +296,7 @@ def freeze(story, rounds=1):
             )
 
 
-PLOTS = {each.__name__: each for each in (churn, office, coordinators, freeze, replace)}
+PLOTS = {each.__name__: each for each in (churn, office, coordinators, freeze, replace, transactions)}
 
 
 def known_warnings():

@@ -33,6 +33,8 @@ SETTINGS = {
     "min.insync.replicas": 2,
     "offsets.topic.replication.factor": 3,
     "offsets.topic.num.partitions": 4,
+    "transaction.state.log.replication.factor": 3,
+    "transaction.state.log.num.partitions": 3,
     "group.initial.rebalance.delay.ms": 200,
     "group.min.session.timeout.ms": 1000,
     # The default waits for five minutes before it gives leaderships back; here `elect_preferred` does it.
