@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -582,3 +584,45 @@ def test_bad_options_are_named(options, message):
     with pytest.raises(ConfigError) as caught:
         AsyncProducer(**{"bootstrap_servers": "127.0.0.1:9092", **options})
     assert message in str(caught.value)
+
+
+def records_a_batch(cluster):
+    """How many records each batch had that was sent, in the order of the requests."""
+    return [
+        parse_header(partition.records).count
+        for request in cluster.requests(ApiKey.PRODUCE)
+        for topic in request.topic_data
+        for partition in topic.partition_data
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step_s", "options", "batches"),
+    [
+        # What comes within a millisecond goes together, although nothing lingers.
+        (0.0, {}, [100]),
+        # A batch that waits for a millisecond gets its turn.
+        (0.0004, {}, [4]),
+        # So does a batch that is full: of ten records of 100 bytes and what surrounds them.
+        (0.0, {"batch_size": 1200}, [10]),
+    ],
+)
+def test_records_that_come_while_the_loop_wakes_share_a_batch(
+    run, fake, monkeypatch, step_s, options, batches
+):
+    now = time.monotonic()
+    clock = SimpleNamespace(monotonic=lambda: now, time_ns=time.time_ns)
+    monkeypatch.setattr("barnabas.client.producer.time", clock)
+
+    async def scenario():
+        nonlocal now
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, **FAST, **options) as producer:
+            await producer.send_and_wait("t", b"first")
+            for _ in range(100):
+                await producer.send("t", b"x" * 100)
+                now += step_s
+            await producer.flush()
+            return records_a_batch(cluster)[1:]
+
+    # Further batches wait for the answers to the first ones.
+    assert run(scenario())[: len(batches)] == batches

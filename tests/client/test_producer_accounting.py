@@ -202,7 +202,7 @@ def test_every_record_has_an_end_whatever_happens(run, fake, actions, ending):
     run(scenario())
 
 
-def accumulator(on_work=lambda: None):
+def accumulator(on_work=lambda _full: None):
     made = RecordAccumulator(
         batch_bytes=1000,
         buffer_bytes=10_000,
@@ -230,7 +230,7 @@ def refuse():
 def test_a_first_record_that_fails_leaves_no_batch_behind(value, headers, on_work, error):
     works = [on_work]
 
-    def work():
+    def work(_full):
         works.pop()()
 
     made = accumulator(work)

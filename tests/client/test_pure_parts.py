@@ -225,7 +225,7 @@ def accumulator(**options):
             "request_bytes_max": 5_000,
             "codec": Codec.NONE,
             "monotonic": lambda: 100.0,
-            "on_work": lambda: woken.append(1),
+            "on_work": lambda _full: woken.append(1),
             **options,
         }
     )

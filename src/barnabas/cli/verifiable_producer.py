@@ -118,7 +118,7 @@ class VerifiableProducer:
             return
         self._sent += 1
         delivery.add_done_callback(done)
-        if producer.has_news:
+        if producer.gives_way():
             await asyncio.sleep(0)
 
     def _print_error(self, key: str | None, value: str, error: Exception | None) -> None:

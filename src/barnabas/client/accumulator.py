@@ -2,7 +2,7 @@
 
 Any thread may append; batches are taken and finished on the producer's event loop. One lock guards
 all of it, held for a microsecond at a time. `on_work` is called (in the appending thread) when there is
-something new to consider: a batch was opened, or one is full.
+something new to consider: a batch was opened (False), or one is full (True).
 """
 
 import threading
@@ -51,7 +51,7 @@ class RecordAccumulator:
         request_bytes_max: int,
         codec: Codec,
         monotonic: Callable[[], float],
-        on_work: Callable[[], object],
+        on_work: Callable[[bool], object],
     ) -> None:
         self.batch_bytes = min(batch_bytes, request_bytes_max)
         self.waiting_bytes = 0
@@ -112,7 +112,7 @@ class RecordAccumulator:
                     size = batch.builder.size_bytes
                     self.waiting_bytes += size - before
                     if size >= self.batch_bytes:
-                        self._on_work()
+                        self._on_work(True)
                     return Delivery(batch, batch.builder.count - 1, timestamp)
             return self._append_first(queue, timestamp, key, value, headers)
 
@@ -151,7 +151,7 @@ class RecordAccumulator:
                 f"A record of {batch.size_bytes} bytes is larger than max.request.size,"
                 f" which is {self._request_bytes_max}"
             )
-        self._on_work()
+        self._on_work(batch.size_bytes >= self.batch_bytes)
         queue.add(batch)
         self.waiting_bytes += batch.size_bytes
         self._active[queue] = None

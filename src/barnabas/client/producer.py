@@ -5,7 +5,8 @@ Theory of operation
 ``await send(...)`` returns once the record is in the accumulator, with a `Delivery` to await for its
 place in the log; until then it is on its way, batched with others. It waits itself only for metadata of a
 new topic and for room in the buffer. The sender runs in turns of the event loop between the caller's own
-(`Sender.pump`), so a caller that sends in a tight loop gives it a turn each time a batch is full.
+(`Sender.pump`), so a caller that sends in a tight loop gives it a turn each time a batch is full, or has
+waited for a millisecond.
 
 Appending is safe from any thread and needs no event loop; that is how the synchronous `Producer` avoids a
 hop between threads for each record.
@@ -48,6 +49,7 @@ from barnabas.records.batch import HEADER_SIZE
 from barnabas.records.compression import Codec
 
 _NS_PER_MS = 1_000_000
+_GIVE_WAY_S = 0.001
 
 _log = EventLog("client.producer")
 
@@ -97,6 +99,8 @@ class AsyncProducer:
             config, self._cluster, self._accumulator, self._batch_finished, self._transactions
         )
         self._woken = False
+        self._woken_at = 0.0
+        self._full = False
         self._closed = False
         self._ended = asyncio.Event()
         self._room: list[asyncio.Future[None]] = []
@@ -138,7 +142,7 @@ class AsyncProducer:
             while delivery is None:
                 await self.make_ready(topic, deadline)
                 delivery = self.try_send(topic, value, key, partition, timestamp_ms, headers)
-        elif self.has_news:
+        elif self.gives_way():
             await asyncio.sleep(0)
         return delivery
 
@@ -245,15 +249,30 @@ class AsyncProducer:
                 f" in {deadline.total_ms:.0f} ms"
             ) from None
 
-    @property
-    def has_news(self) -> bool:
-        """Whether there is work that the event loop has not looked at yet."""
-        return self._woken
+    def gives_way(self) -> bool:
+        """Whether a caller that sends one record after the other should let the event loop run now: it was
+        woken, and a batch is full, or it has waited for a millisecond. Before that, records that come while
+        the loop wakes share a batch, also where ``linger.ms`` is 0. Says so once, until the next such moment.
+        """
+        if not self._woken:
+            return False
+        now = time.monotonic()
+        if not self._full and now - self._woken_at < _GIVE_WAY_S:
+            return False
+        self._full = False
+        self._woken_at = now
+        return True
 
-    def _wake(self) -> None:
-        """There is work; called under the accumulator's lock, by any thread. Raises ClientClosedError."""
-        if not self._woken and self._loop is not None:
+    def _wake(self, full: bool) -> None:
+        """There is work: a full batch, or the first record of one. Called under the accumulator's lock, by
+        any thread. Raises ClientClosedError.
+        """
+        if self._loop is None:
+            return
+        self._full = self._full or full
+        if not self._woken:
             self._check_loop()
+            self._woken_at = time.monotonic()
             self._woken = True
             self._loop.call_soon_threadsafe(self._woken_up)
 
@@ -262,7 +281,7 @@ class AsyncProducer:
             raise ClientClosedError("The event loop that the producer ran on is closed")
 
     def _woken_up(self) -> None:
-        self._woken = False
+        self._woken = self._full = False
         self._sender.pump()
 
     def _pump(self) -> None:
