@@ -57,7 +57,7 @@ class Suite:
     """A file beside this one whose fixtures take the place of those in the suite's `tests/conftest.py`."""
     options: tuple[str, ...] = ()
     """Of pytest."""
-    settings: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, int | str] = field(default_factory=dict)
     """Of the broker, beside `BROKER_SETTINGS`."""
 
     @property
@@ -77,6 +77,8 @@ SUITES = (
         ("test", "kafka"),  # they change together, between releases as well
         ("kafka-python[crc32c,lz4,snappy,zstd]", "pytest-mock", "xxhash"),
         {"KAFKA_URI": "kafka://{bootstrap}", "KAFKA_VERSION": "3.9.0", "KAFKA_ROOT": "."},
+        # It reads the version of the broker out of what that advertises.
+        settings={"barnabas.api.profile": "3.9"},
     ),
     Suite(
         "confluent-kafka-python",
