@@ -55,9 +55,9 @@ class RawClient:
             done += got
         return view[:size]
 
-    def create_topic(self, topic: str) -> None:
-        """Creates it with one partition; raises RuntimeError for an error code."""
-        error = wire.created_error(topic, self.ask(wire.create_topic(topic)))
+    def create_topic(self, topic: str, partitions: int = 1) -> None:
+        """Creates it; raises RuntimeError for an error code."""
+        error = wire.created_error(topic, self.ask(wire.create_topic(topic, partitions)))
         if error:
             raise RuntimeError(f"creating {topic} was answered with error code {error}")
 

@@ -30,10 +30,11 @@ _numbers = itertools.count(1)
 
 
 @contextlib.contextmanager
-def _topic(side: Side, stem: str) -> Iterator[str]:
+def new_topic(side: Side, stem: str, partitions: int = 1) -> Iterator[str]:
+    """A topic for a while."""
     name = f"{stem}-{next(_numbers)}"
     with side.connect() as client:
-        client.create_topic(name)
+        client.create_topic(name, partitions)
     try:
         yield name
     finally:
@@ -105,7 +106,7 @@ def _figures(sample: Sample) -> Sequence[float]:
 @contextlib.contextmanager
 def _raw(loop: Callable[..., tuple[int, float]], side: Side, connections: int = 1) -> Iterator[Drive]:
     """Raw connections with a topic of their own."""
-    with _topic(side, "raw") as topic, contextlib.ExitStack() as stack:
+    with new_topic(side, "raw") as topic, contextlib.ExitStack() as stack:
         clients = [stack.enter_context(side.connect()) for _ in range(connections)]
         yield lambda seconds: Sample(*loop(clients, topic, ONE_RECORD, seconds))
 
@@ -113,7 +114,7 @@ def _raw(loop: Callable[..., tuple[int, float]], side: Side, connections: int = 
 @contextlib.contextmanager
 def _librdkafka(side: Side) -> Iterator[Drive]:
     """From produce() to an empty queue."""
-    with _topic(side, "latency") as topic:
+    with new_topic(side, "latency") as topic:
         config = {"linger.ms": 0, "acks": 1, "enable.metrics.push": False}
         producer = Producer({"bootstrap.servers": side.running.bootstrap, **config})
         value = b"z" * 100
@@ -141,7 +142,7 @@ def _perf_test(side: Side, effort: Effort) -> Iterator[Turn]:
     """Kafka's own load generator: records/s, and processor time of the broker in us a record."""
 
     def turn() -> Sequence[float]:
-        with _topic(side, "perf") as topic:
+        with new_topic(side, "perf") as topic:
             before = side.processor_time()
             speed = _run_perf_test(side, topic, effort.perf_records)
             return [speed, (side.processor_time().total_s - before.total_s) / effort.perf_records * 1e6]
@@ -172,7 +173,7 @@ def _bytes(side: Side, effort: Effort) -> Iterator[Turn]:
         return (side.processor_time().total_s - before) / (done / 1e9)
 
     def turn() -> Sequence[float]:
-        with _topic(side, "bulk") as topic, side.connect() as client:
+        with new_topic(side, "bulk") as topic, side.connect() as client:
             produced = cost(lambda: client.produce_bytes(topic, MEGABYTE, effort.round_bytes))
             return [produced, cost(lambda: client.consume_bytes(topic, effort.round_bytes))]
 
@@ -203,7 +204,7 @@ def _memory(side: Side, effort: Effort) -> Iterator[Turn]:
     def turn() -> Sequence[float]:
         side.stop()
         side.start()
-        with _topic(side, "memory") as topic, side.connect() as client:
+        with new_topic(side, "memory") as topic, side.connect() as client:
             client.produce_bytes(topic, MEGABYTE, effort.memory_bytes)
             client.consume_bytes(topic, effort.memory_bytes)
             return [side.memory_mb()]

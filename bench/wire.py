@@ -107,9 +107,9 @@ def next_offset(records: memoryview, offset: int) -> int:
     return offset
 
 
-def create_topic(topic: str) -> bytes:
-    """CreateTopics v2: one partition, one replica."""
-    body = struct.pack(">i", 1) + string(topic) + struct.pack(">ihii", 1, 1, 0, 0)
+def create_topic(topic: str, partitions: int = 1) -> bytes:
+    """CreateTopics v2: one replica."""
+    body = struct.pack(">i", 1) + string(topic) + struct.pack(">ihii", partitions, 1, 0, 0)
     return request(CREATE_TOPICS, 2, body + struct.pack(">ib", 15_000, 0))
 
 

@@ -259,17 +259,17 @@ def replace(story, *, restart=False):
             )
 
 
-def transactions(story, rounds=1, clients=CLIENTS):
+def transactions(story, rounds=1, *, restart=False, numbers=BROKERS, clients=CLIENTS):
     cluster = story.cluster
-    story.jvm_alone = False
+    story.jvm_alone &= restart
     copying = Copying(cluster.bootstrap, cluster.folder, clients)
     copying.write(COPIED)
     copying.start()
     states = {"__transaction_state": int(cluster.settings["transaction.state.log.num.partitions"])}
-    other = {JVM: OURS, OURS: JVM}
+    other = {JVM: JVM, OURS: OURS} if restart else {JVM: OURS, OURS: JVM}
     for turn in range(2 * rounds):
-        for number, kind in list(cluster.kinds.items()):
-            cluster.replace(number, other[kind])
+        for number in numbers:
+            cluster.replace(number, other[cluster.kinds[number]])
             copying.write(COPIED)
             story.settle()
             cluster.tell(f"{cluster.name(number)} is in sync; {copying}")
@@ -333,7 +333,9 @@ def main():
     parser.add_argument("--store", choices=["zookeeper", "embedded"], default="zookeeper")
     parser.add_argument("--controller", type=int, help="the broker to which the office returns")
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--restart", action="store_true", help="replace: only restarts, for comparison")
+    parser.add_argument(
+        "--restart", action="store_true", help="replace, transactions: only restarts, for comparison"
+    )
     parser.add_argument("--learn", action="store_true", help="add what three JVM brokers warn about")
     parser.add_argument("--keep", type=Path, help="leave data and logs of all brokers here")
     given = parser.parse_args()
@@ -342,7 +344,9 @@ def main():
         parser.error(f"--brokers {given.brokers}: name three of {JVM} and {OURS}")
     if given.store == "embedded" and JVM in kinds:
         parser.error("--store embedded: only brokers of ours have it")
-    options = {"restart": given.restart} if given.story == "replace" else {"rounds": given.rounds}
+    options = {} if given.story == "replace" else {"rounds": given.rounds}
+    if given.restart:
+        options["restart"] = True
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)

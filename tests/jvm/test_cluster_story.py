@@ -12,7 +12,7 @@ from pathlib import Path
 
 import kafka_harness
 import pytest
-from cluster_story import play
+from cluster_story import play, transactions
 from three_brokers import JVM, JVM_OPTIONS, OURS
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(600)]
@@ -54,6 +54,13 @@ def test_three_brokers_of_ours_lose_nothing_while_they_are_killed_and_stopped(ju
         story.stop(story.cluster.controller())
 
     judged(plot, (OURS, OURS, OURS), groups=READERS | {"consumer": ("confluent-consumer",)})
+
+
+def test_transactions_continue_while_a_broker_changes_its_kind(judged, zookeeper):
+    def plot(story):
+        transactions(story, numbers=(1,), clients=("java", "barnabas", "aiokafka"))
+
+    judged(plot, (JVM, OURS, JVM), f"{zookeeper}/transactions-story", groups=READERS)
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "rolling-replacement.md"

@@ -58,7 +58,10 @@ _NAMES = (
     (re.compile(r"\b[\w.]+-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b"), "MEMBER"),
     (re.compile(r"0x[0-9a-f]+"), "HEX"),
     (re.compile(r"/\S*/data\b\S*"), "PATH"),
-    (re.compile(r"\b(once|often|java|storm|__consumer_offsets)(-\d+)?\b"), "TOPIC"),
+    (
+        re.compile(r"\b(once|often|java|storm|source|copy|__consumer_offsets|__transaction_state)(-\d+)?\b"),
+        "TOPIC",
+    ),
     (re.compile(r"[A-Za-z0-9_-]{22}(?=[,)\]])"), "UUID"),
     (re.compile(r"-?\d+"), "#"),
     (re.compile(r"((?:TOPIC|#)(?:, ?(?:TOPIC|#))+)"), "LIST"),
