@@ -1,10 +1,10 @@
-"""Transactions on one broker: commits of librdkafka, commits over many partitions, and what readers have to skip.
+"""Transactions on one broker: commits of librdkafka, commits over many partitions, what readers skip.
 
 python -m bench.transactions [--quick] [--rows commit,wide,aborted,ids] [--sides kafka,pure,compiled]
 
-`commit`: 100 records of 100 B a transaction, one transaction after the other. `wide`: a record to each of 1,000
-partitions a transaction. `aborted`: a reader of committed records comes to the end of a partition in which
-100,000 transactions were aborted. `ids`: memory of 10,000 open transactions.
+`commit`: 100 records of 100 B a transaction, one transaction after the other. `wide`: a record to each of
+1,000 partitions a transaction. `aborted`: a reader of committed records comes to the end of a partition in
+which 100,000 transactions were aborted. `ids`: memory of 10,000 open transactions.
 """
 
 import contextlib
@@ -120,7 +120,7 @@ def _commits(side: Side, effort: Effort, *, partitions: int, seconds: float) -> 
 
 
 def _abort_many(client: RawClient, topic: str, transactions: int) -> None:
-    """Writes transactions of one record, `PRODUCERS` of them open at a time, and the markers that abort them."""
+    """Transactions of one record, `PRODUCERS` of them open at a time, and the markers that abort them."""
     now_ms = int(time.time() * 1000)
     for sequence in range(transactions // PRODUCERS):
         produced: list[tuple[Request, int]] = []
@@ -172,9 +172,7 @@ def _skipped(side: Side, effort: Effort) -> Iterator[Turn]:
             consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
             message = consumer.poll(CALL_S)
             if message is None or message.value() != b"last":
-                raise RuntimeError(
-                    f"{side.name} gave {message and message.value()} where the last was expected"
-                )
+                raise RuntimeError(f"{side.name} gave {message and message.value()}, not the last one")
             took, used = time.perf_counter() - began, side.processor_time().total_s - used
             consumer.close()
             return [took, used]

@@ -110,7 +110,7 @@ def next_offset(records: memoryview, offset: int) -> int:
 def create_topic(topic: str, partitions: int = 1) -> bytes:
     """CreateTopics v2: one replica."""
     body = struct.pack(">i", 1) + string(topic) + struct.pack(">ihii", partitions, 1, 0, 0)
-    return request(CREATE_TOPICS, 2, body + struct.pack(">ib", 15_000, 0))
+    return request(CREATE_TOPICS, 2, body + struct.pack(">ib", 60_000, 0))
 
 
 def created_error(topic: str, response: bytes) -> int:
