@@ -220,7 +220,7 @@ def _open_ids(side: Side, effort: Effort) -> Iterator[Turn]:
 
 def _decoded(response: Any, answer: memoryview, version: int) -> Any:
     """What an answer says behind its correlation id and, in flexible versions, its tags."""
-    return response.decode(answer[5 if response.is_flexible(version) else 4 :], version)
+    return response.decode(answer[5 if response.is_flexible(version) else 4 :], version)[0]
 
 
 ROWS: Final = {
