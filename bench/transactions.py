@@ -194,6 +194,12 @@ def _open_ids(side: Side, effort: Effort) -> Iterator[Turn]:
                 for i in range(count)
             ]
             ids = [_decoded(InitProducerIdResponse, answer, 4) for answer in _ask_all(client, begun)]
+            # Not every partition of __transaction_state may have been loaded.
+            while late := [place for place, each in enumerate(ids) if each.error_code]:
+                for place, answer in zip(
+                    late, _ask_all(client, [begun[place] for place in late]), strict=True
+                ):
+                    ids[place] = _decoded(InitProducerIdResponse, answer, 4)
             added = [
                 (
                     AddPartitionsToTxnRequest(
