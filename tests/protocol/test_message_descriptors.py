@@ -40,7 +40,7 @@ REMOVED_IN_4 = {
     "WriteTxnMarkers": 1,
 }
 """The first version that KIP-896 left of an API whose first ones it removed; 3.9 has them from 0 on."""
-LAST_OF_THEIRS = {"DescribeLogDirs": 5, "ApiVersions": 4, "DeleteGroups": 2}
+LAST_OF_THEIRS = {"DescribeLogDirs": 5, "ApiVersions": 4, "DeleteGroups": 2, "TxnOffsetCommit": 5}
 """The newest version there: one of Kafka 4.3 that ours do not know, or one before what Kafka 4.4 brought."""
 
 

@@ -1,14 +1,14 @@
-"""What OffsetCommit and OffsetDelete share:
+"""What OffsetCommit, TxnOffsetCommit and OffsetDelete share:
 the partitions that they may touch, and a code for each in the answer.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.core.errors import ErrorCode
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import TopicPartition, Uuid
 from barnabas.core.slices import Sliced
 
 T = TypeVar("T")
@@ -24,15 +24,27 @@ class _Partition(Protocol):
 P = TypeVar("P", bound=_Partition)
 
 
+TopicKey: TypeAlias = str | Uuid
+"""A topic as a request names it: by name, or an id that no topic has."""
+
+
+class _Topic(Protocol[P]):
+    name: str
+    topic_id: Uuid
+    partitions: list[P]
+
+
 class PartitionCodes:
     """A code for each partition, topics in the order in which they were first spoken of."""
 
-    __slots__ = ("topics",)
+    __slots__ = ("topic_ids", "topics")
 
     def __init__(self) -> None:
-        self.topics: dict[str, list[tuple[int, ErrorCode]]] = {}
+        self.topics: dict[TopicKey, list[tuple[int, ErrorCode]]] = {}
+        self.topic_ids: dict[str, Uuid] = {}
+        """The ids by which topics were asked for: the answer has the same, whatever became of the topic."""
 
-    def refuse(self, topic: str, partitions: Iterable[_Partition], code: ErrorCode) -> Sliced[None]:
+    def refuse(self, topic: TopicKey, partitions: Iterable[_Partition], code: ErrorCode) -> Sliced[None]:
         """The same code for several partitions of a topic; they follow those that are there."""
         codes = self.topics.setdefault(topic, [])
         for each in partitions:
@@ -61,7 +73,12 @@ class PartitionCodes:
                 if not left:
                     left = PORTION
                     yield
-            found.append(topic(name=name, partitions=partitions))
+            if isinstance(name, bytes):
+                found.append(topic(topic_id=name, partitions=partitions))
+            elif self.topic_ids:
+                found.append(topic(topic_id=self.topic_ids[name], partitions=partitions))
+            else:
+                found.append(topic(name=name, partitions=partitions))
             left -= 1  # a topic without partitions takes its time too
             if not left:
                 left = PORTION
@@ -72,8 +89,22 @@ class PartitionCodes:
         return f"<PartitionCodes {self.topics}>"
 
 
+def named_by_id(
+    context: RequestContext, topics: Iterable[_Topic[P]], codes: PartitionCodes
+) -> Iterator[tuple[TopicKey, Sequence[P]]]:
+    """The topics of a request that names them by id (KIP-516, KIP-1319), for `known_partitions`."""
+    snapshot = context.broker.metadata_cache.snapshot
+    for topic in topics:
+        name = snapshot.topic_names.get(topic.topic_id)
+        if name is None:
+            yield topic.topic_id, topic.partitions
+        else:
+            codes.topic_ids[name] = topic.topic_id
+            yield name, topic.partitions
+
+
 def known_partitions(
-    context: RequestContext, topics: Iterable[tuple[str, Sequence[P]]], codes: PartitionCodes
+    context: RequestContext, topics: Iterable[tuple[TopicKey, Sequence[P]]], codes: PartitionCodes
 ) -> Sliced[dict[TopicPartition, P]]:
     """The partitions that exist, of topics that the client may read; `codes` gets why the others are refused.
 
@@ -85,6 +116,10 @@ def known_partitions(
     found: dict[TopicPartition, P] = {}
     for name, partitions in topics:
         yield
+        # An id that no topic has belongs to nothing that could be allowed or refused.
+        if isinstance(name, bytes):
+            yield from codes.refuse(name, partitions, ErrorCode.UNKNOWN_TOPIC_ID)
+            continue
         if not may_read[name]:
             yield from codes.refuse(name, partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             continue

@@ -38,7 +38,7 @@ from barnabas.protocol.source import Text
 from barnabas.protocol.wire import ELEMENTS_MAX, TAGS_MAX, Wire
 
 HOT: Final = {
-    "produce": (3, 11),
+    "produce": (3, 13),
     "fetch": (4, 18),
     "heartbeat": (0, 4),
     "find_coordinator": (0, 6),

@@ -21,7 +21,7 @@ WITHOUT_CLASS = {
 
 BROUGHT_BY_4_4 = {
     (f"{name}{kind}", version)
-    for name, version in (("ApiVersions", 5), ("DeleteGroups", 3))
+    for name, version in (("ApiVersions", 5), ("DeleteGroups", 3), ("TxnOffsetCommit", 6))
     for kind in ("Request", "Response")
 }
 """Versions that are newer than the newest release that is asked here."""

@@ -1,9 +1,10 @@
-"""OffsetCommit (8), v2-9.
+"""OffsetCommit (8), v2-10.
 
 Behaviour: stores how far a group has come in partitions; answered when the replicas have it. Topics that the
 client may not read, and partitions that do not exist, are refused one by one, before the group is looked at.
 Versions:  v2 how long to keep it, until v4 · v6 leader epochs (KIP-320) · v7 static members (KIP-345) ·
-           v8 flexible · v9 members of the consumer protocol (KIP-848).
+           v8 flexible · v9 members of the consumer protocol (KIP-848) ·
+           v10 topic ids; one that no topic has is refused before anything else. What is kept has names.
 Not implemented: v0, which commits to ZooKeeper, and v1 (KIP-896).
 """
 
@@ -13,7 +14,7 @@ from typing import Final
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group_requests import require_group
-from barnabas.broker.offset_requests import PORTION, PartitionCodes, known_partitions
+from barnabas.broker.offset_requests import PORTION, PartitionCodes, known_partitions, named_by_id
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
 from barnabas.coordinator.offsets.group_offsets import NO_TIMESTAMP, CommittedOffset
@@ -30,6 +31,7 @@ from barnabas.protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
+TOPIC_IDS_SINCE: Final = 10
 BROKER_RETENTION: Final = -1
 """The client leaves the retention of its offsets to the broker."""
 LATEST_MS: Final = (1 << 63) - 1
@@ -38,31 +40,41 @@ Kafka's addition overflows there, and the offset expires at once.
 """
 
 
-def _failed(request: OffsetCommitRequest, error: KafkaError, _version: int) -> Sliced[OffsetCommitResponse]:
+def _failed(request: OffsetCommitRequest, error: KafkaError, version: int) -> Sliced[OffsetCommitResponse]:
     codes = PartitionCodes()
     for topic in request.topics:
-        yield from codes.refuse(topic.name, topic.partitions, error.code)
+        yield from codes.refuse(
+            topic.topic_id if version >= TOPIC_IDS_SINCE else topic.name, topic.partitions, error.code
+        )
     return (yield from _response(codes))
 
 
-@handles(ApiKey.OFFSET_COMMIT, versions=(2, 9), failed=_failed)
+@handles(ApiKey.OFFSET_COMMIT, versions=(2, 10), failed=_failed)
 @sliced
 def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> Sliced[OffsetCommitResponse]:
     require_group(context, Operation.READ, request.group_id)
     codes = PartitionCodes()
-    asked = ((topic.name, topic.partitions) for topic in request.topics)
-    known = yield from known_partitions(context, asked, codes)
+    if context.version >= TOPIC_IDS_SINCE:
+        known = yield from known_partitions(context, named_by_id(context, request.topics, codes), codes)
+    else:
+        asked = ((topic.name, topic.partitions) for topic in request.topics)
+        known = yield from known_partitions(context, asked, codes)
     if known:
         commits = yield from _commits(known, request.retention_time_ms, context.broker.clock.time_ms())
-        answer = yield from context.broker.group_coordinator.commit_offsets(
-            request.group_id,
-            commits,
-            member_id=request.member_id,
-            group_instance_id=request.group_instance_id,
-            generation=request.generation_id_or_member_epoch,
-            version=context.version,
-        )
-        yield from codes.add((yield answer) if isinstance(answer, Pending) else answer)
+        try:
+            answer = yield from context.broker.group_coordinator.commit_offsets(
+                request.group_id,
+                commits,
+                member_id=request.member_id,
+                group_instance_id=request.group_instance_id,
+                generation=request.generation_id_or_member_epoch,
+                version=context.version,
+            )
+            committed = (yield answer) if isinstance(answer, Pending) else answer
+        except KafkaError as refusal:
+            # What was refused before the group was asked keeps its own code.
+            committed = dict.fromkeys(known, refusal.code)
+        yield from codes.add(committed)
     return (yield from _response(codes))
 
 

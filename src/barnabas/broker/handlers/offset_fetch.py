@@ -1,10 +1,10 @@
-"""OffsetFetch (9), v1-9.
+"""OffsetFetch (9), v1-10.
 
 Behaviour: how far groups have come: -1 where nothing is committed, for unknown groups too. Topics that the
 client may not describe are refused, or left out where all were asked for.
 Versions:  v2 all topics (null), and an error for the group · v5 leader epochs (KIP-320) · v6 flexible ·
            v7 only what no open transaction can change (KIP-447) · v8 several groups (KIP-709) ·
-           v9 members of the consumer protocol (KIP-848).
+           v9 members of the consumer protocol (KIP-848) · v10 topic ids; of all topics those that exist.
 Not implemented: v0, which reads from ZooKeeper (KIP-896).
 """
 
@@ -19,7 +19,7 @@ from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
 from barnabas.coordinator.offsets.group_offsets import CommittedOffset
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import TopicPartition, Uuid
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.offset_fetch import (
@@ -36,6 +36,7 @@ from barnabas.protocol.messages.offset_fetch import (
 
 GROUP_ERRORS_SINCE: Final = 2
 SEVERAL_SINCE: Final = 8
+TOPIC_IDS_SINCE: Final = 10
 NO_OFFSET: Final = -1
 
 
@@ -75,7 +76,7 @@ def _failed(request: OffsetFetchRequest, error: KafkaError, version: int) -> Sli
     return response
 
 
-@handles(ApiKey.OFFSET_FETCH, versions=(1, 9), failed=_failed)
+@handles(ApiKey.OFFSET_FETCH, versions=(1, 10), failed=_failed)
 @sliced
 def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Sliced[OffsetFetchResponse]:
     if context.version < SEVERAL_SINCE:
@@ -106,8 +107,9 @@ def _positions(context: RequestContext, asked: _Asked, form: _Form) -> Sliced[tu
         return [], ErrorCode.GROUP_AUTHORIZATION_FAILED
     coordinator = context.broker.group_coordinator
     topics: dict[str, Any] = {}
+    topic_ids: dict[str, Uuid] | None = {} if context.version >= TOPIC_IDS_SINCE else None
     try:
-        partitions, hidden = yield from _describable(context, asked, form)
+        partitions, hidden = yield from _describable(context, asked, form, topic_ids)
         for start in range(0, len(partitions) or 1, PORTION):  # the group is asked even where nothing is
             found = coordinator.fetch_offsets(
                 asked.group_id,
@@ -120,6 +122,8 @@ def _positions(context: RequestContext, asked: _Asked, form: _Form) -> Sliced[tu
                 topic = topics.get(tp.topic)
                 if topic is None:
                     topic = topics[tp.topic] = form.topic(name=tp.topic, partitions=[])
+                    if topic_ids is not None:
+                        topic.topic_id = topic_ids[tp.topic]
                 topic.partitions.append(_partition(tp.partition, position, form))
             yield
     except KafkaError as error:
@@ -128,25 +132,42 @@ def _positions(context: RequestContext, asked: _Asked, form: _Form) -> Sliced[tu
 
 
 def _describable(
-    context: RequestContext, asked: _Asked, form: _Form
+    context: RequestContext, asked: _Asked, form: _Form, topic_ids: dict[str, Uuid] | None
 ) -> Sliced[tuple[list[TopicPartition], list[Any]]]:
-    """The partitions that the client may see, each once, and the refused topics of those that it named."""
+    """The partitions that the client may see, each once, and the refused topics of those that it named.
+
+    Where topics have ids in this version, `topic_ids` gets those of the partitions.
+    """
+    snapshot = context.broker.metadata_cache.snapshot
     may_describe = context.may(Operation.DESCRIBE)
     partitions: dict[TopicPartition, None] = {}
     hidden: list[Any] = []
     if asked.topics is None:
         for tp in context.broker.group_coordinator.committed_partitions(asked.group_id):
-            if may_describe[tp.topic]:
-                partitions[tp] = None
             yield
+            if not may_describe[tp.topic]:
+                continue
+            if topic_ids is not None:
+                # The offsets of a topic that was deleted may still be there; nobody can ask for them by id.
+                if tp.topic not in snapshot.topic_ids:
+                    continue
+                topic_ids[tp.topic] = snapshot.topic_ids[tp.topic]
+            partitions[tp] = None
         return list(partitions), hidden
     for topic in asked.topics:
         yield
-        if not may_describe[topic.name]:
+        name = topic.name
+        if topic_ids is not None and isinstance(topic, OffsetFetchRequestTopics):
+            name = snapshot.topic_names.get(topic.topic_id, "")
+            if not name:
+                hidden.append((yield from _refused(topic, ErrorCode.UNKNOWN_TOPIC_ID, form)))
+                continue
+            topic_ids[name] = topic.topic_id
+        if not may_describe[name]:
             hidden.append((yield from _refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED, form)))
             continue
         for index in topic.partition_indexes:
-            partitions[TopicPartition(topic.name, index)] = None
+            partitions[TopicPartition(name, index)] = None
             yield
     return list(partitions), hidden
 
@@ -167,6 +188,8 @@ def _refused(
     topic: OffsetFetchRequestTopic | OffsetFetchRequestTopics, code: ErrorCode, form: _Form
 ) -> Sliced[Any]:
     answer = form.topic(name=topic.name, partitions=[])
+    if isinstance(topic, OffsetFetchRequestTopics):
+        answer.topic_id = topic.topic_id
     for index in topic.partition_indexes:
         answer.partitions.append(_partition(index, code, form))
         yield

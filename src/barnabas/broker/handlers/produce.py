@@ -1,16 +1,18 @@
-"""Produce (0), v0-11.
+"""Produce (0), v0-13.
 
 Behaviour: appends each partition's batch; acks=0 gets no answer, and a closed connection where one failed,
 so that the producer looks for the leader again; acks=all is answered when the ISR has the records.
 Versions:  v3 one batch of magic 2 a partition · v7 zstd · v8 error messages (KIP-467) · v9 flexible ·
-           v10 names the leader where another broker is asked (KIP-951).
+           v10 names the leader where another broker is asked (KIP-951) · v12 as v11 ·
+           v13 topic ids (KIP-516): UNKNOWN_TOPIC_ID where no topic has it, or another one of that name.
            v0-2 are advertised, because librdkafka looks for them (KAFKA-18659), and refused per partition
            with UNSUPPORTED_FOR_MESSAGE_FORMAT: this broker knows batches of magic 2 only (KIP-896).
 Repeats:   a partition that a request names several times is appended to once, with the records named last.
 Limit:     of the refused records of a batch the first 100 are named.
 Order:     the first batch of a transaction in a partition waits until the transaction's coordinator has said
            that it counts the partition to it (KIP-890); of several in a request it is asked at once.
-Not implemented: v12, which adds partitions to a transaction by itself (the second part of KIP-890, Kafka 4).
+Not implemented: to add partitions to a transaction by itself from v12 on (the second part of KIP-890, Kafka
+           4). A client does so only where `transaction.version` is finalized at 2.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +26,7 @@ from barnabas.broker.registry import handles
 from barnabas.broker.transaction_requests import require_transactional_id
 from barnabas.cluster.metadata.cache import PartitionState
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.ids import INTERNAL_TOPICS, TopicPartition, topic_partition
+from barnabas.core.ids import INTERNAL_TOPICS, ZERO_UUID, TopicPartition, Uuid, topic_partition
 from barnabas.core.pending import Pending, gather
 from barnabas.core.slices import Sliced, TurnEnd, Work, further_steps
 from barnabas.log.producers import AppendOrigin
@@ -49,6 +51,7 @@ from barnabas.records.batch import (
     transactional_producer,
 )
 from barnabas.records.compression import Codec
+from barnabas.replica.partition import Partition
 from barnabas.replica.produce import VALID_ACKS, Appender, AppendResult, Results, UnverifiedAppend
 from barnabas.replica.verification import TransactionOf
 
@@ -56,6 +59,7 @@ MAGIC_2_SINCE: Final = 3
 ZSTD_SINCE: Final = 7
 LEADERS_SINCE: Final = 10
 ABORTABLE_SINCE: Final = 11
+TOPIC_IDS_SINCE: Final = 13
 ONE_PARTITION: Final = 2
 """The entries of a request for one partition: its topic and itself."""
 AT_ONCE_MAX: Final = 100
@@ -80,6 +84,7 @@ _ZSTD: Final = int(Codec.ZSTD)
 _TOPIC_REFUSED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _CLIENT: Final = AppendOrigin.CLIENT
 _NOT_LEADER: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
+_UNKNOWN_ID: Final = ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def _failed(request: ProduceRequest, error: KafkaError, _version: int) -> Sliced[ProduceResponse]:
@@ -88,8 +93,11 @@ def _failed(request: ProduceRequest, error: KafkaError, _version: int) -> Sliced
     response = ProduceResponse()
     answers = response.responses
     for portion in (yield from _named_once(request.topic_data, _no_check)):
-        if not answers or answers[-1].name != portion.name:
-            answers.append(TopicProduceResponse(name=portion.name, partition_responses=[]))
+        answer = answers[-1] if answers else None
+        if answer is None or answer.name != portion.name or answer.topic_id != portion.topic_id:
+            answers.append(
+                TopicProduceResponse(name=portion.name, topic_id=portion.topic_id, partition_responses=[])
+            )
         for partition in portion.partition_data:
             answers[-1].partition_responses.append(
                 PartitionProduceResponse(
@@ -104,7 +112,7 @@ def _failed(request: ProduceRequest, error: KafkaError, _version: int) -> Sliced
     return response
 
 
-@handles(ApiKey.PRODUCE, versions=(0, 11), failed=_failed)
+@handles(ApiKey.PRODUCE, versions=(0, 13), failed=_failed)
 def produce(
     context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Pending[ProduceResponse | None] | Work[ProduceResponse | None] | None:
@@ -135,6 +143,7 @@ class _Produce(Work[ProduceResponse | None]):
         "_request",
         "_results",
         "_stage",
+        "_topic_ids",
         "_unsettled",
         "_unverified",
     )
@@ -164,9 +173,13 @@ class _Produce(Work[ProduceResponse | None]):
         """The one whose transactional batches these are."""
         self._leaders: dict[int, NodeEndpoint] | None = None
         self._named_once: Sliced[list[TopicProduceData]] | None = None
+        self._topic_ids: dict[str, Uuid] | None = None
+        """Where the request names topics by id: the ids of the names that they were given here."""
         entries = len(topics)
         for topic in topics:
             entries += len(topic.partition_data)
+        if context.version >= TOPIC_IDS_SINCE:
+            self._topic_ids = _name_topics(context, topics)
         # A look at a few names is cheaper than to name them again; no client that is right names one twice.
         if entries > ONE_PARTITION and (entries > AT_ONCE_MAX or _names_twice(topics)):
             self._named_once = _named_once(topics, self._check_transactions)
@@ -238,6 +251,12 @@ class _Produce(Work[ProduceResponse | None]):
             topic = portion.name
             refusal = _topic_refusal(context, topic, acks)
             known = broker.metadata_cache.snapshot.partitions.get(topic, _NOTHING)
+            topic_id = None
+            if self._topic_ids is not None:
+                topic_id = self._topic_ids[topic]
+                # Asked here again: since the request came the topic may have been deleted and made anew.
+                if broker.metadata_cache.snapshot.topic_ids.get(topic) != topic_id:
+                    refusal = _UNKNOWN_ID
             for entry in portion.partition_data:
                 index, data = entry.index, entry.records
                 tp = topic_partition(topic, index)
@@ -246,6 +265,9 @@ class _Produce(Work[ProduceResponse | None]):
                 # Asked this way round, because to ask for a member of an enum takes far longer.
                 if not isinstance(checked, BatchHeader):
                     results.append(AppendResult(tp, error=checked))
+                    continue
+                if topic_id is not None and _is_another(broker.replica_manager.partition(tp), topic_id):
+                    results.append(AppendResult(tp, error=_UNKNOWN_ID))
                     continue
                 if checked.attributes & TRANSACTIONAL_BIT:
                     unverified = appender.unverified(tp, records, checked)
@@ -326,8 +348,13 @@ class _Produce(Work[ProduceResponse | None]):
                 self._name_leader(tp, answer)
             if answers and answers[-1].name == tp[0]:
                 answers[-1].partition_responses.append(answer)
-            else:
+            elif self._topic_ids is None:
                 answers.append(TopicProduceResponse(name=tp[0], partition_responses=[answer]))
+            else:
+                topic_id = self._topic_ids[tp[0]]
+                answers.append(
+                    TopicProduceResponse(name=tp[0], topic_id=topic_id, partition_responses=[answer])
+                )
         self._at = at + left
         if at + left < len(results):
             return
@@ -356,6 +383,27 @@ class _Produce(Work[ProduceResponse | None]):
             )
 
 
+def _name_topics(context: RequestContext, topics: list[TopicProduceData]) -> dict[str, Uuid]:
+    """Names the topics of a request that has ids: everything behind this works with names.
+
+    One that no topic has gets a name that no topic can have. Returns the ids by name.
+    """
+    names = context.broker.metadata_cache.snapshot.topic_names
+    topic_ids: dict[str, Uuid] = {}
+    for topic in topics:
+        topic_id = topic.topic_id
+        topic.name = name = names.get(topic_id) or f"?{topic_id.hex()}"
+        topic_ids[name] = topic_id
+    return topic_ids
+
+
+def _is_another(partition: Partition | None, topic_id: Uuid) -> bool:
+    """Whether the replica here is that of a topic with another id: the controller says first what a broker
+    leads, and only then what there is.
+    """
+    return partition is not None and partition.topic_id not in (topic_id, ZERO_UUID)
+
+
 def _names_twice(topics: list[TopicProduceData]) -> bool:
     """Whether a topic, or a partition of one, is there more than once."""
     if len(topics) > 1 and len({topic.name for topic in topics}) < len(topics):
@@ -381,20 +429,24 @@ def _named_once(
     (``KafkaApis.handleProduceRequest``). A client that names a partition twice by mistake must not find its
     records twice in the log.
     """
-    named: dict[str, dict[int, PartitionProduceData]] = {}
+    named: dict[str | Uuid, dict[int, PartitionProduceData]] = {}
+    first: dict[str | Uuid, TopicProduceData] = {}
     for topic in topics:
-        of_topic = named.setdefault(topic.name, {})
+        key = topic.name or topic.topic_id
+        first.setdefault(key, topic)
+        of_topic = named.setdefault(key, {})
         for entry in topic.partition_data:
             of_topic[entry.index] = entry
             yield
         yield
     portions = []
-    for name, of_topic in named.items():
+    for key, of_topic in named.items():
+        name, topic_id = first[key].name, first[key].topic_id
         entries = list(of_topic.values())
         for start in range(0, len(entries) or 1, PORTION):
             portion = entries[start : start + PORTION]
             check(portion)
-            portions.append(TopicProduceData(name=name, partition_data=portion))
+            portions.append(TopicProduceData(name=name, topic_id=topic_id, partition_data=portion))
             yield
     return portions
 
@@ -439,6 +491,6 @@ def _checked(
             elif header.attributes & TRANSACTIONAL_BIT:
                 require_transactional_id(context, request.transactional_id)
     # Who may not write to a topic does not learn which partitions it has. Everybody else learns that first.
-    if not is_known and topic_refusal is not _TOPIC_REFUSED:
+    if not is_known and topic_refusal is not _TOPIC_REFUSED and topic_refusal is not _UNKNOWN_ID:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return checked if topic_refusal is None else topic_refusal

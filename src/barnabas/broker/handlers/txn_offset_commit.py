@@ -3,7 +3,8 @@
 Behaviour: stores how far a group has come, as a part of the producer's transaction: the offsets become valid
 when the transaction's marker is in the group's partition, and only if it commits.
 Versions:  v2 leader epochs · below v2 a load is COORDINATOR_NOT_AVAILABLE (KAFKA-7296) · v3 flexible;
-           names the member, so that one of an earlier generation is refused (KIP-447) · v4 as v3.
+           names the member, so that one of an earlier generation is refused (KIP-447) · v4 as v3 ·
+           v6 topic ids (KIP-1319), once v5 is served.
 Order:     the first commit of a transaction in the group's partition waits until the transaction's
            coordinator has said that it counts the partition to it (KIP-890).
 Not implemented: v5 with its implicit addition of the group to the transaction (the second part of KIP-890,
@@ -16,7 +17,7 @@ from typing import Final
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group_requests import require_group
-from barnabas.broker.offset_requests import PORTION, PartitionCodes, known_partitions
+from barnabas.broker.offset_requests import PORTION, PartitionCodes, known_partitions, named_by_id
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
 from barnabas.broker.transaction_requests import require_transactional_id
@@ -37,6 +38,7 @@ from barnabas.replica.verification import TransactionOf
 
 LOAD_IN_PROGRESS_SINCE: Final = 2
 ABORTABLE_SINCE: Final = 4
+TOPIC_IDS_SINCE: Final = 6
 
 
 def _failed(
@@ -44,7 +46,11 @@ def _failed(
 ) -> Sliced[TxnOffsetCommitResponse]:
     codes = PartitionCodes()
     for topic in request.topics:
-        yield from codes.refuse(topic.name, topic.partitions, _known_to_client(error.code, version))
+        yield from codes.refuse(
+            topic.topic_id if version >= TOPIC_IDS_SINCE else topic.name,
+            topic.partitions,
+            _known_to_client(error.code, version),
+        )
     return (yield from _response(codes))
 
 
@@ -56,23 +62,31 @@ def txn_offset_commit(
     require_transactional_id(context, request.transactional_id)
     require_group(context, Operation.READ, request.group_id)
     codes = PartitionCodes()
-    asked = ((topic.name, topic.partitions) for topic in request.topics)
-    known = yield from known_partitions(context, asked, codes)
+    if context.version >= TOPIC_IDS_SINCE:
+        known = yield from known_partitions(context, named_by_id(context, request.topics, codes), codes)
+    else:
+        asked = ((topic.name, topic.partitions) for topic in request.topics)
+        known = yield from known_partitions(context, asked, codes)
     if known:
         commits = yield from _commits(known, context.broker.clock.time_ms())
-        context.broker.group_coordinator.begin_transactional_commit(request.group_id)
-        check = yield _verified(context, request)
-        answer = yield from context.broker.group_coordinator.commit_offsets(
-            request.group_id,
-            commits,
-            member_id=request.member_id,
-            group_instance_id=request.group_instance_id,
-            generation=request.generation_id,
-            version=context.version,
-            producer=(request.producer_id, request.producer_epoch),
-            check=check,
-        )
-        yield from codes.add((yield answer) if isinstance(answer, Pending) else answer)
+        try:
+            context.broker.group_coordinator.begin_transactional_commit(request.group_id)
+            check = yield _verified(context, request)
+            answer = yield from context.broker.group_coordinator.commit_offsets(
+                request.group_id,
+                commits,
+                member_id=request.member_id,
+                group_instance_id=request.group_instance_id,
+                generation=request.generation_id,
+                version=context.version,
+                producer=(request.producer_id, request.producer_epoch),
+                check=check,
+            )
+            committed = (yield answer) if isinstance(answer, Pending) else answer
+        except KafkaError as refusal:
+            # What was refused before the group was asked keeps its own code.
+            committed = dict.fromkeys(known, _known_to_client(refusal.code, context.version))
+        yield from codes.add(committed)
     return (yield from _response(codes))
 
 

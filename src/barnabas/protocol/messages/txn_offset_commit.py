@@ -2,7 +2,7 @@
 
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.schema import Struct, field
-from barnabas.protocol.wire import int16, int32, int64
+from barnabas.protocol.wire import Uuid, int16, int32, int64
 
 
 class TxnOffsetCommitRequestPartition(Struct):
@@ -15,13 +15,14 @@ class TxnOffsetCommitRequestPartition(Struct):
 
 
 class TxnOffsetCommitRequestTopic(Struct):
-    """Partitions of one topic."""
+    """Partitions of one topic; named by id from v6 on (KIP-1319)."""
 
-    name: str = field("0+")
+    name: str = field("0-5")
+    topic_id: Uuid = field("6+", ignorable=True)
     partitions: list[TxnOffsetCommitRequestPartition] = field("0+")
 
 
-class TxnOffsetCommitRequest(Request, api=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitRequest(Request, api=28, versions="0-6", flexible="3+"):
     """Commits positions inside a transaction; v3+ also names the member, to fence zombies."""
 
     transactional_id: str = field("0+")
@@ -42,13 +43,14 @@ class TxnOffsetCommitResponsePartition(Struct):
 
 
 class TxnOffsetCommitResponseTopic(Struct):
-    """Partitions of one topic."""
+    """Partitions of one topic; named by id from v6 on (KIP-1319)."""
 
-    name: str = field("0+")
+    name: str = field("0-5")
+    topic_id: Uuid = field("6+", ignorable=True)
     partitions: list[TxnOffsetCommitResponsePartition] = field("0+")
 
 
-class TxnOffsetCommitResponse(Response, api=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitResponse(Response, api=28, versions="0-6", flexible="3+"):
     """One entry a partition."""
 
     throttle_time_ms: int32 = field("0+")
