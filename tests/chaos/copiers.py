@@ -24,10 +24,9 @@ from confluent_kafka import Producer
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "jvm"))
 
-from transactions import BROKERS, CALL_S, Cluster, committed
-
 from barnabas.admin import Admin, NewTopic
 from serving import die_with_parent
+from transactions import BROKERS, CALL_S, Cluster, committed
 
 SOURCE, COPY = "source", "copy"
 CLIENTS = ("java", "barnabas", "confluent", "aiokafka")

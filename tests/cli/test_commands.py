@@ -190,6 +190,24 @@ def test_lines_go_in_and_come_out(produce, consume, cluster):
     assert consume("--from-beginning", "--timeout-ms", "150").stdout == "1\n2\n\n"
 
 
+@pytest.mark.parametrize(
+    ("reachable", "flags"),
+    [
+        (True, ("--topic", "nope")),
+        (True, ("--topic", "nope", "--partition", "0")),
+        (False, ("--topic", "nope")),
+        (False, ("--topic", "nope", "--group", "readers")),
+        (False, ("--include", "no.*")),
+    ],
+)
+def test_consume_ends_with_its_time_where_there_is_nothing_to_read(barnabas, cluster, reachable, flags):
+    """As Kafka's script: no error, and no longer than asked for."""
+    at = cluster.bootstrap if reachable else "127.0.0.1:1"
+    result = barnabas("consume", "--bootstrap-server", at, *flags, "--timeout-ms", "300")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.splitlines()[-1] == "Processed a total of 0 messages"
+
+
 def test_all_parts_of_a_record_can_be_printed(produce, consume, cluster):
     properties = ["parse.key=true", "parse.headers=true", "null.marker=NULL"]
     produce("h1:v1,h2:NULL\tkey\tNULL\n", *(f"--reader-property={one}" for one in properties))

@@ -67,3 +67,18 @@ def test_an_unknown_command_is_one_line(barnabas):
     result = barnabas("topisc")
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
     assert "No such command 'topisc'" in result.stderr
+
+
+def test_what_a_client_warns_of_is_said_to_a_person(tmp_path):
+    quick = tmp_path / "quick.properties"
+    quick.write_text("default.api.timeout.ms=300\nrequest.timeout.ms=300\n")
+    command = ["topics", "--list", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(quick)]
+    done = subprocess.run(
+        [sys.executable, "-m", "barnabas", *command], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Warning: No broker answers yet: 127.0.0.1:1: nothing listens there\n"
+        "Error while executing topic command : No broker of 127.0.0.1:1 answered in 300 ms:"
+        " 127.0.0.1:1: nothing listens there\n"
+    )

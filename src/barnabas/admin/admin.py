@@ -62,7 +62,11 @@ class AsyncAdmin:
         await self._cluster.close()
 
     async def __aenter__(self) -> Self:
-        return await self.start()
+        try:
+            return await self.start()
+        except BaseException:
+            await self.close()
+            raise
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()

@@ -1,5 +1,6 @@
 """What ``barnabas consume`` does once its flags are understood (``ConsoleConsumer``)."""
 
+import asyncio
 import random
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -82,18 +83,28 @@ class RecordPrinter:
 
         No more records are taken than are printed: what a group commits has been on the screen.
         """
-        options = {"max.poll.records": _POLL_RECORDS, **options}
-        async with AsyncConsumer(options.pop("bootstrap.servers"), **options) as consumer:
-            await self._opening(consumer)
-            while self._left > 0:
-                records = await consumer.poll(self._timeout_ms or _POLL_MS, min(self._left, _POLL_RECORDS))
-                if not records and self._timeout_ms is not None:
-                    return
-                try:
-                    sys.stdout.buffer.writelines(self._texts(records))
-                finally:
-                    sys.stdout.buffer.flush()
-                self._left -= len(records)
+        consumer = AsyncConsumer({"max.poll.records": _POLL_RECORDS, **options})
+        try:
+            # A broker or a topic that is not there is nothing that comes, as for Kafka's script.
+            async with asyncio.timeout(None if self._timeout_ms is None else self._timeout_ms / 1000):
+                await consumer.start()
+                await self._opening(consumer)
+            await self._print(consumer)
+        except TimeoutError:
+            return
+        finally:
+            await consumer.close()
+
+    async def _print(self, consumer: AsyncConsumer) -> None:
+        while self._left > 0:
+            records = await consumer.poll(self._timeout_ms or _POLL_MS, min(self._left, _POLL_RECORDS))
+            if not records and self._timeout_ms is not None:
+                return
+            try:
+                sys.stdout.buffer.writelines(self._texts(records))
+            finally:
+                sys.stdout.buffer.flush()
+            self._left -= len(records)
 
     def _texts(self, records: Iterable[ConsumerRecord]) -> Iterator[bytes]:
         for record in records:

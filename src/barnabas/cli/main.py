@@ -5,6 +5,7 @@ quietly. What remains is a bug and shows its traceback.
 """
 
 import importlib
+import logging
 import os
 import sys
 from typing import Final, NamedTuple
@@ -154,7 +155,20 @@ def cli() -> None:
     """
 
 
+class _Warnings(logging.Formatter):
+    """What clients warn of, as a tool says it to a person."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = getattr(record, "fields", {})
+        if getattr(record, "event", "") == "client.waiting":
+            return printable(f"Warning: {fields['problem']}: {fields['error']}")
+        return super().format(record)
+
+
 def main() -> None:
+    # Where a command sets up no logging of its own, as `serve` does.
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_Warnings())
     try:
         code = cli.main(prog_name="barnabas", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as shown:

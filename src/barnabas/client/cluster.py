@@ -9,6 +9,9 @@ One metadata request is under way at a time; a caller that needs fresh metadata 
 An answer replaces `metadata` as a whole, and the watchers get it. Metadata is asked for when a topic is new,
 when a leader has moved, when a broker is lost, and when it is older than ``metadata.max.age.ms``. A failed
 attempt is repeated, at another broker and after a pause, until the caller's deadline.
+
+Before the first answer a bootstrap server that cannot be reached, or says nothing for a while, is looked at
+(`network.probe`): a person learns at once that nothing listens there, or which other protocol it speaks.
 """
 
 import asyncio
@@ -18,7 +21,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 from barnabas.client.config import bootstrap_addresses
-from barnabas.client.errors import ClientClosedError, ClientTimeoutError
+from barnabas.client.errors import ClientClosedError, ClientTimeoutError, NoBrokerError
 from barnabas.client.metadata import ClusterMetadata, TopicMetadata
 from barnabas.client.retries import Attempts, Deadline, is_retriable
 from barnabas.client.topic_names import check_sendable
@@ -31,6 +34,7 @@ from barnabas.network.backoff import ExponentialBackoff
 from barnabas.network.client import NetworkClient
 from barnabas.network.errors import DisconnectedError
 from barnabas.network.node_link import ClientSettings, Node
+from barnabas.network.probe import AddressFinding, probe
 from barnabas.network.selector import Selector, completed
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -41,6 +45,8 @@ T = TypeVar("T")
 Versions: TypeAlias = tuple[int, int]
 """The lowest and the highest version of a request that will do."""
 
+_SILENCE_S: Final = 2.0
+"""How long a first answer may take before the bootstrap servers are looked at."""
 _WARN_AFTER: Final = 3
 """Failed attempts after which a person who waits in front of a terminal should read why."""
 
@@ -73,6 +79,10 @@ class Cluster:
         self._updated_at = float("-inf")
         self._watchers: list[Callable[[ClusterMetadata], object]] = []
         self._closed = False
+        self._answered = False
+        """Whether any broker has."""
+        self._findings: dict[int, AddressFinding] = {}
+        """What is at the bootstrap servers that did not answer, by their ids."""
 
     @property
     def network(self) -> NetworkClient:
@@ -150,11 +160,13 @@ class Cluster:
             return Pending.failed(error)
 
     async def ask_any(self, request: Request, answer: type[R], *, versions: Versions | None = None) -> R:
-        """One request to any broker, once; raises as `send`."""
+        """One request to any broker, once; raises as `send`, and NoBrokerError."""
         node = self.network.least_loaded_node()
         if node is None:
             raise DisconnectedError("no broker can be reached at the moment")
-        return await self.send(node, request, answer, versions=versions)
+        sending = self.send(node, request, answer, versions=versions)
+        known = self._answered or (node.id in self._findings and not self._findings[node.id].is_final)
+        return await (sending if known else self._first(node, sending))
 
     async def send_to_any(self, request: Request, answer: type[R], deadline: Deadline) -> R:
         """One request to any broker, repeated at others until one answers."""
@@ -175,16 +187,56 @@ class Cluster:
                 async with asyncio.timeout(deadline.left_s):
                     return await attempt()
             except TimeoutError as error:
-                raise ClientTimeoutError(f"{failure} in {deadline.total_ms:.0f} ms") from error
+                reason = f": {self._found}" if self._found else ""
+                raise ClientTimeoutError(f"{failure} in {deadline.total_ms:.0f} ms{reason}") from error
             except (BarnabasError, OSError) as error:
                 if not is_retriable(error):
                     raise
                 last = error
-            if attempts.failed + 1 == _WARN_AFTER:
+            if attempts.failed + 1 == _WARN_AFTER and not self._found:
                 _log.warning("client.waiting", problem=failure, error=last)
             if not await attempts.another():
-                reason = f": {last}" if str(last) else ""
+                last_words = self._found or str(last)
+                reason = f": {last_words}" if last_words else ""
                 raise ClientTimeoutError(f"{failure} in {deadline.total_ms:.0f} ms{reason}") from last
+
+    async def _first(self, node: Node, sending: Coroutine[Any, Any, R]) -> R:
+        """A request to a node before any has answered. Raises what it raises, and NoBrokerError."""
+        task = asyncio.ensure_future(sending)
+        try:
+            await asyncio.wait({task}, timeout=_SILENCE_S)
+            if not task.done() or isinstance(task.exception(), DisconnectedError):
+                await self._look_at(node)
+            response = await task
+        finally:
+            task.cancel()
+        self._answered = True
+        return response
+
+    async def _look_at(self, node: Node) -> None:
+        """Finds out what is at an address that did not answer. Once all were looked at, it is said.
+        Raises NoBrokerError where waiting does not help.
+        """
+        finding = await probe(node.host, node.port)
+        if finding is None or self._answered:
+            return
+        seen_before = node.id in self._findings
+        self._findings[node.id] = finding
+        if len(self._findings) < len(self._nodes):
+            # Another server is asked at once; this one would have its whole request time-out.
+            self.network.disconnect(node.id)
+            return
+        if all(one.is_final for one in self._findings.values()):
+            raise NoBrokerError(f"No broker at {self._found}")
+        if not seen_before:
+            _log.warning("client.waiting", problem="No broker answers yet", error=self._found)
+
+    @property
+    def _found(self) -> str:
+        """What was found at the bootstrap servers while none has answered."""
+        found = {} if self._answered else self._findings
+        nodes = ((self._nodes[each], one.value) for each, one in found.items())
+        return ", ".join(f"{node.host}:{node.port}: {words}" for node, words in nodes)
 
     async def connect(self, deadline: Deadline) -> None:
         """Waits for the first metadata; raises ClientTimeoutError when no broker answers."""

@@ -452,7 +452,11 @@ class AsyncConsumer:
             await self._cluster.close()
 
     async def __aenter__(self) -> Self:
-        return await self.start()
+        try:
+            return await self.start()
+        except BaseException:
+            await self.close()
+            raise
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()

@@ -10,6 +10,10 @@ class ClientClosedError(BarnabasError):
     """The client was closed before or while this was asked of it."""
 
 
+class NoBrokerError(BarnabasError):
+    """No bootstrap server is a broker: each speaks another protocol, so that waiting does not help."""
+
+
 class ClientTimeoutError(BarnabasError):
     """There was no answer in time; the text says what was waited for, how long, and the last failure."""
 

@@ -457,7 +457,11 @@ class AsyncProducer:
             warn_of_records(self, self.held_records)
 
     async def __aenter__(self) -> Self:
-        return await self.start()
+        try:
+            return await self.start()
+        except BaseException:
+            await self.abort()
+            raise
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         await (self.close() if kind is None else self.abort())

@@ -1,0 +1,110 @@
+"""Addresses where no broker is: what is wrong is said in words, at once, and within the given time."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from barnabas.admin import AsyncAdmin
+from barnabas.client import AsyncConsumer, AsyncProducer, ClientTimeoutError, NoBrokerError
+from barnabas.protocol.api import ApiKey
+from fake_cluster import hangup
+
+FAST = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20}
+CLIENTS = [AsyncProducer, AsyncConsumer, AsyncAdmin]
+
+
+async def http_error(reader, writer):
+    await reader.read(1)
+    writer.write(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+    writer.close()
+
+
+async def waits_for_a_line(reader, writer):
+    with contextlib.suppress(asyncio.IncompleteReadError):
+        await reader.readuntil(b"\r\n")
+        writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
+    writer.close()
+
+
+@contextlib.asynccontextmanager
+async def listening(serve):
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+def lines(caplog):
+    return [each.getMessage() for each in caplog.records if "client.waiting" in each.getMessage()]
+
+
+@pytest.mark.parametrize("serve", [http_error, waits_for_a_line])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_an_http_server_is_named_and_not_waited_for(run, client, serve, monkeypatch):
+    monkeypatch.setattr("barnabas.client.cluster._SILENCE_S", 0.1)
+    monkeypatch.setattr("barnabas.network.probe._WAIT_S", 0.2)
+
+    async def scenario():
+        async with listening(serve) as address:
+            with pytest.raises(NoBrokerError, match=rf"^No broker at {address}: that is an HTTP server$"):
+                async with client(address, **FAST):
+                    pass
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_where_nothing_listens_it_is_said_once_and_in_the_error(run, client, caplog):
+    options = {AsyncProducer: {"max_block_ms": 300}}.get(
+        client, {"default_api_timeout_ms": 300, "request_timeout_ms": 300}
+    )
+
+    async def scenario():
+        words = r"No broker of 127.0.0.1:1 answered in 300 ms: 127.0.0.1:1: nothing listens there$"
+        with pytest.raises(ClientTimeoutError, match=words):
+            async with client("127.0.0.1:1", **FAST, **options):
+                pass
+
+    run(scenario())
+    assert lines(caplog) == [
+        'client.waiting problem="No broker answers yet" error="127.0.0.1:1: nothing listens there"'
+    ]
+
+
+def test_a_consumer_that_was_not_started_says_it_too(run, caplog):
+    async def scenario():
+        consumer = AsyncConsumer("127.0.0.1:1", group_id="g", **FAST)
+        consumer.subscribe(["t"])
+        while not lines(caplog):
+            await consumer.poll(timeout_ms=10)
+        await consumer.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("wrong", [None, http_error])
+def test_one_wrong_address_of_two_is_passed_over_in_silence(run, fake, caplog, wrong):
+    async def scenario():
+        async with contextlib.AsyncExitStack() as ending:
+            cluster = await ending.enter_async_context(fake())
+            other = await ending.enter_async_context(listening(wrong)) if wrong else "127.0.0.1:1"
+            for _ in range(5):  # the first to be asked is chosen by chance
+                async with AsyncAdmin(f"{other},{cluster.bootstrap}", **FAST) as admin:
+                    await admin.cluster.describe()
+
+    run(scenario())
+    assert lines(caplog) == []
+
+
+def test_a_broker_that_closes_once_is_asked_again(run, fake, caplog):
+    async def scenario():
+        async with fake() as cluster:
+            cluster.faults[ApiKey.METADATA].append(hangup)
+            async with AsyncAdmin(cluster.bootstrap, **FAST) as admin:
+                await admin.cluster.describe()
+            async with AsyncProducer(cluster.bootstrap, **FAST) as producer:
+                await producer.send_and_wait("t", b"x")
+
+    run(scenario())
