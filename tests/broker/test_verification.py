@@ -41,9 +41,9 @@ class Held:
         self.asked = []
         self._verifier = verifier
 
-    def verify(self, transaction, partitions, *, abortable):
+    def verify(self, transaction, partitions, support):
         answer = Pending()
-        self.asked.append((answer, self._verifier.verify(transaction, partitions, abortable=abortable)))
+        self.asked.append((answer, self._verifier.verify(transaction, partitions, support)))
         return answer
 
     def answer(self):

@@ -15,6 +15,7 @@ from barnabas.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
 )
 from barnabas.replica.verification import TransactionOf
+from barnabas.replica.verification import TransactionSupport as S
 from standing_clock import Clock
 
 E = ErrorCode
@@ -98,8 +99,8 @@ def manager(remote, clock):
     )
 
 
-def ask(manager, name="id", epoch=0, *partitions, abortable=True):
-    return manager.verify(TransactionOf(name, 7, epoch), partitions or [TP], abortable=abortable)
+def ask(manager, name="id", epoch=0, *partitions, support=S.ABORTABLE):
+    return manager.verify(TransactionOf(name, 7, epoch), partitions or [TP], support)
 
 
 def test_what_comes_up_while_a_request_is_under_way_goes_in_the_next_one(manager, remote):
@@ -142,16 +143,16 @@ def test_a_question_about_an_id_that_waits_displaces_it(manager, remote):
 
 
 @pytest.mark.parametrize(
-    ("said", "abortable", "found"),
+    ("said", "support", "found"),
     [
-        (E.PRODUCER_FENCED, True, E.INVALID_PRODUCER_EPOCH),
-        (E.TRANSACTION_ABORTABLE, True, E.TRANSACTION_ABORTABLE),
-        (E.TRANSACTION_ABORTABLE, False, E.INVALID_TXN_STATE),
-        (E.NOT_COORDINATOR, True, E.NOT_COORDINATOR),
+        (E.PRODUCER_FENCED, S.ABORTABLE, E.INVALID_PRODUCER_EPOCH),
+        (E.TRANSACTION_ABORTABLE, S.ABORTABLE, E.TRANSACTION_ABORTABLE),
+        (E.TRANSACTION_ABORTABLE, S.VERIFIED, E.INVALID_TXN_STATE),
+        (E.NOT_COORDINATOR, S.ABORTABLE, E.NOT_COORDINATOR),
     ],
 )
-def test_codes_are_those_that_the_client_knows(manager, remote, said, abortable, found):
-    answer = ask(manager, abortable=abortable)
+def test_codes_are_those_that_the_client_knows(manager, remote, said, support, found):
+    answer = ask(manager, support=support)
     remote.say(said)
     assert answer.result() == {TP: found}
 

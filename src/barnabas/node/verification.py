@@ -24,7 +24,7 @@ from barnabas.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from barnabas.replica.verification import TransactionOf, Unverified
+from barnabas.replica.verification import TransactionOf, TransactionSupport, Unverified
 
 VERSIONS: Final = (4, 5)
 """The requests of brokers: several transactions, and questions without a change."""
@@ -35,14 +35,14 @@ _log = EventLog("node.verification")
 class _Verification:
     """A question about one transaction, and who waits for the answer."""
 
-    __slots__ = ("abortable", "answer", "partitions", "transaction")
+    __slots__ = ("answer", "partitions", "support", "transaction")
 
     def __init__(
-        self, transaction: TransactionOf, partitions: Sequence[TopicPartition], *, abortable: bool
+        self, transaction: TransactionOf, partitions: Sequence[TopicPartition], support: TransactionSupport
     ) -> None:
         self.transaction = transaction
         self.partitions = partitions
-        self.abortable = abortable
+        self.support = support
         self.answer: Pending[Unverified] = Pending()
 
     def refuse(self, code: ErrorCode) -> None:
@@ -58,7 +58,7 @@ class _Verification:
     def _known(self, code: ErrorCode) -> ErrorCode:
         if code is ErrorCode.PRODUCER_FENCED:
             return ErrorCode.INVALID_PRODUCER_EPOCH
-        if code is ErrorCode.TRANSACTION_ABORTABLE and not self.abortable:
+        if code is ErrorCode.TRANSACTION_ABORTABLE and self.support < TransactionSupport.ABORTABLE:
             return ErrorCode.INVALID_TXN_STATE
         return code
 
@@ -93,10 +93,10 @@ class AddPartitionsToTxnManager:
         self._in_flight: set[int] = set()
 
     def verify(
-        self, transaction: TransactionOf, partitions: Iterable[TopicPartition], *, abortable: bool
+        self, transaction: TransactionOf, partitions: Iterable[TopicPartition], support: TransactionSupport
     ) -> Pending[Unverified]:
         """As `Verifier.verify`."""
-        asked = _Verification(transaction, list(partitions), abortable=abortable)
+        asked = _Verification(transaction, list(partitions), support)
         coordinator = self._coordinator_of(transaction.transactional_id)
         if coordinator is None:
             asked.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -194,7 +194,7 @@ def _request(asked: Iterable[_Verification]) -> AddPartitionsToTxnRequest:
                 transactional_id=each.transaction.transactional_id,
                 producer_id=each.transaction.producer_id,
                 producer_epoch=each.transaction.epoch,
-                verify_only=True,
+                verify_only=each.support is not TransactionSupport.ADDED,
                 topics=[
                     AddPartitionsToTxnTopic(name=topic, partitions=[tp.partition for tp in partitions])
                     for topic, partitions in by_topic(each.partitions).items()

@@ -20,6 +20,7 @@ from barnabas.replica.purgatory import DelayedOperation, Purgatory
 from barnabas.replica.topic_stats import BrokerTopicStats
 from barnabas.replica.verification import (
     TransactionOf,
+    TransactionSupport,
     Verifier,
     known_to_committers,
     known_to_producers,
@@ -31,6 +32,7 @@ ACKS_ALL: Final = -1
 VALID_ACKS: Final = frozenset({-1, 0, 1})
 
 _NONE: Final = ErrorCode.NONE
+_ADDED: Final = TransactionSupport.ADDED
 _CLIENT: Final = AppendOrigin.CLIENT
 _EXPECTED: Final = frozenset(
     {
@@ -290,14 +292,19 @@ class Appender:
     # --- transactions that begin in a partition -------------------------------------------------------------
 
     def unverified(
-        self, tp: TopicPartition, records: bytearray | memoryview, header: BatchHeader
+        self,
+        tp: TopicPartition,
+        records: bytearray | memoryview,
+        header: BatchHeader,
+        support: TransactionSupport,
     ) -> UnverifiedAppend | None:
         """A transactional batch that must not be appended before its coordinator was asked
         (`append_verified`). None for any other; it may still be refused.
         """
         if header.producer_id < 0:
             return None  # nobody's: no coordinator knows of it
-        guard = self._start_verification(tp, header.producer_id, header.producer_epoch, header.base_sequence)
+        producer = header.producer_id, header.producer_epoch
+        guard = self._start_verification(tp, *producer, header.base_sequence, support)
         return None if guard is None else UnverifiedAppend(AppendResult(tp), records, header, guard)
 
     @steps
@@ -306,16 +313,15 @@ class Appender:
         transaction: TransactionOf,
         batches: Sequence[UnverifiedAppend],
         required_acks: int,
-        *,
-        abortable: bool,
+        support: TransactionSupport,
     ) -> Steps[None]:
         """Asks about all of them at once, and appends those that their transaction has; their results say
-        what became of them. `abortable` as for `Verifier.verify`.
+        what became of them.
         """
         assert self.verifier is not None, "it is why the batches wait"
         partitions = [each.result.tp for each in batches]
         # KIP-890: one question for all partitions of the request.
-        refused = yield self.verifier.verify(transaction, partitions, abortable=abortable)
+        refused = yield self.verifier.verify(transaction, partitions, support)
         for result, records, header, guard in batches:
             code = refused.get(result.tp)
             if code is not None:
@@ -328,18 +334,18 @@ class Appender:
 
     @steps
     def verify_commit(
-        self, tp: TopicPartition, transaction: TransactionOf, *, abortable: bool
+        self, tp: TopicPartition, transaction: TransactionOf, support: TransactionSupport
     ) -> Steps[Callable[[], None]]:
         """Asks whether a transaction has the partition that offsets are to be committed to. What comes back
         is to be called right before the append: it raises INVALID_TXN_STATE where a marker came in between.
 
         Raises KafkaError with a code for committers.
         """
-        guard = self._start_verification(tp, transaction.producer_id, transaction.epoch, NO_SEQUENCE)
+        guard = self._start_verification(tp, transaction.producer_id, transaction.epoch, NO_SEQUENCE, support)
         if guard is None:
             return lambda: None
         assert self.verifier is not None, "it is why there is a guard"
-        refused = yield self.verifier.verify(transaction, [tp], abortable=abortable)
+        refused = yield self.verifier.verify(transaction, [tp], support)
         if tp in refused:
             raise KafkaError(known_to_committers(refused[tp]))
 
@@ -351,10 +357,15 @@ class Appender:
         return check
 
     def _start_verification(
-        self, tp: TopicPartition, producer_id: int, epoch: int, sequence: int
+        self,
+        tp: TopicPartition,
+        producer_id: int,
+        epoch: int,
+        sequence: int,
+        support: TransactionSupport,
     ) -> VerificationGuard | None:
         log = self._leader_log(tp)
-        if not self._verifies or log is None:
+        if log is None or not (self._verifies or (support is _ADDED and self.verifier is not None)):
             return None
         return log.producers.start_verification(producer_id, epoch, sequence, self._now_ms())
 

@@ -5,6 +5,7 @@ knows of: nobody would ever end it, and readers of committed records would wait 
 """
 
 from collections.abc import Iterable, Mapping
+from enum import IntEnum
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from barnabas.core.errors import ErrorCode
@@ -23,6 +24,24 @@ class TransactionOf(NamedTuple):
     epoch: int
 
 
+class TransactionSupport(IntEnum):
+    """What the version of a request allows (``TransactionSupportedOperation``)."""
+
+    VERIFIED = 0
+    """The client does not know TRANSACTION_ABORTABLE, and gets INVALID_TXN_STATE instead."""
+    ABORTABLE = 1
+    """It knows that code."""
+    ADDED = 2
+    """The partition is added to the transaction, not asked about (the second part of KIP-890)."""
+
+
+def support_of(version: int, *, abortable_since: int, added_since: int) -> TransactionSupport:
+    """What a version of a request allows, where its API knows that since these versions."""
+    if version >= added_since:
+        return TransactionSupport.ADDED
+    return TransactionSupport.ABORTABLE if version >= abortable_since else TransactionSupport.VERIFIED
+
+
 class Verifier(Protocol):
     """Asks the coordinators of transactions (``AddPartitionsToTxnManager``)."""
 
@@ -30,12 +49,9 @@ class Verifier(Protocol):
     """``transaction.partition.verification.enable``."""
 
     def verify(
-        self, transaction: TransactionOf, partitions: Iterable[TopicPartition], *, abortable: bool
+        self, transaction: TransactionOf, partitions: Iterable[TopicPartition], support: TransactionSupport
     ) -> Pending[Unverified]:
-        """Asks about partitions; does not fail.
-
-        `abortable`: the client knows TRANSACTION_ABORTABLE; others get INVALID_TXN_STATE instead.
-        """
+        """Asks about partitions, or has them added; does not fail."""
 
 
 _RETRIED: Final = frozenset(

@@ -3,7 +3,8 @@
 Behaviour: appends each partition's batch; acks=0 gets no answer, and a closed connection where one failed,
 so that the producer looks for the leader again; acks=all is answered when the ISR has the records.
 Versions:  v3 one batch of magic 2 a partition · v7 zstd · v8 error messages (KIP-467) · v9 flexible ·
-           v10 names the leader where another broker is asked (KIP-951) · v12 as v11 ·
+           v10 names the leader where another broker is asked (KIP-951) · v11 TRANSACTION_ABORTABLE ·
+           v12 adds partitions to a transaction (the second part of KIP-890) ·
            v13 topic ids (KIP-516): UNKNOWN_TOPIC_ID where no topic has it, or another one of that name.
            v0-2 are advertised, because librdkafka looks for them (KAFKA-18659), and refused per partition
            with UNSUPPORTED_FOR_MESSAGE_FORMAT: this broker knows batches of magic 2 only (KIP-896).
@@ -11,8 +12,6 @@ Repeats:   a partition that a request names several times is appended to once, w
 Limit:     of the refused records of a batch the first 100 are named.
 Order:     the first batch of a transaction in a partition waits until the transaction's coordinator has said
            that it counts the partition to it (KIP-890); of several in a request it is asked at once.
-Not implemented: to add partitions to a transaction by itself from v12 on (the second part of KIP-890, Kafka
-           4). A client does so only where `transaction.version` is finalized at 2.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,12 +52,13 @@ from barnabas.records.batch import (
 from barnabas.records.compression import Codec
 from barnabas.replica.partition import Partition
 from barnabas.replica.produce import VALID_ACKS, Appender, AppendResult, Results, UnverifiedAppend
-from barnabas.replica.verification import TransactionOf
+from barnabas.replica.verification import TransactionOf, TransactionSupport, support_of
 
 MAGIC_2_SINCE: Final = 3
 ZSTD_SINCE: Final = 7
 LEADERS_SINCE: Final = 10
 ABORTABLE_SINCE: Final = 11
+ADDED_SINCE: Final = 12
 TOPIC_IDS_SINCE: Final = 13
 ONE_PARTITION: Final = 2
 """The entries of a request for one partition: its topic and itself."""
@@ -270,7 +270,7 @@ class _Produce(Work[ProduceResponse | None]):
                     results.append(AppendResult(tp, error=_UNKNOWN_ID))
                     continue
                 if checked.attributes & TRANSACTIONAL_BIT:
-                    unverified = appender.unverified(tp, records, checked)
+                    unverified = appender.unverified(tp, records, checked, self._support)
                     if unverified is not None:
                         self._unverified = self._unverified or []
                         self._unverified.append(unverified)
@@ -299,8 +299,12 @@ class _Produce(Work[ProduceResponse | None]):
             TransactionOf(request.transactional_id, header.producer_id, header.producer_epoch),
             batches,
             request.acks,
-            abortable=self._context.version >= ABORTABLE_SINCE,
+            self._support,
         )
+
+    @property
+    def _support(self) -> TransactionSupport:
+        return support_of(self._context.version, abortable_since=ABORTABLE_SINCE, added_since=ADDED_SINCE)
 
     def _check_transactions(self, entries: list[PartitionProduceData]) -> None:
         """A transaction is one producer's, who may use its id, and there is no batch of an unknown format

@@ -1,14 +1,13 @@
-"""TxnOffsetCommit (28), v0-4.
+"""TxnOffsetCommit (28), v0-6.
 
 Behaviour: stores how far a group has come, as a part of the producer's transaction: the offsets become valid
 when the transaction's marker is in the group's partition, and only if it commits.
 Versions:  v2 leader epochs · below v2 a load is COORDINATOR_NOT_AVAILABLE (KAFKA-7296) · v3 flexible;
-           names the member, so that one of an earlier generation is refused (KIP-447) · v4 as v3 ·
-           v6 topic ids (KIP-1319), once v5 is served.
+           names the member, so that one of an earlier generation is refused (KIP-447) ·
+           v4 TRANSACTION_ABORTABLE · v5 adds the group's partition to the transaction (the second part of
+           KIP-890) · v6 topic ids (KIP-1319).
 Order:     the first commit of a transaction in the group's partition waits until the transaction's
            coordinator has said that it counts the partition to it (KIP-890).
-Not implemented: v5 with its implicit addition of the group to the transaction (the second part of KIP-890,
-Kafka 4).
 """
 
 from collections.abc import Callable, Mapping
@@ -34,10 +33,11 @@ from barnabas.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from barnabas.replica.verification import TransactionOf
+from barnabas.replica.verification import TransactionOf, support_of
 
 LOAD_IN_PROGRESS_SINCE: Final = 2
 ABORTABLE_SINCE: Final = 4
+ADDED_SINCE: Final = 5
 TOPIC_IDS_SINCE: Final = 6
 
 
@@ -54,7 +54,7 @@ def _failed(
     return (yield from _response(codes))
 
 
-@handles(ApiKey.TXN_OFFSET_COMMIT, versions=(0, 4), failed=_failed)
+@handles(ApiKey.TXN_OFFSET_COMMIT, versions=(0, 6), failed=_failed)
 @sliced
 def txn_offset_commit(
     context: RequestContext, request: TxnOffsetCommitRequest
@@ -95,8 +95,8 @@ def _verified(context: RequestContext, request: TxnOffsetCommitRequest) -> Pendi
     broker = context.broker
     tp = TopicPartition(GROUP_METADATA_TOPIC, broker.group_coordinator.partition_for(request.group_id))
     transaction = TransactionOf(request.transactional_id, request.producer_id, request.producer_epoch)
-    abortable = context.version >= ABORTABLE_SINCE
-    return broker.replica_manager.appender.verify_commit(tp, transaction, abortable=abortable)
+    support = support_of(context.version, abortable_since=ABORTABLE_SINCE, added_since=ADDED_SINCE)
+    return broker.replica_manager.appender.verify_commit(tp, transaction, support)
 
 
 def _commits(

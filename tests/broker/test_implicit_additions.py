@@ -1,0 +1,118 @@
+"""The second part of KIP-890 at the broker: what writes to a partition adds it to its transaction."""
+
+import pytest
+
+from barnabas.core.errors import ErrorCode
+from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
+from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from barnabas.records.batch import build_batch
+from barnabas.records.record import Record
+
+E = ErrorCode
+ORDERS, STRANGE = b"o" * 16, b"s" * 16
+ID = "copier"
+
+
+@pytest.fixture(params=[True, False], ids=["verifies", "does not verify"])
+def world(make_world, request):
+    """Whether partitions are added does not depend on ``transaction.partition.verification.enable``."""
+    world = make_world(barnabas_api_profile="4.4", verifies=request.param)
+    world.verifies = request.param
+    world.create(GROUP_METADATA_TOPIC, 50, topic_id=b"g" * 16)
+    world.create(TRANSACTION_STATE_TOPIC, 50, topic_id=b"t" * 16)
+    world.create("orders", 2, topic_id=ORDERS)
+    return world
+
+
+def data(topic, *partitions, **batch):
+    """A topic of a request, by its id or by its name."""
+    named = {"topic_id": topic} if isinstance(topic, bytes) else {"name": topic}
+    records = build_batch([Record(0, 1_700_000_000_000, None, b"x")], **batch)
+    return TopicProduceData(
+        **named, partition_data=[PartitionProduceData(index=each, records=records) for each in partitions]
+    )
+
+
+def produce(world, topic, version):
+    """The code and the offset of the one partition that is written to."""
+    request = ProduceRequest(transactional_id=ID, acks=1, timeout_ms=1000, topic_data=[topic])
+    answer = world.start(request, version)
+    world.clock.advance(10)
+    (found,) = answer().responses[0].partition_responses
+    return E.of(found.error_code), found.base_offset
+
+
+def begun(world):
+    answer = world.send(InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=60_000), 5)
+    return {"producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
+
+
+def in_transaction(world):
+    (state,) = world.send(DescribeTransactionsRequest(transactional_ids=[ID]), 0).transaction_states
+    return state.transaction_state, sorted((topic.topic, topic.partitions) for topic in state.topics)
+
+
+@pytest.mark.parametrize(("version", "orders"), [(12, "orders"), (13, ORDERS)])
+def test_the_first_batch_adds_its_partition_to_the_transaction(world, version, orders):
+    batch = {**begun(world), "base_sequence": 0, "transactional": True}
+
+    assert produce(world, data(orders, 1, **batch), version) == (E.NONE, 0)
+    assert in_transaction(world) == ("Ongoing", [("orders", [1])])
+
+
+def test_before_that_version_it_has_to_be_added_first(world):
+    batch = {**begun(world), "base_sequence": 0, "transactional": True}
+
+    refused = E.TRANSACTION_ABORTABLE, -1
+    assert produce(world, data("orders", 1, **batch), 11) == (refused if world.verifies else (E.NONE, 0))
+    assert in_transaction(world) == ("Empty", [])
+
+
+def test_a_fenced_producer_adds_nothing(world):
+    batch = {**begun(world), "base_sequence": 0, "transactional": True}
+    begun(world)
+
+    assert produce(world, data(ORDERS, 1, **batch), 13) == (E.INVALID_PRODUCER_EPOCH, -1)
+    assert in_transaction(world) == ("Empty", [])
+
+
+@pytest.mark.parametrize(("version", "named"), [(5, {"name": "orders"}), (6, {"topic_id": ORDERS})])
+def test_a_commit_of_offsets_adds_the_groups_partition(world, version, named):
+    producer = begun(world)
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=3)
+    request = TxnOffsetCommitRequest(
+        transactional_id=ID,
+        group_id="g",
+        **producer,
+        topics=[TxnOffsetCommitRequestTopic(**named, partitions=[partition])],
+    )
+    answer = world.start(request, version)
+    world.clock.advance(10)
+
+    ((code,),) = [[each.error_code for each in topic.partitions] for topic in answer().topics]
+    assert E.of(code) is E.NONE
+    state, topics = in_transaction(world)
+    assert (state, [topic for topic, _ in topics]) == ("Ongoing", [GROUP_METADATA_TOPIC])
+
+
+def test_a_commit_in_a_transaction_for_an_unknown_id(world):
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=3)
+    request = TxnOffsetCommitRequest(
+        transactional_id=ID,
+        group_id="g",
+        **begun(world),
+        topics=[TxnOffsetCommitRequestTopic(topic_id=STRANGE, partitions=[partition])],
+    )
+    answer = world.start(request, 6)
+    world.clock.advance(10)
+
+    (topic,) = answer().topics
+    assert (topic.topic_id, topic.partitions[0].error_code) == (STRANGE, E.UNKNOWN_TOPIC_ID)
+    assert in_transaction(world) == ("Empty", [])
