@@ -4,10 +4,12 @@ Every error that a user can mend ends as one line on stderr and exit code 1; Ctr
 quietly. What remains is a bug and shows its traceback.
 """
 
+import errno
 import importlib
 import logging
 import os
 import sys
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import click
@@ -18,6 +20,8 @@ from barnabas.core.errors import BarnabasError
 
 PACKAGE: Final = "barnabas.cli.commands"
 _INTERRUPTED: Final = 130
+_UNWRITABLE: Final = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
+"""What writing to standard output may end in; errors of files and sockets name those."""
 _CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 
 
@@ -169,8 +173,12 @@ def main() -> None:
     # Where a command sets up no logging of its own, as `serve` does.
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(_Warnings())
+    if sys.stdout is None:
+        # It was closed before we came; what is printed goes nowhere, as with Kafka's scripts.
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
     try:
         code = cli.main(prog_name="barnabas", standalone_mode=False)
+        sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as shown:
         click.echo(shown.ctx.get_help() if shown.ctx else "", err=True)
         code = 1
@@ -182,9 +190,12 @@ def main() -> None:
         code = _refuse(str(error))
     except (click.Abort, KeyboardInterrupt):
         code = _INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has closed the pipe; Python would complain once more when it flushes stdout
-        # at exit.
+    except OSError as error:
+        if error.filename is not None or error.errno not in _UNWRITABLE:
+            raise
+        if not isinstance(error, BrokenPipeError):
+            _refuse(f"cannot write to standard output: {error.strerror}")
+        # Python would complain once more when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     sys.exit(code if isinstance(code, int) else 0)

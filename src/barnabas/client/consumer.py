@@ -44,6 +44,7 @@ from barnabas.client.types import (
     RawFetch,
 )
 from barnabas.core.errors import BarnabasError, KafkaError
+from barnabas.core.extras import extra
 from barnabas.core.ids import TopicPartition, Uuid
 
 if TYPE_CHECKING:
@@ -323,7 +324,8 @@ class AsyncConsumer:
         Needs ``barnabas[arrow]``. Raises as `poll`, and ColumnarError for damaged batches.
         """
         # Numba, pyarrow only when wanted.
-        from barnabas.records.columnar import decode_to_arrow  # noqa: PLC0415
+        with extra("arrow", "poll_arrow"):
+            from barnabas.records.columnar import decode_to_arrow  # noqa: PLC0415
 
         deadline = Deadline(timeout_ms)
         while True:

@@ -20,6 +20,8 @@ changing the format string; no jar, no Scala version. ``session(master="spark://
 
 from typing import TYPE_CHECKING, Any
 
+from barnabas.core.extras import extra
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
@@ -31,7 +33,8 @@ __all__ = ["follow", "register", "session"]
 
 def session(name: str = "barnabas", **options: Any) -> "SparkSession":
     """A Spark session that knows the data source; see `barnabas.spark.sessions.make`."""
-    from barnabas.spark import sessions
+    with extra("spark", "a Spark session", "pyspark", "pyarrow"):
+        from barnabas.spark import sessions
 
     return sessions.make(name, **options)
 
@@ -40,7 +43,8 @@ def register(spark: "SparkSession") -> None:
     """Makes ``format("barnabas")`` known to a session that was made elsewhere."""
     from barnabas.spark import sessions
 
-    sessions.register(spark)
+    with extra("spark", "the data source"):
+        sessions.register(spark)
 
 
 def follow(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from barnabas.cli.options import bootstrap_option
+from barnabas.core.extras import extra
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -250,16 +251,12 @@ def _session(doing: str) -> "Iterator[SparkSession]":
 @contextlib.contextmanager
 def _spark_failures() -> Iterator[None]:
     """An error of Spark or of the system becomes one line."""
-    try:
+    with extra("spark,jvm", "an analysis", "pyarrow"):
         from py4j.protocol import Py4JError  # type: ignore[import-untyped, unused-ignore]
         from pyspark.errors import PySparkException
 
         from barnabas.spark import analyses  # noqa: F401 - here, so that what is missing shows
         from barnabas.spark.errors import first_line
-    except ImportError as error:
-        raise click.ClickException(
-            f"this needs packages that are not here ({error.name}): pip install 'barnabas[spark,jvm]'"
-        ) from error
     try:
         yield
     except (PySparkException, Py4JError) as failure:

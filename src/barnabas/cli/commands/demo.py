@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from barnabas.core.extras import extra
+
 if TYPE_CHECKING:
     from barnabas.spark.demo.run import DemoOutcome
 
@@ -36,12 +38,8 @@ def demo(out: Path, bootstrap_server: str | None, keep: bool, flights: int | Non
       barnabas demo --keep
       barnabas demo --bootstrap-server 127.0.0.1:9092 --flights 50000
     """
-    try:
+    with extra("demo", "the demo", "pyarrow"):
         from barnabas.spark.demo.run import Settings, run
-    except ImportError as error:
-        raise click.ClickException(
-            f"the demo needs packages that are not here ({error.name}): pip install 'barnabas[demo]'"
-        ) from error
     from rich.console import Console
 
     outcome = run(Settings(out, bootstrap_server, keep, flights), Console())

@@ -8,6 +8,8 @@ from types import ModuleType
 
 import click
 
+from barnabas.core.extras import extra
+
 _SIZE_MAX = 1 << 40
 FILE = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 
@@ -113,10 +115,6 @@ def compact(file: Path, target_size: int, dry_run: bool) -> None:
 
 
 def _modules() -> tuple[ModuleType, ModuleType]:
-    try:
+    with extra("spark", "a pipeline"):
         from barnabas.spark.pipeline import settings, supervisor
-    except ImportError as error:
-        raise click.ClickException(
-            f"a pipeline needs packages that are not here ({error.name}): pip install 'barnabas[spark]'"
-        ) from error
     return settings, supervisor

@@ -167,6 +167,8 @@ def produce(
 
 def _lines() -> Iterator[str]:
     """Lines of standard input without their ends, with a prompt where a person types them."""
+    if sys.stdin is None:
+        raise click.ClickException("standard input is closed: there are no lines to send")
     prompt = sys.stdin.isatty()
     while True:
         if prompt:

@@ -17,6 +17,7 @@ from barnabas.core.config import Config
 from barnabas.core.descriptors import raise_limit
 from barnabas.core.errors import ConfigError
 from barnabas.core.eventlog import KAFKA_LOGGERS, EventFormatter, EventLog
+from barnabas.core.extras import extra
 from barnabas.core.kafka_words import KafkaFormatter, our_loggers
 from barnabas.core.odd_keys import warn_of_odd_keys
 
@@ -207,12 +208,8 @@ def _from_settings(settings: tuple[str, ...]) -> dict[str, str]:
 
 def _run(config: Config, event_loop: str) -> None:
     if event_loop == "uvloop":
-        try:
+        with extra("uvloop", "--event-loop uvloop"):
             import uvloop  # type: ignore[import-not-found, unused-ignore]
-        except ImportError as error:
-            raise click.ClickException(
-                "--event-loop uvloop needs it installed: pip install 'barnabas[uvloop]'"
-            ) from error
         factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     else:
         from barnabas.network.event_loop import BrokerEventLoop

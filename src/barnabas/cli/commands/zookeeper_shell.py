@@ -46,7 +46,7 @@ def zookeeper_shell(server: str, words: tuple[str, ...], timeout_ms: int) -> Non
             click.echo("\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null")
             if words:
                 return await _run(reader, words)
-            for line in sys.stdin:
+            for line in sys.stdin or ():
                 given = shlex.split(line)
                 if given and given[0] in _END:
                     break
