@@ -43,7 +43,7 @@ from barnabas.protocol.registry import REQUESTS
 from barnabas.records.batch import batch_headers, decode_batch, parse_header, stamp
 
 VERSIONS = {
-    ApiKey.PRODUCE: (0, 11),
+    ApiKey.PRODUCE: (0, 13),
     ApiKey.FETCH: (4, 17),
     ApiKey.LIST_OFFSETS: (1, 9),
     ApiKey.METADATA: (0, 12),
@@ -62,13 +62,14 @@ class HangUpError(Exception):
 
 
 class FakeCluster:
-    """Brokers 1..n; topics have ids made of their names."""
+    """Brokers 1..n; topics have ids made of their names, or those in `ids`."""
 
     def __init__(self, nodes=1):
         self.node_ids = list(range(1, nodes + 1))
         self.ports = {}
         self.controller = 1
         self.topics = {}
+        self.ids = {}
         self.leaders = {}
         self.epochs = defaultdict(int)
         self.logs = defaultdict(list)
@@ -93,7 +94,7 @@ class FakeCluster:
             self.leaders[name, number] = self.node_ids[number % len(self.node_ids)]
 
     def topic_id(self, name):
-        return name.encode().ljust(16, b".")[:16]
+        return self.ids.get(name, name.encode().ljust(16, b".")[:16])
 
     def records(self, topic, partition=0):
         """Every record that is in the log, in order."""
@@ -229,12 +230,15 @@ class FakeCluster:
         return InitProducerIdResponse(producer_id=self.next_producer_id, producer_epoch=0)
 
     def _produce(self, request, node_id):
+        names = {self.topic_id(name): name for name in self.topics}
         response = ProduceResponse(
             responses=[
                 TopicProduceResponse(
                     name=topic.name,
+                    topic_id=topic.topic_id,
                     partition_responses=[
-                        self._produce_one(topic.name, one, node_id) for one in topic.partition_data
+                        self._produce_one(topic.name or names.get(topic.topic_id), one, node_id)
+                        for one in topic.partition_data
                     ],
                 )
                 for topic in request.topic_data
@@ -244,7 +248,7 @@ class FakeCluster:
 
     def _produce_one(self, topic, data, node_id):
         tp = (topic, data.index)
-        error = self._leader_error(tp, node_id)
+        error = ErrorCode.UNKNOWN_TOPIC_ID if topic is None else self._leader_error(tp, node_id)
         base = -1
         if error is ErrorCode.NONE:
             error, base = self._store(tp, bytes(data.records))
@@ -405,6 +409,7 @@ def produce_error(code, message=None):
             responses=[
                 TopicProduceResponse(
                     name=topic.name,
+                    topic_id=topic.topic_id,
                     partition_responses=[
                         PartitionProduceResponse(
                             index=one.index, error_code=code, base_offset=-1, error_message=message

@@ -87,6 +87,56 @@ def test_encoded_records_go_the_way_of_all_others(run, fake):
     run(scenario())
 
 
+def test_topics_go_by_id_to_the_one_that_has_it_now(run, fake):
+    """A topic that was made anew under its name gets what is sent after the metadata says so."""
+
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, **FAST) as producer:
+            await (await producer.send("t", b"1"))
+            cluster.ids["t"] = b"made anew".ljust(16, b".")
+            await (await producer.send("t", b"2"))
+
+            [first, refused, *again] = cluster.requests(ApiKey.PRODUCE)
+            assert {topic.name for request in (first, refused, *again) for topic in request.topic_data} == {
+                ""
+            }
+            assert refused.topic_data[0].topic_id == first.topic_data[0].topic_id
+            assert again[-1].topic_data[0].topic_id == cluster.ids["t"]
+            assert values(cluster) == [b"1", b"2"]
+
+    run(scenario())
+
+
+def test_an_answer_counts_for_the_topic_that_was_asked_though_it_has_another_id_by_now(run, fake):
+    async def scenario():
+        async with fake(2) as cluster, AsyncProducer(cluster.bootstrap, **FAST) as producer:
+
+            async def made_anew_meanwhile(request, node_id):
+                answer = cluster._produce(request, node_id)
+                cluster.ids["t"] = b"made anew".ljust(16, b".")
+                await producer._cluster.refresh()
+                return answer
+
+            await producer.partitions_for("t")
+            cluster.faults[ApiKey.PRODUCE].append(made_anew_meanwhile)
+            assert (await (await producer.send("t", b"1"))).offset == 0
+            assert len(cluster.requests(ApiKey.PRODUCE)) == 1
+
+    run(scenario())
+
+
+def test_topics_without_an_id_go_by_name(run, fake):
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, **FAST) as producer:
+            cluster.ids["t"] = bytes(16)
+            await (await producer.send("t", b"1"))
+
+            [request] = cluster.requests(ApiKey.PRODUCE)
+            assert [topic.name for topic in request.topic_data] == ["t"]
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_batches_are_filled_and_compressed(run, fake, codec):
     async def scenario():

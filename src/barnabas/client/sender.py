@@ -19,7 +19,7 @@ before, and the batch goes under a new epoch.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from barnabas.client.accumulator import RecordAccumulator
@@ -32,7 +32,7 @@ from barnabas.client.transactions import PRODUCE_VERSIONS, TransactionManager
 from barnabas.core.config import Config
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.core.pending import Pending
 from barnabas.network.errors import DisconnectedError
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -46,6 +46,7 @@ from barnabas.protocol.messages.produce import (
 
 _log = EventLog("client.producer")
 _ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
+_BY_NAME: Final = (ProduceRequest.min_version, 12)
 _EXPIRY_S: Final = 0.5
 _LOST_SEQUENCE: Final = frozenset(
     {
@@ -194,18 +195,22 @@ class Sender:
         except Exception as error:
             self._refuse(node_id, sent, error)
             return
-        call = self._cluster.request(
-            node_id, request, versions=self._versions, expects_response=self._acks != 0
-        )
-        call.when_done(lambda done: self._completed(node_id, sent, done))
+        versions = self._versions
+        # Topics go by id from v13 on; where one has none (its cluster is older), all go by name.
+        if versions is None and any(topic.topic_id == ZERO_UUID for topic in request.topic_data):
+            versions = _BY_NAME
+        # The answer names topics as the request did: by then one may have been made anew, with another id.
+        names = {topic.topic_id: topic.name for topic in request.topic_data}
+        call = self._cluster.request(node_id, request, versions=versions, expects_response=self._acks != 0)
+        call.when_done(lambda done: self._completed(node_id, sent, names, done))
 
-    def _completed(self, node_id: int, sent: Sent, call: Pending[Any]) -> None:
+    def _completed(self, node_id: int, sent: Sent, names: Mapping[Uuid, str], call: Pending[Any]) -> None:
         """A request has its answer, or failed (``handleProduceResponse``)."""
         if self._closed:
             return
         try:
             if call.error is None:
-                self._answered(sent, call.result())
+                self._answered(sent, names, call.result())
             else:
                 self._request_failed(sent, call.error)
         except Exception as error:
@@ -249,15 +254,14 @@ class Sender:
             else:
                 self._give_up(queue, batch, error)
 
-    def _answered(self, sent: Sent, response: ProduceResponse) -> None:
+    def _answered(self, sent: Sent, names: Mapping[Uuid, str], response: ProduceResponse) -> None:
         # No answer comes: what is on its way counts as stored, at an offset that nobody knows.
         if self._acks == 0:
             for queue, batch in sent:
                 self._stored(queue, batch, -1, -1)
             return
-        metadata = self._cluster.metadata
         answers = {
-            TopicPartition(metadata.topic_name(topic.topic_id, topic.name), one.index): one
+            TopicPartition(topic.name or names.get(topic.topic_id, ""), one.index): one
             for topic in response.responses
             for one in topic.partition_responses
         }
