@@ -48,7 +48,10 @@ from barnabas.node.offload import ProcessOffload
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
+from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.listeners import Listeners
+from barnabas.replica.produce import Appender, Wake
+from barnabas.replica.purgatory import Purgatory
 
 PRODUCER = ProducerIdAndEpoch(1000, 3)
 TOPICS = {"offsets": GROUP_METADATA_TOPIC, "transactions": TRANSACTION_STATE_TOPIC}
@@ -60,10 +63,11 @@ NOW_MS = 1_700_000_000_000
 class Hosted:
     """The one partition that this broker leads."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, clock: LoopClock) -> None:
         self.leader_log = log
         self.listeners = Listeners()
-        self.appender = None  # nothing is written
+        waiting = Purgatory("nothing", clock)
+        self.appender = Appender(HostedPartitions(MetadataCache(1)), waiting, Wake(waiting, waiting, waiting))
 
     def partition(self, tp: TopicPartition) -> "Hosted":
         del tp
@@ -125,7 +129,7 @@ class Coordinated(NamedTuple):
 
 
 def _groups(config: Config, clock: LoopClock, log: Log, loader: Loader) -> Coordinated:
-    replicas: Any = Hosted(log)
+    replicas: Any = Hosted(log, clock)
     coordinator = group_coordinator(
         config, clock, random.Random(1), replicas=replicas, metadata=MetadataCache(1), loader=loader
     )
@@ -140,7 +144,7 @@ def _groups(config: Config, clock: LoopClock, log: Log, loader: Loader) -> Coord
 
 def _transactions(config: Config, clock: LoopClock, log: Log, loader: Loader) -> Coordinated:
     nothing: Any = None
-    replicas: Any = Hosted(log)
+    replicas: Any = Hosted(log, clock)
     coordinator = transaction_coordinator(
         config, clock, replicas=replicas, channel=nothing, new_producer_id=nothing, loader=loader
     )
