@@ -18,6 +18,13 @@ IOV_MAX: Final = 1024
 """Buffers that `File.pwritev` takes at once (``limits.h``)."""
 
 
+def _sync_data(descriptor: int) -> None:
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(descriptor)
+    else:
+        os.fsync(descriptor)  # macOS
+
+
 class File(Protocol):
     """An open file. It closes itself when the last reference goes, so a reader of a range holds it open."""
 
@@ -154,7 +161,7 @@ class OsFile:
         return os.fstat(self._descriptor).st_size
 
     def sync(self) -> None:
-        os.fdatasync(self._descriptor)
+        _sync_data(self._descriptor)
 
     def __del__(self) -> None:
         if self._descriptor >= 0:
@@ -254,7 +261,7 @@ class OsFilesystem:
                 file.write(data)
                 if sync:
                     file.flush()
-                    os.fdatasync(file.fileno())
+                    _sync_data(file.fileno())
             os.replace(temporary, path)  # noqa: PTH105
         except OSError:
             # A disk without room keeps none of it.

@@ -40,7 +40,8 @@ def warm_until(descriptor: int, position: int, end: int) -> int:
 
 def read_ahead(descriptor: int, position: int, end: int) -> None:
     """Reads the range so that it is in memory; blocks, so a thread calls it. Raises OSError."""
-    os.posix_fadvise(descriptor, position, end - position, os.POSIX_FADV_WILLNEED)
+    if hasattr(os, "posix_fadvise"):  # not on macOS; what follows reads all the same
+        os.posix_fadvise(descriptor, position, end - position, os.POSIX_FADV_WILLNEED)
     while position < end:
         data = os.pread(descriptor, min(_READ_BYTES, end - position), position)
         if not data:

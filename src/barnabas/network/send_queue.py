@@ -29,6 +29,8 @@ _JOIN_BYTES_MAX: Final = 64 * 1024
 _GATHER_BYTES_MAX: Final = 1024 * 1024
 _GATHER_CHUNKS_MAX: Final = 512
 _COPY_BYTES: Final = 256 * 1024
+_MORE: Final = getattr(socket, "MSG_MORE", 0)
+"""0 where the system has no such flag: header and file then go in segments of their own."""
 
 
 class Flush(Enum):
@@ -138,10 +140,10 @@ class SendQueue:
         size = 0
         for position, chunk in enumerate(self._queue):
             if size > _GATHER_BYTES_MAX or len(parts) == _GATHER_CHUNKS_MAX:
-                return parts, size, socket.MSG_MORE
+                return parts, size, _MORE
             if isinstance(chunk, FileSlice):
                 if chunk.size >= SENDFILE_BYTES_MIN:
-                    return parts, size, socket.MSG_MORE
+                    return parts, size, _MORE
                 chunk = self._queue[position] = chunk.read()
             parts.append(chunk)
             size += len(chunk)

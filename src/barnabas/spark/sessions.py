@@ -203,7 +203,7 @@ def _in_its_session(call: Callable[..., Any]) -> Callable[..., Any]:
 
 def cores() -> int:
     """The processors that this process may use."""
-    return len(os.sched_getaffinity(0))
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def settings(

@@ -5,6 +5,7 @@ import functools
 import gc
 import logging
 import os
+import select
 import signal
 import sys
 from pathlib import Path
@@ -211,6 +212,8 @@ def _run(config: Config, event_loop: str) -> None:
         with extra("uvloop", "--event-loop uvloop"):
             import uvloop  # type: ignore[import-not-found, unused-ignore]
         factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    elif not hasattr(select, "epoll"):  # macOS
+        factory = asyncio.SelectorEventLoop
     else:
         from barnabas.network.event_loop import BrokerEventLoop
 

@@ -2,7 +2,9 @@
 a session inside a transaction, and the files that say it lives.
 """
 
+import errno
 import fcntl
+import hashlib
 import os
 import socket
 import time
@@ -10,7 +12,7 @@ from collections.abc import Callable, Container, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from barnabas.cluster.store import tree
 from barnabas.cluster.store.contract import (
@@ -23,6 +25,10 @@ from barnabas.cluster.store.contract import (
 from barnabas.cluster.store.sqlite_table import Database
 from barnabas.cluster.store.tree import Transaction, Znode
 from barnabas.cluster.store.watches import Fired, WatchTable
+
+_DESCRIPTORS: Final = Path("/proc/self/fd")
+_FOLDER_BYTES_MAX: Final = 70
+"""Of a unix socket's path: macOS takes 103 bytes, and the longest name here has 25."""
 
 
 class Claim(NamedTuple):
@@ -44,7 +50,10 @@ class SessionFiles:
         directory.mkdir(mode=0o770, parents=True, exist_ok=True)
         self._directory = directory
         # A unix socket's path may have 107 bytes; through the descriptor it has few, wherever the data is.
+        has_descriptors = _DESCRIPTORS.exists()
+        self._sockets = directory if has_descriptors else _short(directory)
         self._descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._socket_names = _DESCRIPTORS / str(self._descriptor) if has_descriptors else self._sockets
         try:
             self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         except OSError:
@@ -133,10 +142,24 @@ class SessionFiles:
         return os.path.samestat(named, os.fstat(lock))
 
     def _path(self, session_id: int, kind: str) -> Path:
-        return self._directory / f"{session_id}.{kind}"
+        return (self._sockets if kind == "sock" else self._directory) / f"{session_id}.{kind}"
 
     def _socket_name(self, session_id: int) -> str:
-        return f"/proc/self/fd/{self._descriptor}/{session_id}.sock"
+        return f"{self._socket_names}/{session_id}.sock"
+
+
+def _short(directory: Path) -> Path:
+    """Where the sockets are on macOS, which has no path through a descriptor: in the directory, or where its
+    path is too long for a socket's in one with a short path that belongs to it.
+    """
+    if len(bytes(directory.resolve())) <= _FOLDER_BYTES_MAX:
+        return directory
+    name = hashlib.sha256(bytes(directory.resolve())).hexdigest()[:16]
+    short = Path("/tmp") / f"barnabas-{os.getuid()}-{name}"  # noqa: S108 - its mode keeps others out
+    short.mkdir(mode=0o700, exist_ok=True)
+    if short.stat().st_uid != os.getuid():
+        raise PermissionError(errno.EPERM, "belongs to another user", str(short))
+    return short
 
 
 class SessionTransaction:

@@ -3,6 +3,7 @@
 import os
 import select
 import sqlite3
+import sys
 import threading
 import time
 from collections import deque
@@ -39,6 +40,7 @@ BEGIN_PAUSE_MS: Final = 50
 """The pause after a session could not be begun again; it doubles up to `BEGIN_PAUSE_MS_MAX`."""
 BEGIN_PAUSE_MS_MAX: Final = 5_000
 BEGIN_DOUBLINGS_MAX: Final = 7
+_RING: Final = (1).to_bytes(8, sys.byteorder)
 
 
 @dataclass(slots=True)
@@ -69,7 +71,8 @@ class Worker:
         self._on_expired = on_expired
         self._calls: deque[Call] = deque()
         self._commands: deque[Callable[[], object]] = deque()
-        self._alarm = -1
+        self._alarm = self._ringer = -1
+        """What wakes the thread, and where to write for it."""
         self._alarm_guard = threading.Lock()
         self._thread: threading.Thread | None = None
         self._running = False
@@ -92,7 +95,7 @@ class Worker:
     def start(self, started: Pending[int]) -> None:
         """Starts the thread; `started` completes with the session's id."""
         assert self._thread is None, "a store is started once"
-        self._alarm = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._alarm, self._ringer = _alarm()
         self._running = True
         self._thread = threading.Thread(target=self._run, args=(started,), name="metadata-store", daemon=True)
         self._thread.start()
@@ -123,14 +126,16 @@ class Worker:
     def _ring(self) -> None:
         with self._alarm_guard:
             if self._alarm >= 0:  # else it is not started yet, or over: no thread sleeps
-                os.eventfd_write(self._alarm, 1)
+                with suppress(BlockingIOError):  # a pipe that is full has rung
+                    os.write(self._ringer, _RING)
 
     def _close_alarm(self) -> None:
         # The number of a closed descriptor is soon another file's: so nothing may write to it after the
         # close.
         with self._alarm_guard:
-            os.close(self._alarm)
-            self._alarm = -1
+            for descriptor in {self._alarm, self._ringer}:
+                os.close(descriptor)
+            self._alarm = self._ringer = -1
 
     # ------------------------------------------------------------------------------- on the thread
 
@@ -178,7 +183,7 @@ class Worker:
         """Sleeps until there is something to do, and does it."""
         ready = [descriptor for descriptor, _ in self._poll.poll(self._wait_ms())]
         with suppress(BlockingIOError):
-            os.eventfd_read(self._alarm)
+            os.read(self._alarm, len(_RING) * 512)
         try:
             self._serve_all()
             if self._session_id:
@@ -362,7 +367,8 @@ class Worker:
         for session_id in present.keys() - self._peers.keys():
             pidfd = -1
             if present[session_id] != os.getpid():
-                with suppress(OSError):  # another pid namespace: the heartbeat looks at its lock
+                # Another pid namespace, or no such call on macOS: the heartbeat looks at its lock.
+                with suppress(OSError, AttributeError):
                     pidfd = os.pidfd_open(present[session_id])
                     self._poll.register(pidfd, select.POLLIN)
             self._peers[session_id] = pidfd
@@ -466,3 +472,13 @@ class Worker:
 
     def __repr__(self) -> str:
         return f"<metadata-store thread of {self._path.name} {len(self._calls)} waiting>"
+
+
+def _alarm() -> tuple[int, int]:
+    """What is readable once the other was written to: an eventfd, or on macOS a pipe."""
+    if hasattr(os, "eventfd"):
+        return (alarm := os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)), alarm
+    alarm, ringer = os.pipe()
+    os.set_blocking(alarm, False)
+    os.set_blocking(ringer, False)
+    return alarm, ringer
