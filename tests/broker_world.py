@@ -115,8 +115,9 @@ class Controller:
         self.moving = Pending.of({})
         self.asked = []
 
-    def alter_partition_reassignments(self, reassignments):
+    def alter_partition_reassignments(self, reassignments, *, allow_replication_factor_change=True):
         self.asked.append(reassignments)
+        self.allows_factor_change = allow_replication_factor_change
         return self.reassigned
 
     def list_partition_reassignments(self, partitions):

@@ -379,6 +379,18 @@ def test_reassignments_are_handed_on_and_answered_one_by_one(world):
     }
 
 
+def test_whether_the_number_of_replicas_may_change_is_handed_on_and_answered(make_world):
+    world = make_world(barnabas_api_profile="4.4")
+    world.controller.reassigned = Pending.of({TopicPartition("a", 0): None})
+    for version, allowed in ((0, True), (1, True), (1, False)):
+        request = move(a={0: [1]})
+        request.allow_replication_factor_change = allowed
+        answer = world.send(request, version)
+
+        assert world.controller.allows_factor_change is allowed
+        assert answer.allow_replication_factor_change is allowed
+
+
 def test_reassignments_are_listed(world):
     world.controller.moving = Pending.of(
         {TopicPartition("a", 3): ReplicaAssignment((3, 1, 2), adding=(3,), removing=(1, 2))}

@@ -12,18 +12,25 @@ from barnabas.client.coordinator_link import COORDINATOR_ID_BASE, CoordinatorLin
 from barnabas.client.retries import Attempts, Deadline
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.network.backoff import ExponentialBackoff
-from barnabas.network.errors import DisconnectedError
+from barnabas.network.errors import DisconnectedError, RebootstrapRequiredError
 from barnabas.network.node_link import Node
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.api_versions import ApiVersionsResponse
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorResponse
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from barnabas.protocol.messages.metadata import MetadataResponseTopic
 from fake_cluster import hangup
+from serving import free_port
 
 
 @contextlib.asynccontextmanager
-async def cluster_of(broker):
-    options = {"bootstrap_servers": broker.bootstrap, "retry_backoff_ms": 5, "retry_backoff_max_ms": 20}
+async def cluster_of(broker, **more):
+    options = {
+        "bootstrap_servers": broker.bootstrap,
+        "retry_backoff_ms": 5,
+        "retry_backoff_max_ms": 20,
+        **more,
+    }
     made = Cluster(client_config(PRODUCER_CONFIG, options), in_flight_max=5)
     try:
         yield made
@@ -41,6 +48,84 @@ def test_a_refresh_in_the_background_is_repeated_until_there_is_an_answer(run, f
             await answered.wait()
             assert len(broker.requests(ApiKey.METADATA)) == 3
             assert set(cluster.metadata.brokers) == {1}
+
+    run(scenario())
+
+
+# --- whom a client means (KIP-1242), and where it starts again (KIP-899)
+
+
+def mistaken(request, node_id):
+    return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+
+
+def test_a_broker_is_told_that_it_and_no_other_is_meant_once_its_cluster_is_known(run, fake):
+    async def scenario():
+        async with fake() as broker, cluster_of(broker) as cluster:
+            await cluster.refresh()
+            await cluster.refresh()
+
+            asked = broker.requests(ApiKey.API_VERSIONS)
+            assert [(one.cluster_id, one.node_id) for one in asked] == [(None, -1), ("fake", 1)]
+
+    run(scenario())
+
+
+def test_where_another_broker_is_at_the_address_the_bootstrap_servers_are_asked_again(run, fake):
+    async def scenario():
+        async with fake() as broker, cluster_of(broker) as cluster:
+            await cluster.refresh()
+            seen = []
+            cluster.watch(seen.append)
+            broker.faults[ApiKey.API_VERSIONS].append(mistaken)
+            with pytest.raises(RebootstrapRequiredError):
+                await cluster.refresh()
+            assert cluster.metadata.brokers == {}
+            await cluster.refresh()
+
+            assert set(cluster.metadata.brokers) == {1}
+            assert [set(metadata.brokers) for metadata in seen] == [{1}] * len(seen)
+            asked = [one.node_id for one in broker.requests(ApiKey.API_VERSIONS)]
+            assert asked[:3] == [-1, 1, -1]
+
+    run(scenario())
+
+
+def test_who_is_told_to_start_again_and_must_not_stays_with_the_brokers_it_knows(run, fake):
+    async def scenario():
+        async with fake() as broker, cluster_of(broker, metadata_recovery_strategy="none") as cluster:
+            await cluster.refresh()
+            broker.faults[ApiKey.API_VERSIONS].append(mistaken)
+            with pytest.raises(RebootstrapRequiredError):
+                await cluster.refresh()
+            assert set(cluster.metadata.brokers) == {1}
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("strategy", "answered"), [("rebootstrap", True), ("none", False)])
+def test_a_client_whose_brokers_have_all_moved_starts_again_from_its_bootstrap_servers(
+    run, fake, strategy, answered
+):
+    async def scenario():
+        options = {
+            "metadata_recovery_strategy": strategy,
+            "metadata_recovery_rebootstrap_trigger_ms": 0,
+        }
+        async with fake() as broker, cluster_of(broker, **options) as cluster:
+            here = broker.ports[1]
+            broker.ports[1] = free_port()
+            await cluster.refresh()
+            broker.ports[1] = here
+            with pytest.raises(DisconnectedError):
+                await cluster.refresh()
+
+            if answered:
+                await cluster.refresh()
+                assert cluster.metadata.brokers[1].port == here
+            else:
+                with pytest.raises(DisconnectedError):
+                    await cluster.refresh()
 
     run(scenario())
 

@@ -33,10 +33,10 @@ def five(make_cluster):
     return cluster
 
 
-def reassign(cluster, *target, tp=T0):
+def reassign(cluster, *target, tp=T0, **options):
     """The error of the partition; without a target a reassignment ends."""
     wanted = {tp: list(target) or None}
-    results = cluster.wait(cluster.controller.controller.alter_partition_reassignments(wanted))
+    results = cluster.wait(cluster.controller.controller.alter_partition_reassignments(wanted, **options))
     cluster.settle()
     return results[tp]
 
@@ -259,6 +259,25 @@ def test_an_empty_target_and_partitions_that_are_not_there(five):
         ),
     }
     assert moving(five, [T0, nowhere]) == {}
+
+
+def test_a_move_may_be_held_to_as_many_replicas_as_there_are(five):
+    same = {"allow_replication_factor_change": False}
+    wrong = reassign(five, 0, 1, **same)
+    assert (wrong.code.name, wrong.message) == (
+        "INVALID_REPLICATION_FACTOR",
+        "The replication factor is changed from 3 to 2",
+    )
+    assert reassign(five, 0, 1, 2, 3, **same).message == "The replication factor is changed from 3 to 4"
+    assert moving(five) == {}
+
+    assert reassign(five, 0, 1, 3, **same) is None
+    # On its way it has four; what it is to become counts.
+    assert reassign(five, 0, 1, 3, 4, **same).message == "The replication factor is changed from 3 to 4"
+    assert reassign(five, 0, 1, 4, **same) is None
+    assert reassign(five, **same) is None, "the way back is never refused"
+    nowhere = reassign(five, 1, 2, tp=TopicPartition("nowhere", 0), **same)
+    assert nowhere.code.name == "UNKNOWN_TOPIC_OR_PARTITION"
 
 
 def test_a_standby_refuses(five):

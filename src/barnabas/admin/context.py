@@ -5,7 +5,7 @@ the cluster, the deadline of a call, requests to the controller.
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from barnabas.client.cluster import Cluster
+from barnabas.client.cluster import Cluster, Versions
 from barnabas.client.retries import Deadline
 from barnabas.core.config import Config
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -34,6 +34,8 @@ class AdminContext:
         answer: type[R],
         deadline: Deadline,
         codes_of: Callable[[R], Iterable[int]],
+        *,
+        versions: Versions | None = None,
     ) -> R:
         """One request to the controller, which is looked up again on NOT_CONTROLLER."""
 
@@ -44,7 +46,7 @@ class AdminContext:
             if controller not in self.cluster.metadata.brokers:
                 raise KafkaError(ErrorCode.NOT_CONTROLLER, "the cluster has no controller at the moment")
             try:
-                response = await self.cluster.send(controller, request, answer)
+                response = await self.cluster.send(controller, request, answer, versions=versions)
             except (DisconnectedError, OSError):
                 await self.cluster.refresh()
                 raise

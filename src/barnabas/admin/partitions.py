@@ -39,6 +39,8 @@ from barnabas.protocol.messages.list_partition_reassignments import (
 
 NOT_NEEDED: Final = ErrorCode.ELECTION_NOT_NEEDED
 
+_FACTOR_KEPT: Final = (1, AlterPartitionReassignmentsRequest.max_version)
+
 
 class Partitions:
     """Partitions of the cluster: who leads and who holds them, and where they begin."""
@@ -90,18 +92,28 @@ class Partitions:
         self,
         targets: Mapping[TopicPartition, Sequence[int] | None],
         *,
+        allow_replication_factor_change: bool = True,
         timeout_ms: float | None = None,
     ) -> None:
         """Begins to move partitions to these brokers, the preferred leader first; None ends a move.
 
-        Raises `KafkaError` for the first that is refused. `reassignments` says what is not done yet.
+        Where the replication factor must not change, brokers before Kafka 4.1 are refused with
+        UnsupportedVersionError (KIP-860). Raises `KafkaError` for the first partition that is refused.
+        `reassignments` says what is not done yet.
         """
-        raise_first(await self.try_reassign(targets, timeout_ms=timeout_ms))
+        raise_first(
+            await self.try_reassign(
+                targets,
+                allow_replication_factor_change=allow_replication_factor_change,
+                timeout_ms=timeout_ms,
+            )
+        )
 
     async def try_reassign(
         self,
         targets: Mapping[TopicPartition, Sequence[int] | None],
         *,
+        allow_replication_factor_change: bool = True,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, BarnabasError | None]:
         """As `reassign`, with an error per partition."""
@@ -111,13 +123,16 @@ class Partitions:
             partition.replicas = None if target is None else list(target)
             topics.setdefault(tp.topic, ReassignableTopic(name=tp.topic)).partitions.append(partition)
         request = AlterPartitionReassignmentsRequest(
-            timeout_ms=self._context.request_timeout_ms, topics=list(topics.values())
+            timeout_ms=self._context.request_timeout_ms,
+            allow_replication_factor_change=allow_replication_factor_change,
+            topics=list(topics.values()),
         )
         response = await self._context.send_to_controller(
             request,
             AlterPartitionReassignmentsResponse,
             self._context.deadline(timeout_ms),
             lambda answer: [answer.error_code],
+            versions=None if allow_replication_factor_change else _FACTOR_KEPT,
         )
         _raise_for(response.error_code, response.error_message)
         return {

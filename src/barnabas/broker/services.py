@@ -75,9 +75,11 @@ class ControllerPort(Protocol):
         """Elects leaders for partitions; what became of each."""
 
     def alter_partition_reassignments(
-        self, reassignments: Mapping[TopicPartition, Target]
+        self, reassignments: Mapping[TopicPartition, Target], *, allow_replication_factor_change: bool = True
     ) -> Pending[dict[TopicPartition, KafkaError | None]]:
-        """Begins and ends moves of partitions; the error of each."""
+        """Begins and ends moves of partitions; the error of each. A move may be held to as many replicas as
+        there are (KIP-860).
+        """
 
     def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None

@@ -210,7 +210,9 @@ async def _execute(admin: AsyncAdmin, plan: ReassignmentPlan, given: Given) -> N
     if log_dirs_rate >= 0:
         await throttles.throttle_log_dirs(admin, {replica.broker for replica in plan.log_dirs}, log_dirs_rate)
         click.echo(f"The replica-alter-dir throttle limit was set to {log_dirs_rate} B/s")
-    _raise_together("Error reassigning partition(s):", await admin.partitions.try_reassign(wanted))
+    may_change = not given["disallow-replication-factor-change"]
+    begun = await admin.partitions.try_reassign(wanted, allow_replication_factor_change=may_change)
+    _raise_together("Error reassigning partition(s):", begun)
     click.echo(f"Successfully started partition reassignment{_s(wanted)} for {_joined(wanted)}")
     await log_dir_moves.begin(admin, plan.log_dirs, given["timeout"])
 

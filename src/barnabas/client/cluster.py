@@ -6,6 +6,8 @@ One `NetworkClient` carries all requests of a client. The cluster is its `Metada
 bootstrap servers, with negative ids, until an answer to a Metadata request names the brokers.
 
 One metadata request is under way at a time; a caller that needs fresh metadata meanwhile shares its answer.
+Where no broker answers for long, or another one is at the address of one that is known, the bootstrap servers
+are the nodes again (KIP-899, KIP-1242): their names may lead to brokers that came since.
 An answer replaces `metadata` as a whole, and the watchers get it. Metadata is asked for when a topic is new,
 when a leader has moved, when a broker is lost, and when it is older than ``metadata.max.age.ms``. A failed
 attempt is repeated, at another broker and after a pause, until the caller's deadline.
@@ -20,7 +22,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
-from barnabas.client.config import bootstrap_addresses
+from barnabas.client.config import REBOOTSTRAP, bootstrap_addresses
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError, NoBrokerError
 from barnabas.client.metadata import ClusterMetadata, TopicMetadata
 from barnabas.client.retries import Attempts, Deadline, is_retriable
@@ -32,7 +34,7 @@ from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.network.backoff import ExponentialBackoff
 from barnabas.network.client import NetworkClient
-from barnabas.network.errors import DisconnectedError
+from barnabas.network.errors import DisconnectedError, RebootstrapRequiredError
 from barnabas.network.node_link import ClientSettings, Node
 from barnabas.network.probe import AddressFinding, probe
 from barnabas.network.selector import Selector, completed
@@ -70,6 +72,10 @@ class Cluster:
         self.bootstrap = ",".join(f"{host}:{port}" for host, port in addresses)
         """The bootstrap servers as text, for errors."""
         self._nodes = {-1 - index: Node(-1 - index, *address) for index, address in enumerate(addresses)}
+        self._bootstrap_nodes = dict(self._nodes)
+        self._may_rebootstrap = config["metadata.recovery.strategy"] == REBOOTSTRAP
+        self._unanswered_since: float | None = None
+        """When the first of the metadata requests failed that came after the last answer."""
         self._client: NetworkClient | None = None
         self._topics: set[str] = set()
         self._all_topics = False
@@ -107,6 +113,8 @@ class Cluster:
 
     def handle_server_disconnect(self, node: Node, error: Exception) -> None:
         """A broker that has closed the connection may have handed over what it led."""
+        if isinstance(error, RebootstrapRequiredError) and self._may_rebootstrap:
+            self._rebootstrap(error)
         if node.id in self.metadata.brokers:
             _log.debug("broker.lost", node=node.id, error=error)
             self.refresh_soon()
@@ -286,24 +294,55 @@ class Cluster:
     async def _ask(self, names: Iterable[str] | None) -> None:
         topics = None if names is None else [MetadataRequestTopic(name=name) for name in sorted(names)]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=self._create_topics)
-        self.update(await self.ask_any(request, MetadataResponse), complete=names is None)
+        try:
+            response = await self.ask_any(request, MetadataResponse)
+        except (BarnabasError, OSError) as error:
+            now = time.monotonic()
+            if self._unanswered_since is None:
+                self._unanswered_since = now
+            patience_s = self._config["metadata.recovery.rebootstrap.trigger.ms"] / 1000
+            if self._may_rebootstrap and now - self._unanswered_since >= patience_s:
+                self._rebootstrap(error)
+            raise
+        self.update(response, complete=names is None)
 
     def update(self, response: MetadataResponse, *, complete: bool) -> None:
         """Works an answer into `metadata`, and hands that to the watchers."""
         self._updated_at = time.monotonic()
+        self._unanswered_since = None
         if not response.brokers:
             return  # a broker that has just started knows no brokers yet
         self._complete = complete
         self.metadata = self.metadata.updated(response, complete=complete)
         previous, self._nodes = (
             self._nodes,
-            {one.node_id: Node(one.node_id, one.host, one.port) for one in self.metadata.brokers.values()},
+            {
+                one.node_id: Node(one.node_id, one.host, one.port, cluster_id=self.metadata.cluster_id)
+                for one in self.metadata.brokers.values()
+            },
         )
-        for node in previous.values():
-            if self._nodes.get(node.id) != node:
-                self.network.retire(node.id)
+        self._retire_all_but_known(previous)
         for watcher in self._watchers:
             watcher(self.metadata)
+
+    def _retire_all_but_known(self, nodes: Mapping[int, Node]) -> None:
+        for node in nodes.values():
+            if self._nodes.get(node.id) != node:
+                self.network.retire(node.id)
+
+    def _rebootstrap(self, reason: Exception) -> None:
+        """Starts again from the bootstrap servers (``Metadata.rebootstrap``). The watchers hear of the next
+        answer: until then nothing has changed that they could act on.
+        """
+        self._unanswered_since = None
+        if self._closed or self._nodes == self._bootstrap_nodes:
+            return
+        _log.warning("client.rebootstrap", servers=self.bootstrap, reason=reason)
+        previous, self._nodes = self._nodes, dict(self._bootstrap_nodes)
+        self.metadata = ClusterMetadata()
+        self._complete = False
+        self._retire_all_but_known(previous)
+        self.refresh_soon()
 
     def refresh_soon(self) -> None:
         """Asks for metadata in the background, and again after a pause until an answer came."""

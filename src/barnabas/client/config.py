@@ -32,6 +32,7 @@ _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _LIST = ConfigType.LONG, ConfigType.LIST
 
 PLAINTEXT: Final = "PLAINTEXT"
+REBOOTSTRAP: Final = "rebootstrap"
 _SECURITY: Final = ("security.", "sasl.", "ssl.")
 
 
@@ -46,6 +47,20 @@ _COMMON: Final = (
     ),
     ConfigKey("client.id", _STRING, "", "A name for this client in the broker's logs and quotas."),
     ConfigKey("metadata.max.age.ms", _LONG, 300_000, "How old metadata may become.", at_least(0)),
+    ConfigKey(
+        "metadata.recovery.strategy",
+        _STRING,
+        REBOOTSTRAP,
+        "Where no known broker answers: start again from bootstrap.servers, or not (KIP-899).",
+        one_of("none", REBOOTSTRAP),
+    ),
+    ConfigKey(
+        "metadata.recovery.rebootstrap.trigger.ms",
+        _LONG,
+        300_000,
+        "How long no broker may answer before that.",
+        at_least(0),
+    ),
     ConfigKey("request.timeout.ms", _INT, 30_000, "How long to wait for one answer.", at_least(1)),
     ConfigKey("retry.backoff.ms", _LONG, 100, "The first pause before trying again.", at_least(0)),
     ConfigKey("retry.backoff.max.ms", _LONG, 1_000, "The longest pause before trying again.", at_least(0)),

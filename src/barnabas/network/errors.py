@@ -19,6 +19,10 @@ class RequestTimedOutError(DisconnectedError):
     """No response within the request time-out; the connection was closed, as Kafka's client does."""
 
 
+class RebootstrapRequiredError(DisconnectedError):
+    """Another node, or one of another cluster, is at the address (REBOOTSTRAP_REQUIRED, KIP-1242)."""
+
+
 class ConnectionSetupTimedOutError(DisconnectedError):
     """The connection did not come about in time."""
 

@@ -28,6 +28,7 @@ from barnabas.network.connection_states import ConnectionState, ConnectionTiming
 from barnabas.network.errors import (
     ConnectionSetupTimedOutError,
     DisconnectedError,
+    RebootstrapRequiredError,
     RequestTimedOutError,
 )
 from barnabas.network.in_flight import ClientRequest, InFlightRequests
@@ -47,6 +48,8 @@ class Node(NamedTuple):
     host: str
     port: int
     rack: str | None = None
+    cluster_id: str | None = None
+    """Where known: a node that is asked for its versions is told that it and no other is meant (KIP-1242)."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port} (id: {self.id} rack: {self.rack})"
@@ -290,6 +293,8 @@ class NodeLink:
         request = ApiVersionsRequest(
             client_software_name=self._settings.software_name, client_software_version=__version__
         )
+        if self.node.cluster_id is not None:
+            request.cluster_id, request.node_id = self.node.cluster_id, self.node.id
         timeout = self._settings.request_timeout_ms
         versions = (version, version)
         self._send(
@@ -308,6 +313,8 @@ class NodeLink:
         # Only ever a lower one: a node that names the version that it refuses would be asked without end.
         if error is ErrorCode.UNSUPPORTED_VERSION and version < call.version:
             self._ask_versions(version, now_ms)
+        elif error is ErrorCode.REBOOTSTRAP_REQUIRED:
+            self.close(RebootstrapRequiredError(f"at {self.node} is another broker now"), now_ms)
         else:
             self.close(DisconnectedError(f"node {self.node} answered ApiVersions with {error.name}"), now_ms)
 

@@ -1,8 +1,8 @@
-"""AlterPartitionReassignments (45), v0.
+"""AlterPartitionReassignments (45), v0-1.
 
 Behaviour: the controller begins to move partitions to other brokers, or ends a move (no replicas) and goes
 back (KIP-455). The answer says what was begun; ListPartitionReassignments says what is not done yet.
-Versions:  v0 flexible.
+Versions:  v0 flexible · v1 may refuse to change the number of replicas (KIP-860).
 Not implemented: nothing.
 """
 
@@ -36,7 +36,7 @@ def _failed(
     return response
 
 
-@handles(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 0), failed=_failed)
+@handles(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 1), failed=_failed)
 @sliced
 def alter_partition_reassignments(
     context: RequestContext, request: AlterPartitionReassignmentsRequest
@@ -50,7 +50,10 @@ def alter_partition_reassignments(
             yield
         yield
     try:
-        results = yield from alone(context, context.broker.controller.alter_partition_reassignments(wanted))
+        begun = context.broker.controller.alter_partition_reassignments(
+            wanted, allow_replication_factor_change=request.allow_replication_factor_change
+        )
+        results = yield from alone(context, begun)
     except KafkaError as refusal:
         # NOT_CONTROLLER: here the partitions are not named.
         return AlterPartitionReassignmentsResponse(error_code=refusal.code, error_message=str(refusal))
@@ -59,7 +62,10 @@ def alter_partition_reassignments(
         answer = topics.setdefault(tp.topic, ReassignableTopicResponse(name=tp.topic))
         answer.partitions.append(_partition(tp.partition, error))
         yield
-    return AlterPartitionReassignmentsResponse(responses=list(topics.values()))
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        responses=list(topics.values()),
+    )
 
 
 def _partition(number: int, error: KafkaError | None) -> ReassignablePartitionResponse:

@@ -17,7 +17,13 @@ _REQUIRED: Final = {
 }
 _PERMITTED: Final = {
     "generate": ("disable-rack-aware",),
-    "execute": ("additional", "throttle", "replica-alter-log-dirs-throttle", "timeout"),
+    "execute": (
+        "additional",
+        "throttle",
+        "replica-alter-log-dirs-throttle",
+        "timeout",
+        "disallow-replication-factor-change",
+    ),
     "verify": ("preserve-throttles",),
     "cancel": ("preserve-throttles", "timeout"),
     "list": (),
@@ -46,6 +52,11 @@ _RATE: Final = click.IntRange(-LONG_MAX, LONG_MAX)
 )
 @click.option(
     "--additional", is_flag=True, help="With --execute: others may be on the move; or change their throttle."
+)
+@click.option(
+    "--disallow-replication-factor-change",
+    is_flag=True,
+    help="With --execute: refuse a plan that gives a partition more or fewer replicas.",
 )
 @click.option(
     "--preserve-throttles", is_flag=True, help="With --verify and --cancel: leave all throttles as they are."

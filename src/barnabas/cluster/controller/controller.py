@@ -183,11 +183,14 @@ class KafkaController:
         return verdicts
 
     def alter_partition_reassignments(
-        self, reassignments: Mapping[TopicPartition, Target]
+        self, reassignments: Mapping[TopicPartition, Target], *, allow_replication_factor_change: bool = True
     ) -> Pending[dict[TopicPartition, KafkaError | None]]:
         """Begins and ends reassignments; the error of each partition. NOT_CONTROLLER fails the whole."""
         return self._ask(
-            "ApiPartitionReassignment", lambda term: process_api_partition_reassignment(term, reassignments)
+            "ApiPartitionReassignment",
+            lambda term: process_api_partition_reassignment(
+                term, reassignments, allow_replication_factor_change=allow_replication_factor_change
+            ),
         )
 
     def list_partition_reassignments(

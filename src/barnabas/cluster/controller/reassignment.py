@@ -48,7 +48,10 @@ Target: TypeAlias = Sequence[int] | None
 
 @steps
 def process_api_partition_reassignment(
-    term: Term, reassignments: Mapping[TopicPartition, Target]
+    term: Term,
+    reassignments: Mapping[TopicPartition, Target],
+    *,
+    allow_replication_factor_change: bool = True,
 ) -> Steps[dict[TopicPartition, KafkaError | None]]:
     """``processApiPartitionReassignment``:
     the error of each partition, None for one whose reassignment began.
@@ -58,6 +61,8 @@ def process_api_partition_reassignment(
     for tp, target in reassignments.items():
         # Without a target the request cancels, which needs no valid replicas.
         error = None if target is None else _validate(term, tp, target)
+        if target is not None and error is None and not allow_replication_factor_change:
+            error = _factor_changed(term.context.assignment(tp), target)
         assignment = None if error else _build(term, tp, target)
         if assignment is not None:
             wanted[tp] = assignment
@@ -413,6 +418,18 @@ def _validate(term: Term, tp: TopicPartition, target: Sequence[int]) -> KafkaErr
             f"live broker list: Set({', '.join(map(str, live))})"
         )
     return None
+
+
+def _factor_changed(assignment: ReplicaAssignment, target: Sequence[int]) -> KafkaError | None:
+    """``validatePartitionReplicationFactorUnchanged`` (KIP-860). What a partition on the move is to become
+    counts, not all that it has meanwhile.
+    """
+    now = len(assignment.target)
+    # A partition that does not exist is refused for that.
+    if not now or now == len(target):
+        return None
+    message = f"The replication factor is changed from {now} to {len(target)}"
+    return KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
 
 
 def _invalid(message: str) -> KafkaError:
