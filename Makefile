@@ -4,9 +4,9 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
-# Files of tests run side by side; more than two at a time disturb what is measured in some of them.
+# Files of tests run side by side. Three at a time, on two cores too: brokers of tests wait more than they work.
 # A worker that died is not replaced: what killed it would kill the next one.
-SIDE_BY_SIDE := -n 2 --dist loadfile --max-worker-restart=0
+SIDE_BY_SIDE := -n 3 --dist loadfile --max-worker-restart=0
 # Where the compiled form could behave differently: the folders whose code is compiled, and the judges of the whole.
 COMPILED_TESTS := $(addprefix tests/,core protocol records log replica network broker coordinator model fuzz simulation clients \
 	chaos packaging/test_compiled_wheel.py)

@@ -18,7 +18,7 @@ from barnabas.testing.transactions.judge import ABORTED, COMMITTED, TransactionJ
 from barnabas.testing.transactions.log_walk import LogWalk, walk
 from seeds import check_first_seeds
 
-SEEDS = 60
+SEEDS = 200
 TP = TopicPartition("orders", 0)
 ID = "copier"
 
