@@ -17,6 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from kazoo.client import KazooClient
 
 from barnabas.admin import Admin, ConfigResource, NewTopic
+from barnabas.core.ids import TRANSACTION_STATE_TOPIC
 from barnabas.core.ids import TopicPartition as Tp
 from barnabas.core.offload import InPlace
 from barnabas.log import gapless
@@ -32,6 +33,7 @@ from standing_clock import Clock
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 
 TOPIC = "compacted"
+COMPACTED = (TOPIC, TRANSACTION_STATE_TOPIC)
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 RETENTION_MS = 1000
 """A pass later the horizon of every tombstone is over: a start of Kafka takes longer."""
@@ -46,7 +48,10 @@ SETTINGS = {
     "log.cleaner.enable": "false",
     "log.cleaner.backoff.ms": "100",
     "log.initial.task.delay.ms": "100",
+    "log.cleaner.min.cleanable.ratio": "0.01",
     "transaction.state.log.num.partitions": 1,
+    # So small that the states of a few transactions are several segments.
+    "transaction.state.log.segment.bytes": 2048,
     "offsets.topic.num.partitions": 1,
 }
 SECONDS = 40
@@ -185,11 +190,11 @@ def cleaned_by_us(data: Path) -> LogManager:
     return logs
 
 
-def wait_until_cleaned(data: Path) -> None:
+def wait_until_cleaned(data: Path, topic: str = TOPIC) -> None:
     """Kafka's cleaner has been through: its checkpoint is at the last closed segment."""
-    last = max(int(path.stem) for path in (data / f"{TOPIC}-0").glob("*.log"))
+    last = max(int(path.stem) for path in (data / f"{topic}-0").glob("*.log"))
     deadline = time.monotonic() + SECONDS
-    while f"{TOPIC} 0 {last}\n" not in (data / "cleaner-offset-checkpoint").read_text():
+    while f"{topic} 0 {last}\n" not in (data / "cleaner-offset-checkpoint").read_text():
         assert time.monotonic() < deadline, (data / "cleaner-offset-checkpoint").read_text()
         time.sleep(0.1)
 
@@ -214,14 +219,15 @@ def test_both_leave_the_same_and_read_what_the_other_left(zookeeper, server_fold
             server.stop()
         shutil.rmtree(ours, ignore_errors=True)
         shutil.copytree(data, ours)
-        before = batches(data, f"{TOPIC}-0")
+        before = {topic: batches(data, f"{topic}-0") for topic in COMPACTED}
 
         server = kafka_harness.start_broker(
             folder, f"{zookeeper}/compaction", settings={**SETTINGS, "log.cleaner.enable": "true"}
         )
         try:
             bootstrap = server.wait_until_listening().bootstrap
-            wait_until_cleaned(data)
+            for topic in COMPACTED:
+                wait_until_cleaned(data, topic)
             theirs = consume(bootstrap)
         finally:
             # what is only killed is registered until its session ends, and keeps the next one out
@@ -229,8 +235,9 @@ def test_both_leave_the_same_and_read_what_the_other_left(zookeeper, server_fold
         logs = cleaned_by_us(ours)
         logs.shutdown()
 
-        assert batches(ours, f"{TOPIC}-0") == batches(data, f"{TOPIC}-0"), f"pass {number}"
-        assert len(batches(ours, f"{TOPIC}-0")) < len(before)
+        for topic in COMPACTED:
+            assert batches(ours, f"{topic}-0") == batches(data, f"{topic}-0"), f"pass {number}"
+            assert len(batches(ours, f"{topic}-0")) < len(before[topic])
         emptied += [found for found in batches(ours, f"{TOPIC}-0") if not found[-1]]
         values = {key: value for _, key, value, _ in theirs}
         assert {key for key in gone if values.get(key) is not None} == set()
