@@ -6,9 +6,12 @@ import sys
 import pytest
 
 from barnabas import __version__
+from barnabas.admin import Admin
 from barnabas.cli.main import COMMANDS
 from barnabas.core import form
+from serving import free_port
 
+ADD = "add --advertise HOST[:PORT]"
 HEAVY = {"asyncio", "numpy", "numba", "pyarrow", "pyspark", "rich", "kazoo", "sqlite3", "cramjam", "crc32c"}
 
 
@@ -82,3 +85,31 @@ def test_what_a_client_warns_of_is_said_to_a_person(tmp_path):
         "Error while executing topic command : No broker of 127.0.0.1:1 answered in 300 ms:"
         " 127.0.0.1:1: nothing listens there\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (
+            ("--host", "0.0.0.0"),
+            f"--host 0.0.0.0 listens on every address, and clients have to be told one of them: {ADD}",
+        ),
+        (("--advertise", "host:port"), "--advertise host:port: write it as HOST or HOST:PORT"),
+        (
+            ("--set", "listeners=PLAINTEXT://:0,B://:0", "--advertise", "h"),
+            "--advertise is for one listener; with several, set advertised.listeners",
+        ),
+    ],
+)
+def test_serve_says_how_to_advertise(barnabas, flags, line):
+    assert barnabas("serve", *flags).stderr == f"Error: {line}\n"
+
+
+@pytest.mark.parametrize("form", ["localhost", "localhost:{}"])
+def test_clients_are_told_the_advertised_address(serve, tmp_path, form):
+    port = free_port()
+    advertised = form.format(port)
+    server = serve(tmp_path / "data", "--host", "0.0.0.0", "--advertise", advertised, port=port)
+    with Admin(server.wait_until_ready().bootstrap) as admin:
+        (node,) = admin.cluster.describe().brokers
+    assert (node.host, node.port) == ("localhost", port)

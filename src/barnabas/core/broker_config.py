@@ -356,6 +356,13 @@ SHIPPED_VALUES: Final[Mapping[str, str]] = {
     "group.initial.rebalance.delay.ms": "0",
 }
 """What the ``server.properties`` that Kafka ships sets for one broker; used where no file is given."""
+WITHOUT_FILE: Final[Mapping[str, str]] = {
+    "broker.id": "0",
+    "log.dirs": "barnabas-data",
+    "listeners": "PLAINTEXT://127.0.0.1:9092",
+    **SHIPPED_VALUES,
+}
+"""What a broker starts from that no file describes: that of ``barnabas serve``, and one inside a program."""
 
 
 def broker_config(given: Mapping[str, Any]) -> Config:

@@ -35,7 +35,7 @@ from barnabas.cluster.metadata.registration import (
 from barnabas.cluster.store.contract import MetadataStore, StoreError, StoreUnusableError
 from barnabas.cluster.store.znodes import DEFAULT_ENTITY, ConfigChange, desanitize
 from barnabas.coordinator.runtime.loading import Loader
-from barnabas.core.broker_config import log_directories
+from barnabas.core.broker_config import WITHOUT_FILE, broker_config, log_directories
 from barnabas.core.clock import every
 from barnabas.core.config import Config
 from barnabas.core.descriptors import soft_limit
@@ -100,8 +100,16 @@ class StartError(BarnabasError):
 class BrokerNode:
     """One running broker. Belongs to the running event loop."""
 
-    def __init__(self, config: Config, environment: Environment | None = None) -> None:
-        """Checks the configuration; raises ConfigError. Without an environment it runs on this machine."""
+    def __init__(
+        self, config: Config | Mapping[str, Any] | None = None, environment: Environment | None = None
+    ) -> None:
+        """Checks the configuration; raises ConfigError. Without an environment it runs on this machine.
+
+        Settings by key, or none, go over what ``barnabas serve`` starts from, so that a single broker has
+        groups and transactions; a `Config` is taken as it is.
+        """
+        if not isinstance(config, Config):
+            config = broker_config({**WITHOUT_FILE, **(config or {})})
         self.config = config
         validate_listeners(config)
         self.log_dirs = log_directories(config)

@@ -9,11 +9,11 @@ import select
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from barnabas.core.broker_config import SHIPPED_VALUES, broker_config, read_properties
+from barnabas.core.broker_config import WITHOUT_FILE, broker_config, read_properties
 from barnabas.core.config import Config
 from barnabas.core.descriptors import raise_limit
 from barnabas.core.errors import ConfigError
@@ -47,6 +47,10 @@ def _loggers_and_level(text: str) -> tuple[list[str], str]:
     return loggers, level.upper()
 
 
+_EVERYWHERE: Final = ("0.0.0.0", "[::]")
+"""What listens on every address, and is none to come to."""
+
+
 @click.command()
 @click.option(
     "--data",
@@ -56,6 +60,11 @@ def _loggers_and_level(text: str) -> tuple[list[str], str]:
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one.  [default: 9092]"
+)
+@click.option(
+    "--advertise",
+    metavar="HOST[:PORT]",
+    help="The address that clients are told to come to.  [default: --host and --port]",
 )
 @click.option("--id", "broker_id", type=click.IntRange(min=0), help="Id of this broker.  [default: 0]")
 @click.option(
@@ -107,6 +116,7 @@ def serve(
     data: Path | None,
     host: str | None,
     port: int | None,
+    advertise: str | None,
     broker_id: int | None,
     config_file: Path | None,
     store: Path | None,
@@ -125,6 +135,7 @@ def serve(
     Examples:
       barnabas serve
       barnabas serve --port 0 --data /tmp/try
+      barnabas serve --host 0.0.0.0 --advertise 10.0.0.7
       barnabas serve --config server.properties --set log.retention.hours=24
 
     \b
@@ -147,6 +158,7 @@ def serve(
         given = _from_file(config_file) | _from_options(data, host, port, broker_id, config_file)
         _name_metadata_store(given, store, zookeeper)
         given |= _from_settings(settings)
+        given |= _advertised(advertise, host, given)
         config = broker_config(given)
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
@@ -160,7 +172,7 @@ def serve(
 def _from_file(config_file: Path | None) -> dict[str, str]:
     """What the file says; without one, Kafka's shipped values."""
     if config_file is None:
-        return {"broker.id": "0", "log.dirs": "barnabas-data", **SHIPPED_VALUES}
+        return dict(WITHOUT_FILE)
     try:
         return read_properties(config_file.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
@@ -180,6 +192,27 @@ def _from_options(
     if host is not None or port is not None or config_file is None:
         given["listeners"] = f"PLAINTEXT://{host or '127.0.0.1'}:{9092 if port is None else port}"
     return given
+
+
+def _advertised(advertise: str | None, host: str | None, given: dict[str, str]) -> dict[str, str]:
+    """Where clients are told to come. Raises ConfigError where they would be told of no address."""
+    if advertise is None:
+        if host in _EVERYWHERE and "advertised.listeners" not in given:
+            raise ConfigError(
+                f"--host {host} listens on every address, and clients have to be told one of them:"
+                " add --advertise HOST[:PORT]"
+            )
+        return {}
+    listeners = given.get("listeners", "PLAINTEXT://:9092")
+    if "," in listeners:
+        raise ConfigError("--advertise is for one listener; with several, set advertised.listeners")
+    name, _, address = listeners.partition("://")
+    host_given, colon, port = advertise.rpartition(":")
+    if not colon or port.endswith("]"):
+        host_given, port = advertise, address.rpartition(":")[2]
+    if not host_given or not port.isdecimal():
+        raise ConfigError(f"--advertise {advertise}: write it as HOST or HOST:PORT")
+    return {"advertised.listeners": f"{name}://{host_given}:{port}"}
 
 
 def _name_metadata_store(given: dict[str, str], store: Path | None, zookeeper: str | None) -> None:
