@@ -41,7 +41,7 @@ def abort_timed_out(
     """``abortTimedOutTransactions``: fences the producers of transactions that are open for too long."""
     slices = Slices(clock)
     for shard in shards:
-        for metadata in list(shard.transactions.values()):
+        for metadata in shard.transactions:
             if slices.over():
                 yield slices.next_turn()
             # Between two slices another broker may have become coordinator: it aborts them.
@@ -80,7 +80,7 @@ def expire_ids(
     slices = Slices(clock)
     batch: list[TransactionMetadata] = []
     size = _BATCH_BYTES
-    for metadata in list(shard.transactions.values()):
+    for metadata in shard.transactions:
         if slices.over():
             yield slices.next_turn()
         if shard.resigned:
@@ -120,5 +120,5 @@ def _remove(shard: TransactionShard, batch: list[TransactionMetadata], timeout_m
         return
     for metadata in batch:
         # While it is pending nobody can have changed it, so it is the one that the tombstone is for.
-        shard.transactions.pop(metadata.transactional_id, None)
+        shard.transactions.remove(metadata.transactional_id)
     _events.info("expiry.finished", partition=shard.partition, ids=len(batch))

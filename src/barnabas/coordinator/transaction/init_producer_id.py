@@ -56,13 +56,14 @@ def init_producer_id(
 
     # The id is new: only in memory. An epoch of -1 says that no producer has begun yet.
     if metadata is None:
-        metadata = shard.transactions[transactional_id] = TransactionMetadata(
+        metadata = TransactionMetadata(
             transactional_id,
             producer_id=fresh_id,
             producer_epoch=NO_PRODUCER_EPOCH,
             timeout_ms=timeout_ms,
             last_update_ms=clock.time_ms(),
         )
+        shard.transactions.add(metadata)
     if metadata.state is _S.ONGOING:
         # The earlier producer may still be writing: it is fenced, and its transaction aborted. The new one
         # asks again until that is done, and gets the epoch after the one that fenced.

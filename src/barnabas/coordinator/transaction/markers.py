@@ -196,7 +196,8 @@ class TransactionMarkerChannelManager:
 
     def remove_markers_of(self, shard: TransactionShard) -> None:
         """``removeMarkersForTxnTopicPartition``: the partition's new leader sends the markers."""
-        for transactional_id in shard.transactions:
+        for metadata in shard.transactions:
+            transactional_id = metadata.transactional_id
             completion = self._completions.get(transactional_id)
             # An id can be here under a later shard already: the broker resigned and was elected again.
             if completion is not None and completion.shard is shard:

@@ -63,12 +63,12 @@ class TransactionStateMachine:
         del producer_id, journal_offset  # the last record of an id counts
         transactional_id = cast("TransactionLogKey", key).transactional_id
         if value is None:
-            shard.transactions.pop(transactional_id, None)
+            shard.transactions.remove(transactional_id)
         else:
             # Each record says all about its id, so it replaces the earlier one, also one that could not be
             # read.
             metadata = metadata_of(transactional_id, cast("TransactionLogValue", value))
-            shard.transactions[transactional_id] = metadata
+            shard.transactions.add(metadata)
         # It says all of the id: what could not be read before it no longer counts.
         shard.unreadable.discard(transactional_id)
 
@@ -78,7 +78,7 @@ class TransactionStateMachine:
         """Applies what `bulk.decode_ids` made of one record."""
         del producer_id, memo
         transactional_id, its_producer_id, epoch, timeout_ms, state, last_update_ms, start_ms = piece
-        shard.transactions[transactional_id] = TransactionMetadata(
+        metadata = TransactionMetadata(
             transactional_id,
             producer_id=its_producer_id,
             producer_epoch=epoch,
@@ -87,6 +87,7 @@ class TransactionStateMachine:
             state=_STATES[state],
             start_ms=start_ms,
         )
+        shard.transactions.add(metadata)
         shard.unreadable.discard(transactional_id)
         return 1
 
@@ -108,7 +109,7 @@ class TransactionStateMachine:
             transactional_id = TransactionLogKey.from_bytes(key).transactional_id
         except ProtocolError as error:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a record of an unknown id: {error}") from error
-        shard.transactions.pop(transactional_id, None)
+        shard.transactions.remove(transactional_id)
         shard.unreadable.add(transactional_id)
 
     @steps
@@ -123,7 +124,7 @@ class TransactionStateMachine:
             )
         slices = Slices(self._clock)
         prepared: list[Prepared] = []
-        for metadata in shard.transactions.values():
+        for metadata in shard.transactions:
             # The former coordinator wrote the decision, but not that all markers are there. Some may be.
             if metadata.state.is_prepared:
                 prepared.append((metadata, metadata.prepare_complete(self._clock.time_ms())))

@@ -221,7 +221,7 @@ class TransactionCoordinator:
         states = {BY_LABEL.get(name) for name in state_names}
         found = []
         for shard in self._runtime.shards():
-            for metadata in list(shard.transactions.values()):
+            for metadata in shard.transactions:
                 if (
                     (not producer_ids or metadata.producer_id in producer_ids)
                     and (not states or metadata.state in states)
@@ -235,7 +235,7 @@ class TransactionCoordinator:
     def open_since_ms(self) -> Iterator[int | None]:
         """When each open transaction of this broker began; None for an id without one. For metrics."""
         for shard in self._runtime.shards():
-            for metadata in list(shard.transactions.values()):
+            for metadata in shard.transactions:
                 is_open = metadata.state is TransactionState.ONGOING or metadata.state.is_prepared
                 yield metadata.start_ms if is_open else None
 
