@@ -10,6 +10,7 @@ from barnabas.admin import Admin
 from barnabas.cli.main import COMMANDS
 from barnabas.cli.options import with_ports
 from barnabas.core import form
+from barnabas.core.broker_config import BROKER_CONFIG
 from serving import free_port
 
 ADD = "add --advertise HOST[:PORT]"
@@ -163,3 +164,18 @@ def test_the_environment_names_the_brokers_where_no_option_does(barnabas, cluste
 )
 def test_a_host_without_a_port_means_kafkas(given, meant):
     assert with_ports(given) == meant
+
+
+def test_serve_lists_its_keys(barnabas):
+    one = barnabas("serve", "--list-config", "log.retention.hours").stdout.splitlines()
+    assert one[0] == "log.retention.hours (int, default 168, read-only)"
+    assert len(one) == 2
+    some = [
+        line for line in barnabas("serve", "--list-config", "retention").stdout.splitlines() if line[0] != " "
+    ]
+    assert {line.split()[0] for line in some} >= {"log.retention.ms", "offsets.retention.minutes"}
+    every = [line for line in barnabas("serve", "--list-config").stdout.splitlines() if line[0] != " "]
+    assert [line.split()[0] for line in every] == sorted(BROKER_CONFIG)
+    wrong = barnabas("serve", "--list-config", "retenshun")
+    assert wrong.exit_code == 1
+    assert wrong.stderr.startswith("Error: No key of the broker has 'retenshun' in its name")
