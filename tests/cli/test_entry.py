@@ -8,7 +8,9 @@ import pytest
 from barnabas import __version__
 from barnabas.admin import Admin
 from barnabas.cli.main import COMMANDS
+from barnabas.cli.options import with_ports
 from barnabas.core import form
+from barnabas.core.broker_config import BROKER_CONFIG
 from serving import free_port
 
 ADD = "add --advertise HOST[:PORT]"
@@ -113,3 +115,67 @@ def test_clients_are_told_the_advertised_address(serve, tmp_path, form):
     with Admin(server.wait_until_ready().bootstrap) as admin:
         (node,) = admin.cluster.describe().brokers
     assert (node.host, node.port) == ("localhost", port)
+
+
+@pytest.mark.parametrize("words", [["-V"], ["version"]])
+def test_the_version_in_other_words(barnabas, words):
+    assert barnabas(*words).stdout == barnabas("--version").stdout
+
+
+def test_help_in_other_words(barnabas):
+    assert barnabas("help").stdout == barnabas("--help").stdout
+    assert barnabas("help", "topics").stdout == barnabas("topics", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("topcis", "topics"),
+        ("kafka-topics.sh", "topics"),
+        ("kafka-console-producer", "produce"),
+        ("kafka-consumer-groups.sh", "groups"),
+    ],
+)
+def test_a_command_that_is_misspelt_or_has_kafkas_name_is_suggested(barnabas, name, meant):
+    line = f"Error: No such command {name!r}. Did you mean {meant}? (see barnabas --help)\n"
+    for words in ([name], ["help", name]):
+        result = barnabas(*words)
+        assert (result.exit_code, result.stderr) == (1, line)
+
+
+def test_the_environment_names_the_brokers_where_no_option_does(barnabas, cluster, monkeypatch):
+    cluster.add_topic("orders")
+    monkeypatch.setenv("BARNABAS_BOOTSTRAP_SERVERS", cluster.bootstrap)
+    assert barnabas("topics", "--list").stdout == "orders\n"
+    assert barnabas("get-offsets", "-t", "orders").stdout == "orders:0:0\n"
+    monkeypatch.setenv("BARNABAS_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    assert barnabas("topics", "--list", "-b", cluster.bootstrap).stdout == "orders\n"
+    shown = barnabas("get-offsets", "-t", "orders", "--broker-list", cluster.bootstrap)
+    assert shown.stdout == "orders:0:0\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("localhost", "localhost:9092"),
+        ("a,b:1,[::1],[::1]:2", "a:9092,b:1,[::1]:9092,[::1]:2"),
+        (None, None),
+    ],
+)
+def test_a_host_without_a_port_means_kafkas(given, meant):
+    assert with_ports(given) == meant
+
+
+def test_serve_lists_its_keys(barnabas):
+    one = barnabas("serve", "--list-config", "log.retention.hours").stdout.splitlines()
+    assert one[0] == "log.retention.hours (int, default 168, read-only)"
+    assert len(one) == 2
+    some = [
+        line for line in barnabas("serve", "--list-config", "retention").stdout.splitlines() if line[0] != " "
+    ]
+    assert {line.split()[0] for line in some} >= {"log.retention.ms", "offsets.retention.minutes"}
+    every = [line for line in barnabas("serve", "--list-config").stdout.splitlines() if line[0] != " "]
+    assert [line.split()[0] for line in every] == sorted(BROKER_CONFIG)
+    wrong = barnabas("serve", "--list-config", "retenshun")
+    assert wrong.exit_code == 1
+    assert wrong.stderr.startswith("Error: No key of the broker has 'retenshun' in its name")

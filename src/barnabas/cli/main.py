@@ -4,6 +4,7 @@ Every error that a user can mend ends as one line on stderr and exit code 1; Ctr
 quietly. What remains is a bug and shows its traceback.
 """
 
+import difflib
 import errno
 import importlib
 import logging
@@ -114,12 +115,29 @@ class CommandTable(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name in _WORDS:
+            return _WORDS[cmd_name]
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name].target.partition(":")
         command = getattr(importlib.import_module(f"{PACKAGE}.{module}"), name)
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Raises UsageError that names the commands that may be meant, also by the script of Kafka's name."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            meant = name.removesuffix(".sh").removeprefix("kafka-").removeprefix("console-")
+            meant = {"producer": "produce", "consumer": "consume", "consumer-groups": "groups"}.get(
+                meant, meant
+            )
+            close = [meant] if meant in COMMANDS else difflib.get_close_matches(meant, list(COMMANDS), 2)
+            hint = f". Did you mean {' or '.join(close)}?" if close else ""
+            raise click.UsageError(f"No such command {name!r}{hint}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
@@ -128,15 +146,47 @@ class CommandTable(click.Group):
 
 def _version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value and not context.resilient_parsing:
-        from barnabas.core.form import describe
-
-        click.echo(f"barnabas {__version__} ({describe()})")
+        _say_version()
         context.exit()
+
+
+def _say_version() -> None:
+    from barnabas.core.form import describe
+
+    click.echo(f"barnabas {__version__} ({describe()})")
+
+
+@click.command("version")
+def _version_word() -> None:
+    """Show the version."""
+    _say_version()
+
+
+@click.command("help")
+@click.argument("command", required=False)
+@click.pass_context
+def _help_word(context: click.Context, command: str | None) -> None:
+    """Show the help of a command, or that of all."""
+    outer = context.parent
+    assert outer is not None
+    if command is None:
+        click.echo(outer.get_help())
+        return
+    assert isinstance(outer.command, CommandTable)
+    _, found, _ = outer.command.resolve_command(outer, [command])
+    assert found is not None
+    with found.make_context(command, [], outer, resilient_parsing=True) as inner:
+        click.echo(found.get_help(inner))
+
+
+_WORDS: Final = {"help": _help_word, "version": _version_word}
+"""Commands that say what an option says; people try them first."""
 
 
 @click.command(cls=CommandTable, context_settings=_CONTEXT)
 @click.option(
     "--version",
+    "-V",
     is_flag=True,
     is_eager=True,
     expose_value=False,

@@ -3,6 +3,7 @@ flags, client options from files and ``key=value``, the admin client, checks.
 """
 
 import contextlib
+import copy
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,8 @@ LONG_MAX: Final = 2**63 - 1
 
 
 ARGUMENTS: Final = "barnabas.arguments"
+BOOTSTRAP_VARIABLE: Final = "BARNABAS_BOOTSTRAP_SERVERS"
+"""Of the environment: the brokers to connect to first, where no option names them."""
 
 
 class OldName(NamedTuple):
@@ -112,12 +115,46 @@ class ArgparseCommand(ToolCommand):
         return super().parse_args(ctx, args or ["--help"])
 
 
-def bootstrap_option(*, required: bool = False) -> Callable[[F], F]:
+class _BootstrapOption(click.Option):
+    """The brokers to connect to first: of the command line, else of the environment, where no other option
+    says whom to ask.
+    """
+
+    def __init__(self, declarations: Sequence[str], /, *, instead: Iterable[str], **attributes: Any) -> None:
+        super().__init__(declarations, **attributes)
+        self._instead = frozenset(instead)
+
+    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, ParameterSource]:
+        option = self
+        if not self._instead.isdisjoint(opts):
+            option = copy.copy(self)
+            option.envvar = None
+        return super(_BootstrapOption, option).consume_value(ctx, opts)
+
+
+def bootstrap_option(*, required: bool = False, instead: Iterable[str] = ()) -> Callable[[F], F]:
+    """``--bootstrap-server``; `instead` are parameters that may say the same."""
     return click.option(
         "--bootstrap-server",
-        metavar="HOST:PORT",
+        "-b",
+        cls=_BootstrapOption,
+        instead=instead,
+        envvar=BOOTSTRAP_VARIABLE,
+        metavar="HOST[:PORT]",
         required=required,
-        help="The brokers to connect to first: host:port, several with commas.",
+        callback=lambda _context, _option, value: with_ports(value),
+        help="The brokers to connect to first: host:port, several with commas; a host alone means port 9092."
+        f"  [default: ${BOOTSTRAP_VARIABLE}]",
+    )
+
+
+def with_ports(servers: str | None) -> str | None:
+    """The servers, each with a port: 9092 where it has none."""
+    if servers is None:
+        return None
+    return ",".join(
+        one if ":" in one.rpartition("]")[2] or not one.strip() else f"{one}:9092"
+        for one in servers.split(",")
     )
 
 

@@ -7,12 +7,18 @@ from typing import Any, Final
 
 import click
 
-from barnabas.cli.options import OldName, ToolCommand, ToolError, admin_options, connected_admin, file_option
+from barnabas.cli.options import (
+    OldName,
+    ToolCommand,
+    ToolError,
+    admin_options,
+    bootstrap_option,
+    connected_admin,
+    file_option,
+)
 from barnabas.core.errors import BarnabasError
 
-_bootstrap = click.option(
-    "--bootstrap-server", "-b", metavar="HOST:PORT", required=True, help="The brokers to connect to first."
-)
+_bootstrap = bootstrap_option(required=True)
 _HOST: Final = 100
 _RACK: Final = 10
 """Columns of a table without such values."""

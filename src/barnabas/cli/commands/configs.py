@@ -25,7 +25,7 @@ from barnabas.cli.options import (
 )
 @click.option("--entity-name", multiple=True, metavar="NAME", help="The topic's name, or the broker's id.")
 @click.option("--entity-default", is_flag=True, help="With brokers: what holds for all of them.")
-@click.option("--topic", metavar="NAME", help="Short for --entity-type topics --entity-name NAME.")
+@click.option("--topic", "-t", metavar="NAME", help="Short for --entity-type topics --entity-name NAME.")
 @click.option("--broker", metavar="ID", help="Short for --entity-type brokers --entity-name ID.")
 @click.option("--broker-defaults", is_flag=True, help="Short for --entity-type brokers --entity-default.")
 @click.option(

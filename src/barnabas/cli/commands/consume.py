@@ -33,12 +33,14 @@ def _old(flag: str) -> OldName:
 
 
 @click.command(cls=ToolCommand)
-@click.option("--topic", metavar="NAME", help="The topic to read.")
+@click.option("--topic", "-t", metavar="NAME", help="The topic to read.")
 @click.option(
     "--include", metavar="REGEX", help="Instead of --topic: all topics whose whole name matches, by a group."
 )
 @click.option("--whitelist", metavar="REGEX", help="Deprecated: as --include, which goes before it.")
-@click.option("--group", metavar="NAME", help="Read as a member of this group, and commit what was printed.")
+@click.option(
+    "--group", "-g", metavar="NAME", help="Read as a member of this group, and commit what was printed."
+)
 @bootstrap_option(required=True)
 @click.option("--partition", type=click.IntRange(min=0), help="The partition to read.  [default: all]")
 @click.option(

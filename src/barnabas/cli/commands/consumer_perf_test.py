@@ -26,9 +26,9 @@ _DEPRECATED: Final = "Warning: {old} is deprecated. Use {new} instead."
 
 
 @click.command(cls=ToolCommand)
-@bootstrap_option()
+@bootstrap_option(instead=["broker_list"])
 @click.option("--broker-list", metavar="HOST:PORT", help="The old name of --bootstrap-server.")
-@click.option("--topic", metavar="NAME", help="The topic to read.")
+@click.option("--topic", "-t", metavar="NAME", help="The topic to read.")
 @click.option("--include", metavar="REGEX", help="Instead of --topic: all topics whose whole name matches.")
 @renamed_option(
     "--num-records",
@@ -43,7 +43,7 @@ _DEPRECATED: Final = "Warning: {old} is deprecated. Use {new} instead."
     help="How many records are read.",
 )
 @click.option(
-    "--group", metavar="NAME", help="Read as a member of this group.  [default: perf-consumer-NUMBER]"
+    "--group", "-g", metavar="NAME", help="Read as a member of this group.  [default: perf-consumer-NUMBER]"
 )
 @click.option(
     "--fetch-size",

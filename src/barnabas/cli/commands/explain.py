@@ -43,11 +43,13 @@ def explain() -> None:
     "api", type=click.Choice(["api-versions", "metadata", "find-coordinator", "list-offsets", "fetch"])
 )
 @bootstrap_option(required=True)
-@click.option("--topic", help="The topic that list-offsets, fetch and metadata ask for.")
+@click.option("--topic", "-t", help="The topic that list-offsets, fetch and metadata ask for.")
 @click.option(
     "--partition", "number", type=click.IntRange(min=0), default=0, show_default=True, help="Its partition."
 )
-@click.option("--group", default="barnabas-explain", show_default=True, help="The group of find-coordinator.")
+@click.option(
+    "--group", "-g", default="barnabas-explain", show_default=True, help="The group of find-coordinator."
+)
 @click.option(
     "--broker",
     type=click.IntRange(min=0),
@@ -158,7 +160,7 @@ def partition(
 @explain.command()
 @click.argument("transactional_id", metavar="ID")
 @bootstrap_option(required=True)
-@click.option("--topic", metavar="NAME", help="Look at the partitions of this topic, too.")
+@click.option("--topic", "-t", metavar="NAME", help="Look at the partitions of this topic, too.")
 @command_config_option
 @timeout_option()
 def transaction(

@@ -17,7 +17,7 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Check it, and change no
 
 
 @click.group()
-@bootstrap_option()
+@bootstrap_option(instead=["bootstrap_controller"])
 @click.option(
     "--bootstrap-controller", metavar="HOST:PORT", help="Controllers of KRaft; this client asks brokers only."
 )

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@bootstrap_option()
+@bootstrap_option(instead=["broker_list"])
 @click.option("--broker-list", metavar="HOST:PORT", help="The old name of --bootstrap-server.")
 @click.option(
     "--topic-partitions", metavar="LIST", help="Patterns TOPIC[:PARTITIONS], with commas; see above."
 )
-@click.option("--topic", metavar="REGEX", help="Topics whose whole name matches.  [default: all]")
+@click.option("--topic", "-t", metavar="REGEX", help="Topics whose whole name matches.  [default: all]")
 @click.option("--partitions", metavar="LIST", help="Partition numbers with commas.  [default: all]")
 @click.option("--time", default="latest", show_default=True, metavar="TIME", help="Which offset; see above.")
 @command_config_option

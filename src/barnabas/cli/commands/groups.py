@@ -25,10 +25,14 @@ from barnabas.cli.options import bootstrap_option, kafka_names
 @click.option(
     "--validate-regex", metavar="REGEX", help="Say whether members may subscribe to this expression (RE2)."
 )
-@click.option("--group", multiple=True, metavar="NAME", help="The group to act on; repeatable.")
+@click.option("--group", "-g", multiple=True, metavar="NAME", help="The group to act on; repeatable.")
 @click.option("--all-groups", is_flag=True, help="Act on all groups.")
 @click.option(
-    "--topic", multiple=True, metavar="TOPIC[:0,1]", help="A topic, or some of its partitions; repeatable."
+    "--topic",
+    "-t",
+    multiple=True,
+    metavar="TOPIC[:0,1]",
+    help="A topic, or some of its partitions; repeatable.",
 )
 @click.option(
     "--all-topics", is_flag=True, help="With --reset-offsets: all that the group has positions for."

@@ -25,7 +25,7 @@ _WHICH = ("topic", "all-topic-partitions", "path-to-json-file")
     help="preferred: the first replica, where it is in sync. unclean: any live one where there is no leader;"
     " records may be lost.",
 )
-@click.option("--topic", metavar="NAME", help="The topic of the one partition that gets a leader.")
+@click.option("--topic", "-t", metavar="NAME", help="The topic of the one partition that gets a leader.")
 @click.option("--partition", type=int, metavar="P", help="With --topic: its partition.")
 @click.option("--all-topic-partitions", is_flag=True, help="All partitions that need it.")
 @click.option("--path-to-json-file", metavar="FILE", help="The partitions of a file.")

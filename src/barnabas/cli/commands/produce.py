@@ -68,8 +68,8 @@ def _setting(flag: str, what: str, default: int | None = None) -> Callable[[F], 
 
 
 @click.command(cls=ToolCommand)
-@click.option("--topic", required=True, metavar="NAME", help="The topic to send to.")
-@bootstrap_option()
+@click.option("--topic", "-t", required=True, metavar="NAME", help="The topic to send to.")
+@bootstrap_option(instead=["broker_list"])
 @click.option(
     "--broker-list", metavar="HOST:PORT", help="Deprecated: as --bootstrap-server, which goes before it."
 )

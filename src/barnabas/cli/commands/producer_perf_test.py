@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from barnabas.cli.options import (
     LONG_MAX,
@@ -44,7 +45,7 @@ class _PerfCommand(ArgparseCommand):
 
 
 @click.command(cls=_PerfCommand)
-@click.option("--topic", required=True, metavar="NAME", help="The topic to send to.")
+@click.option("--topic", "-t", required=True, metavar="NAME", help="The topic to send to.")
 @click.option(
     "--num-records",
     "records",
@@ -196,7 +197,12 @@ def _options(
         if not key or not value or "=" in value:
             raise click.ClickException(f"Invalid property: {pair}")
     given = {**properties(config_file), **dict(pair.split("=") for pair in pairs)}
-    bootstrap = bootstrap_server or given.get("bootstrap.servers")
+    # What the command line says goes before the environment.
+    source = click.get_current_context().get_parameter_source("bootstrap_server")
+    named = given.get("bootstrap.servers")
+    bootstrap = (
+        named or bootstrap_server if source is ParameterSource.ENVIRONMENT else bootstrap_server or named
+    )
     if bootstrap is None:
         raise click.ClickException(
             'Missing required configuration "bootstrap.servers" which has no default value.'

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from barnabas.core.broker_config import WITHOUT_FILE, broker_config, read_properties
-from barnabas.core.config import Config
+from barnabas.core.broker_config import BROKER_CONFIG, WITHOUT_FILE, broker_config, read_properties
+from barnabas.core.config import Config, config_text
 from barnabas.core.descriptors import raise_limit
 from barnabas.core.errors import ConfigError
 from barnabas.core.eventlog import KAFKA_LOGGERS, EventFormatter, EventLog
@@ -51,7 +51,33 @@ _EVERYWHERE: Final = ("0.0.0.0", "[::]")
 """What listens on every address, and is none to come to."""
 
 
+def _list_config(context: click.Context, _option: click.Parameter, word: str | None) -> None:
+    """Prints the keys whose name has the word in it, of all for "", and ends."""
+    if word is None or context.resilient_parsing:
+        return
+    # The whole name of a key means that key alone.
+    found = [word] if word in BROKER_CONFIG else sorted(name for name in BROKER_CONFIG if word in name)
+    if not found:
+        raise click.UsageError(f"No key of the broker has {word!r} in its name", context)
+    for key in map(BROKER_CONFIG.__getitem__, found):
+        default = config_text(key, key.default)
+        shown = "no default" if default is None else f"default {default or 'empty'}"
+        click.echo(f"{key.name} ({key.type.name.lower()}, {shown}, {key.scope.value})")
+        click.echo(f"    {f'Not obeyed: {key.not_obeyed}' if key.not_obeyed else key.doc}")
+    context.exit()
+
+
 @click.command()
+@click.option(
+    "--list-config",
+    is_flag=False,
+    flag_value="",
+    is_eager=True,
+    expose_value=False,
+    callback=_list_config,
+    metavar="[KEY]",
+    help="Show all keys of --set and --config with defaults, or those with this in their name, and exit.",
+)
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
@@ -136,6 +162,7 @@ def serve(
       barnabas serve
       barnabas serve --port 0 --data /tmp/try
       barnabas serve --host 0.0.0.0 --advertise 10.0.0.7
+      barnabas serve --list-config log.retention
       barnabas serve --config server.properties --set log.retention.hours=24
 
     \b

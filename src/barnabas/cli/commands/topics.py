@@ -28,7 +28,7 @@ _REPORTS = (
 @click.option("--list", is_flag=True, help="List topics.")
 @click.option("--describe", is_flag=True, help="Show partitions, leaders, replicas and set values.")
 @click.option("--delete", is_flag=True, help="Delete topics, with all their records.")
-@click.option("--topic", metavar="NAME", help="The topic; a regular expression except with --create.")
+@click.option("--topic", "-t", metavar="NAME", help="The topic; a regular expression except with --create.")
 @click.option("--topic-id", metavar="ID", help="The topic to describe, by its id.")
 @click.option(
     "--partitions",

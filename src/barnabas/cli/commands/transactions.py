@@ -26,7 +26,7 @@ _INT: Final = click.IntRange(-INT_MAX - 1, INT_MAX)
 _LONG: Final = click.IntRange(-LONG_MAX - 1, LONG_MAX)
 _MINUTE_MS: Final = 60_000
 
-_topic_option: Final = click.option("--topic", required=True, metavar="NAME", help="The topic.")
+_topic_option: Final = click.option("--topic", "-t", required=True, metavar="NAME", help="The topic.")
 _partition_option: Final = click.option(
     "--partition", required=True, type=_INT, metavar="P", help="The partition."
 )
@@ -164,7 +164,7 @@ def abort(
     metavar="MINUTES",
     help="Look only at transactions that are open for longer.",
 )
-@click.option("--topic", metavar="NAME", help="Search this topic.")
+@click.option("--topic", "-t", metavar="NAME", help="Search this topic.")
 @click.option("--partition", type=_INT, metavar="P", help="Search only this partition of it.")
 @click.pass_obj
 def find_hanging(

@@ -20,9 +20,9 @@ _RANGE: Final = "org.apache.kafka.clients.consumer.RangeAssignor"
 
 
 @click.command(cls=ArgparseCommand)
-@bootstrap_option()
+@bootstrap_option(instead=["broker_list"])
 @click.option("--broker-list", metavar="HOST:PORT", help="The old name of --bootstrap-server.")
-@click.option("--topic", required=True, metavar="NAME", help="The topic to read.")
+@click.option("--topic", "-t", required=True, metavar="NAME", help="The topic to read.")
 @click.option(
     "--group-protocol",
     type=click.Choice(["classic", "consumer"], case_sensitive=False),

@@ -19,8 +19,8 @@ from barnabas.cli.options import (
 
 
 @click.command(cls=ArgparseCommand)
-@click.option("--topic", required=True, metavar="NAME", help="The topic to send to.")
-@bootstrap_option()
+@click.option("--topic", "-t", required=True, metavar="NAME", help="The topic to send to.")
+@bootstrap_option(instead=["broker_list"])
 @click.option("--broker-list", metavar="HOST:PORT", help="The old name of --bootstrap-server.")
 @click.option(
     "--max-messages",
