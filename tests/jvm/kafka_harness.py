@@ -26,6 +26,8 @@ from serving import die_with_parent, free_port
 
 ZOOKEEPER_ERA: Final = "3.9.2"
 KRAFT_ERA: Final = "4.2.0"
+NEWEST_CLIENTS: Final = "4.4.0"
+"""Of this release the tools are not published."""
 SPARK_CONNECTOR: Final = "4.2.0"
 """Of the line of PySpark that is installed, or the one before it where Maven does not have that yet."""
 READY_SECONDS: Final = 90
@@ -138,6 +140,21 @@ def _fetch_connector(version: str, folder: Path) -> None:
         _fetch([*spark, *clients], partial, Path(work, "pom.xml"), transitive=False)
         if not folder.is_dir():
             partial.rename(folder)
+
+
+def clients_jar(version: str = NEWEST_CLIENTS) -> Path:
+    """Kafka's clients of a release, with the descriptors of all messages; Maven fetches them once."""
+    folder = cache_folder() / f"kafka-clients-{version}"
+    if not folder.is_dir():
+        _need_maven(f"Kafka's clients {version}")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as work:
+            partial = Path(work, "jars")
+            coordinate = f"org.apache.kafka:kafka-clients:{version}"
+            _fetch([coordinate], partial, Path(work, "pom.xml"), transitive=False)
+            if not folder.is_dir():
+                partial.rename(folder)
+    return folder / f"kafka-clients-{version}.jar"
 
 
 def streams_command(source: Path) -> list[str]:

@@ -64,9 +64,14 @@ def descriptors(release: str, folder: Path) -> dict[str, Descriptor]:
     for part in JARS:
         path = folder / f"kafka-{part}-{release}.jar"
         if path.exists():
-            with zipfile.ZipFile(path) as jar:
-                found |= {one.name: one for one in _descriptors_in(jar, release)}
+            found |= descriptors_of(path, release)
     return found
+
+
+def descriptors_of(path: Path, release: str) -> dict[str, Descriptor]:
+    """All descriptors in one jar, by name."""
+    with zipfile.ZipFile(path) as jar:
+        return {one.name: one for one in _descriptors_in(jar, release)}
 
 
 def _descriptors_in(jar: zipfile.ZipFile, release: str) -> Iterator[Descriptor]:

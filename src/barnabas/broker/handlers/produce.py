@@ -5,7 +5,7 @@ so that the producer looks for the leader again; acks=all is answered when the I
 Versions:  v3 one batch of magic 2 a partition · v7 zstd · v8 error messages (KIP-467) · v9 flexible ·
            v10 names the leader where another broker is asked (KIP-951) · v11 TRANSACTION_ABORTABLE ·
            v12 adds partitions to a transaction (the second part of KIP-890) ·
-           v13 topic ids (KIP-516): UNKNOWN_TOPIC_ID where no topic has it, or another one of that name.
+           v13 topic ids (KIP-516, docs/decisions/0038).
            v0-2 are advertised, because librdkafka looks for them (KAFKA-18659), and refused per partition
            with UNSUPPORTED_FOR_MESSAGE_FORMAT: this broker knows batches of magic 2 only (KIP-896).
 Repeats:   a partition that a request names several times is appended to once, with the records named last.
