@@ -26,7 +26,7 @@ def test_the_versions_of_each_api(broker, barnabas):
 
     assert done.exit_code == 0, done.stderr
     assert lines[0].endswith("-> (")
-    assert lines[1] == "\tProduce(0): 0 to 11 [usable: 11],"
+    assert lines[1] == "\tProduce(0): 0 to 13 [usable: 13],"
     assert "\tDeleteRecords(21): 0 to 2 [usable: 2]," in lines
     assert "\tListClientMetricsResources(74): 0 to 1 [usable: 1]," in lines
     assert "\tLeaderAndIsr(4): UNSUPPORTED," in lines, "not for clients, in the profile 4.4"
