@@ -3,7 +3,7 @@
 import pytest
 
 from barnabas.core.errors import ErrorCode
-from barnabas.core.ids import GROUP_METADATA_TOPIC, ZERO_UUID
+from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, ZERO_UUID
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -19,6 +19,11 @@ from barnabas.protocol.messages.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
     StopReplicaTopicState,
+)
+from barnabas.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
 )
 from broker_world import batch
 
@@ -323,3 +328,38 @@ def test_all_offsets_of_a_group_are_those_of_topics_that_have_an_id(grouped):
     assert fetched(grouped.send(fetch(), 10)) == {(NEW, 0): ("NONE", 3), (OTHERS, 0): ("NONE", 3)}
     [group] = grouped.send(fetch(), 9).groups
     assert {topic.name for topic in group.topics} == {"orders", "others", "nameless"}
+
+
+# --- TxnOffsetCommit (KIP-1319) ----------------------------------------------------------------------------
+
+
+def commit_in_transaction(*places):
+    topics = [
+        TxnOffsetCommitRequestTopic(
+            topic_id=topic_id,
+            partitions=[TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=5)],
+        )
+        for topic_id, index in places
+    ]
+    return TxnOffsetCommitRequest(
+        transactional_id="x", group_id="g", producer_id=7, producer_epoch=0, topics=topics
+    )
+
+
+def test_a_commit_in_a_transaction_names_topics_by_id(grouped, rights):
+    """Nobody has this transaction; what is not known is said for itself."""
+    grouped.create(TRANSACTION_STATE_TOPIC, 50)
+    grouped.clock.advance(1)
+    answer = grouped.start(commit_in_transaction((NEW, 0), (NEW, 9), (OLD, 0), (ZERO_UUID, 0)), 6)
+    grouped.clock.advance(1)
+
+    found = committed(answer())
+    assert found.pop((NEW, 0)) == "INVALID_PRODUCER_ID_MAPPING"
+    assert found == {
+        (NEW, 9): "UNKNOWN_TOPIC_OR_PARTITION",
+        (OLD, 0): "UNKNOWN_TOPIC_ID",
+        (ZERO_UUID, 0): "UNKNOWN_TOPIC_ID",
+    }
+    rights.denied = {"g"}
+    refused = committed(grouped.send(commit_in_transaction((NEW, 0), (OLD, 1)), 6))
+    assert refused == dict.fromkeys([(NEW, 0), (OLD, 1)], "GROUP_AUTHORIZATION_FAILED")
