@@ -73,6 +73,7 @@ SCENARIOS: Final[dict[str, Callable[[World], None]]] = {
     "fenced transactions": transactions.fenced_transactions,
     "transactional offsets": transactions.transactional_offsets,
     "verified transactions": transactions.verified_transactions,
+    "late messages": transactions.late_messages,
     "transaction markers": transactions.transaction_markers,
     "describe producers": producer_ids.describe_producers,
     "allocate producer ids": producer_ids.allocate_producer_ids,

@@ -8,6 +8,7 @@ from barnabas.core.errors import ErrorCode
 from barnabas.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from barnabas.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
@@ -347,6 +348,57 @@ def _written(name: str, *entries: tuple[int, Producer, int]) -> Callable[[int], 
     ]
     topic = TopicProduceData(name="verified", partition_data=data)
     return lambda _: ProduceRequest(transactional_id=name, acks=-1, timeout_ms=10_000, topic_data=[topic])
+
+
+def late_messages(world: World) -> None:
+    """What was given up with its connection, and is carried out in the next transaction of the same epoch."""
+    transactions_are_ready(world)
+    world.create("late", 3)
+    name = "late"
+    producer = _begin(world, name)
+
+    def add(partition: int) -> None:
+        request = _add(name, producer, {"late": [partition]})
+        deadline = time.monotonic() + PATIENCE_S
+        while _first_code(world.prepare(request, 3)) in NOT_YET:
+            assert time.monotonic() < deadline, f"{world.side!r} does not end the transaction before"
+            time.sleep(0.02)
+
+    add(0)
+    world.ask("a batch", _written(name, (0, producer, 0)), 11)
+    world.ask("an end", _end(name, producer), 4)
+    _until(world, name, "CompleteCommit")
+    world.ask("the end doubled", _end(name, producer), 4)
+    world.ask("the other end", _end(name, producer, commit=False), 4)
+    add(0)
+    world.ask("a batch of the next transaction", _written(name, (0, producer, 1)), 11)
+    world.ask("the end of the one before, late", _end(name, producer), 4)
+    _until(world, name, "CompleteCommit")
+    world.ask("the next batch", _written(name, (0, producer, 2)), 10, 11)
+    world.ask("its end", _end(name, producer), 4)
+    world.ask("its other end", _end(name, producer, commit=False), 4)
+    add(1)
+    described = world.prepare(_described(name), 0).transaction_states[0]
+    assert described.transaction_state == "Ongoing", "an addition that comes late opens a transaction"
+    world.ask("which is aborted", _end(name, producer, commit=False), 4)
+    _until(world, name, "CompleteAbort")
+    add(2)
+    world.ask("a batch before a marker", _written(name, (2, producer, 0)), 11)
+    marker = WritableTxnMarker(
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        transaction_result=True,
+        topics=[WritableTxnMarkerTopic(name="late", partition_indexes=[2])],
+        coordinator_epoch=0,
+    )
+    world.ask("the marker of the one before, late", WriteTxnMarkersRequest(markers=[marker]), 1)
+    world.ask("the batch behind it", _written(name, (2, producer, 1)), 11)
+    world.ask("the end of all", _end(name, producer), 4)
+    _until(world, name, "CompleteCommit")
+
+
+def _first_code(answer: AddPartitionsToTxnResponse) -> ErrorCode:
+    return ErrorCode.of(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
 
 
 def transaction_markers(world: World) -> None:
