@@ -1,7 +1,7 @@
 """Three brokers: Apache Kafka 3.9 with ZooKeeper beside Barnabas, what copying costs and what a failure
 costs.
 
-python -m bench.cluster [--quick] [--rows acks-100,acks-1k,kill,shutdown,failover,follow,idle]
+python -m bench.cluster [--quick] [--rows acks-100,acks-1k,commit,wide,kill,shutdown,failover,follow,idle]
                         [--sides kafka,pure,compiled,on-zookeeper] [--compiled PATH]
 """
 
@@ -20,6 +20,7 @@ from bench import command, options, wire
 from bench.figures import Measure
 from bench.rounds import Effort, Row, Turn
 from bench.sides import TITLES
+from bench.transactions import COMMIT_MEASURES, commits
 from bench.trio import BROKERS, NAMES, QUIET, SESSION_MS, Cluster, running_clusters
 
 PARTITIONS: Final = 2000
@@ -80,6 +81,22 @@ def _acks(size: int, side: Cluster, effort: Effort) -> Iterator[Turn]:
         for _ in range(4 if side.compiles_as_it_runs else 1):
             drive(effort.crowd_seconds / 4)
         yield turn
+
+
+# --- transactions -------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _commits(partitions: int, side: Cluster, effort: Effort) -> Iterator[Turn]:
+    with _topic(side, "commit", [rotated(number) for number in range(partitions)]) as topic:
+        yield commits(
+            side.bootstrap,
+            topic,
+            partitions,
+            side.processor_time,
+            warm_s=effort.window_seconds * 2,
+            seconds=effort.crowd_seconds / 2,
+        )
 
 
 # --- a leader that goes -------------------------------------------------------------------------------------
@@ -285,6 +302,18 @@ def _departure_row(title: str, gap: Measure, end: Callable[[Cluster, int], None]
 ROWS: Final[dict[str, Row]] = {
     "acks-100": _acks_row(100, "100 B"),
     "acks-1k": _acks_row(1024, "1 KB"),
+    "commit": Row(
+        "librdkafka, 100 records of 100 B a transaction, replication 3",
+        COMMIT_MEASURES,
+        partial(_commits, 3),
+        length="long",
+    ),
+    "wide": Row(
+        "librdkafka, a record to each of 1,000 partitions a transaction, replication 3",
+        COMMIT_MEASURES,
+        partial(_commits, 1000),
+        length="longest",
+    ),
     "kill": _departure_row(
         f"kill -9 of a leader; ZooKeeper's session {SESSION_MS / 1000:g} s",
         Measure("longest gap of an acks=all producer", "s", 1.5, is_ratio=False, any_mood=True),

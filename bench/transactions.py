@@ -10,7 +10,7 @@ which 100,000 transactions were aborted. `ids`: memory of 10,000 open transactio
 import contextlib
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -74,10 +74,11 @@ def _ask_all(client: RawClient, requests: Sequence[tuple[Request, int]]) -> list
     return answers
 
 
-def _producer(side: Side, name: str) -> Producer:
+def producer_of(bootstrap: str, transactional_id: str) -> Producer:
+    """librdkafka's, with its id initialized."""
     settings = {
-        "bootstrap.servers": side.running.bootstrap,
-        "transactional.id": name,
+        "bootstrap.servers": bootstrap,
+        "transactional.id": transactional_id,
         "linger.ms": 0,
         "enable.metrics.push": False,
     }
@@ -86,37 +87,57 @@ def _producer(side: Side, name: str) -> Producer:
     return producer
 
 
+def commits(
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    processor_s: Callable[[], float],
+    *,
+    warm_s: float,
+    seconds: float,
+) -> Turn:
+    """One transaction after the other: how many a second, their median and p99 in ms, and the brokers'
+    processor time for one in us.
+    """
+    producer = producer_of(bootstrap, topic)
+
+    def transaction() -> float:
+        began = time.perf_counter()
+        producer.begin_transaction()
+        for number in range(max(RECORDS, partitions)):
+            producer.produce(topic, VALUE, partition=number % partitions)
+        producer.commit_transaction(CALL_S)
+        return (time.perf_counter() - began) * 1000
+
+    def turn() -> Sequence[float]:
+        transaction()  # it has idled while the others were driven
+        used, began = processor_s(), time.perf_counter()
+        taken = []
+        while time.perf_counter() - began < seconds:
+            taken.append(transaction())
+        took, used = time.perf_counter() - began, processor_s() - used
+        taken.sort()
+        cost_us = used / len(taken) * 1e6
+        return [len(taken) / took, taken[len(taken) // 2], taken[int(len(taken) * 0.99)], cost_us]
+
+    # A JVM is several times slower cold than warm.
+    until = time.perf_counter() + warm_s
+    while time.perf_counter() < until:
+        transaction()
+    return turn
+
+
 @contextlib.contextmanager
 def _commits(side: Side, effort: Effort, *, partitions: int, seconds: float) -> Iterator[Turn]:
-    """Transactions a second, their median and p99 in ms, and the broker's processor time for one."""
     with new_topic(side, "commit", partitions) as topic:
-        producer = _producer(side, topic)
-
-        def transaction() -> float:
-            began = time.perf_counter()
-            producer.begin_transaction()
-            for number in range(max(RECORDS, partitions)):
-                producer.produce(topic, VALUE, partition=number % partitions)
-            producer.commit_transaction(CALL_S)
-            return (time.perf_counter() - began) * 1000
-
-        def turn() -> Sequence[float]:
-            transaction()  # it has idled while the others were driven
-            used, began = side.processor_time().total_s, time.perf_counter()
-            taken = []
-            while time.perf_counter() - began < seconds * effort.seconds:
-                taken.append(transaction())
-            took = time.perf_counter() - began
-            used = side.processor_time().total_s - used
-            taken.sort()
-            cost_us = used / len(taken) * 1e6
-            return [len(taken) / took, taken[len(taken) // 2], taken[int(len(taken) * 0.99)], cost_us]
-
-        # A JVM is several times slower cold than warm.
-        until = time.perf_counter() + effort.window_seconds * 2
-        while time.perf_counter() < until:
-            transaction()
-        yield turn
+        yield commits(
+            side.running.bootstrap,
+            topic,
+            partitions,
+            lambda: side.processor_time().total_s,
+            warm_s=effort.window_seconds * 2,
+            seconds=seconds * effort.seconds,
+        )
 
 
 def _abort_many(client: RawClient, topic: str, transactions: int) -> None:
@@ -219,8 +240,7 @@ def _open_ids(side: Side, effort: Effort) -> Iterator[Turn]:
                     raise RuntimeError(f"{side.name} refuses a partition with {code}")
             return [side.memory_mb() - before]
 
-    producer = _producer(side, "first")  # the coordinator is there
-    del producer
+    producer_of(side.running.bootstrap, "first")  # the coordinator is there
     yield turn
 
 
@@ -229,15 +249,17 @@ def _decoded(response: Any, answer: memoryview, version: int) -> Any:
     return response.decode(answer[5 if response.is_flexible(version) else 4 :], version)[0]
 
 
+COMMIT_MEASURES: Final = [
+    Measure("transactions", "1/s", 1.0, higher_is_better=True),
+    Measure("median", "ms"),
+    Measure("p99", "ms", 1.0),
+    Measure("broker processor time a transaction", "us", 0.5),
+]
+
 ROWS: Final = {
     "commit": Row(
         "librdkafka, 100 records of 100 B a transaction",
-        [
-            Measure("transactions", "1/s", 1.0, higher_is_better=True),
-            Measure("median", "ms"),
-            Measure("p99", "ms", 1.0),
-            Measure("broker processor time a transaction", "us", 0.5),
-        ],
+        COMMIT_MEASURES,
         partial(_commits, partitions=1, seconds=4),
         length="long",
         without=("kfake",),
