@@ -29,7 +29,7 @@ GROUP_VERSIONS = {
     ApiKey.SYNC_GROUP: (0, 5),
     ApiKey.HEARTBEAT: (0, 4),
     ApiKey.LEAVE_GROUP: (0, 5),
-    ApiKey.OFFSET_COMMIT: (2, 9),
+    ApiKey.OFFSET_COMMIT: (2, 10),
     ApiKey.OFFSET_FETCH: (1, 9),
 }
 
@@ -171,9 +171,11 @@ class FakeGroup:
         topics = []
         for topic in request.topics:
             partitions = []
+            # Ids are made of names (`FakeCluster.topic_id`).
+            name = topic.name or topic.topic_id.rstrip(b".").decode()
             for one in topic.partitions:
                 if code is ErrorCode.NONE:
-                    self.offsets[topic.name, one.partition_index] = (
+                    self.offsets[name, one.partition_index] = (
                         one.committed_offset,
                         one.committed_metadata,
                         one.committed_leader_epoch,
@@ -181,7 +183,9 @@ class FakeGroup:
                 partitions.append(
                     OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
                 )
-            topics.append(OffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+            topics.append(
+                OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+            )
         return OffsetCommitResponse(topics=topics)
 
     def offset_fetch(self, request, node_id):

@@ -422,6 +422,23 @@ def test_commit_callbacks_come_in_order_with_later_polls(run, fake):
     run(scenario())
 
 
+def test_commits_name_topics_by_id_where_one_is_known(run, fake):
+    async def scenario():
+        async with world(fake) as (cluster, group, _), consumer(cluster) as one:
+            one.assign([T[0]])
+            await one.commit({T[0]: 1})
+            await one._cluster.refresh()
+            cluster.faults[ApiKey.OFFSET_COMMIT].append(commit_answer(ErrorCode.UNKNOWN_TOPIC_ID))
+            await one.commit({T[0]: 2})
+
+            assert group.offsets["t", 0][0] == 2
+            by_name, *by_id = [request.topics[0] for request in cluster.requests(ApiKey.OFFSET_COMMIT)]
+            assert [(topic.name, topic.topic_id) for topic in by_id] == [("", cluster.topic_id("t"))] * 2
+            assert by_name.name == "t" or by_name.topic_id == cluster.topic_id("t")
+
+    run(scenario())
+
+
 def test_a_member_that_was_thrown_out_hears_that_its_partitions_are_lost_and_comes_back(run, fake):
     async def scenario():
         async with world(fake) as (cluster, group, members), consumer(cluster) as one:
@@ -732,6 +749,7 @@ def commit_answer(code):
             topics=[
                 OffsetCommitResponseTopic(
                     name=topic.name,
+                    topic_id=topic.topic_id,
                     partitions=[
                         OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
                         for one in topic.partitions

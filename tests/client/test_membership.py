@@ -1,6 +1,7 @@
 """The machine of a group's member, cell by cell, and its timing; no sockets, no clock."""
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +17,7 @@ from barnabas.client.group.membership import (
     MemberState,
 )
 from barnabas.client.group.settings import MemberSettings
+from barnabas.client.metadata import ClusterMetadata
 from barnabas.client.subscription_state import SubscriptionState
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.network.backoff import ExponentialBackoff
@@ -233,7 +235,8 @@ async def commit_late(member, code, meanwhile):
     subscriptions = SubscriptionState()
     subscriptions.subscribe(["t"], None, None, None)
     link = LateLink(member, code, meanwhile)
-    commits = Commits(MemberSettings(**SETTINGS), None, link, member, subscriptions)
+    cluster = SimpleNamespace(metadata=ClusterMetadata())
+    commits = Commits(MemberSettings(**SETTINGS), cluster, link, member, subscriptions)
     await commits.commit_once({TopicPartition("t", 0): OffsetAndMetadata(3)})
 
 

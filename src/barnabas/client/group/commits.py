@@ -25,7 +25,7 @@ from barnabas.client.subscription_state import SubscriptionState
 from barnabas.client.types import OffsetAndMetadata
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import TopicPartition, by_topic
+from barnabas.core.ids import ZERO_UUID, TopicPartition, by_topic
 from barnabas.network.errors import UnsupportedVersionError
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -44,12 +44,14 @@ CommitCallback: TypeAlias = Callable[[Offsets, Exception | None], Awaitable[obje
 
 _BY_NAME: Final = (2, 9)
 """From v10 on OffsetCommit names topics by id."""
+_ALL: Final = (2, OffsetCommitRequest.max_version)
 _STABLE_ONLY: Final = (7, 7)
 _ANY: Final = (1, 6)
 _RETRIED: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.REQUEST_TIMED_OUT,
         *COORDINATOR_MOVED,
     }
@@ -134,17 +136,19 @@ class Commits:
         """One attempt (``sendOffsetCommitRequest``). Raises as `commit`, and what may be tried again."""
         generation = self._generation()
         request = self._commit_request(offsets, generation)
-        response = await self._link.send(request, OffsetCommitResponse, versions=_BY_NAME)
+        names = {topic.topic_id: topic.name for topic in request.topics}
+        # Topics go by id from v10 on; where the id of one is not known, all go by name.
+        versions = _BY_NAME if ZERO_UUID in names else _ALL
+        response = await self._link.send(request, OffsetCommitResponse, versions=versions)
         unauthorised = set()
         for topic in response.topics:
+            name = topic.name or names.get(topic.topic_id, "")
             for one in topic.partitions:
                 code = ErrorCode.of(one.error_code)
                 if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                    unauthorised.add(topic.name)
+                    unauthorised.add(name)
                 elif code is not ErrorCode.NONE:
-                    raise self._commit_failed(
-                        code, TopicPartition(topic.name, one.partition_index), generation
-                    )
+                    raise self._commit_failed(code, TopicPartition(name, one.partition_index), generation)
         if unauthorised:
             named = ", ".join(sorted(unauthorised))
             raise GroupError(
@@ -163,18 +167,23 @@ class Commits:
         raise CommitFailedError(ErrorCode.UNKNOWN_MEMBER_ID, _NOT_A_MEMBER)
 
     def _commit_request(self, offsets: Offsets, generation: Generation) -> OffsetCommitRequest:
+        topics = commit_topics({tp: offsets[tp] for tp in sorted(offsets)})
+        for topic in topics:
+            topic.topic_id = self._cluster.metadata.topic_id(topic.name)
         return OffsetCommitRequest(
             group_id=self._settings.group_id,
             generation_id_or_member_epoch=generation.number,
             member_id=generation.member_id,
             group_instance_id=self._settings.group_instance_id if self._subscriptions.automatic else None,
-            topics=commit_topics({tp: offsets[tp] for tp in sorted(offsets)}),
+            topics=topics,
         )
 
     def _commit_failed(self, code: ErrorCode, tp: TopicPartition, sent: Generation) -> KafkaError:
         _log.debug("commit.failed", group=self._settings.group_id, partition=tp, error=code.name)
         membership = self._membership
         outdated = membership.generation != sent
+        if code is ErrorCode.UNKNOWN_TOPIC_ID:
+            self._cluster.refresh_soon()
         if code in COORDINATOR_MOVED or code is ErrorCode.REQUEST_TIMED_OUT:
             self._link.lost(f"error response {code.name}")
         if code in _RETRIED:
