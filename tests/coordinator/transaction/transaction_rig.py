@@ -210,7 +210,7 @@ class Rig:
     def listed(self, **filters):
         asked = {"producer_ids": (), "state_names": (), **filters}
         found = in_one_piece(self.coordinator.transactions(**asked))
-        return [metadata.transactional_id for metadata in found]
+        return sorted(metadata.transactional_id for metadata in found)
 
     # --- what is reached by several of them
 

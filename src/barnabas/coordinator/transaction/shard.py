@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
+from zlib import crc32
 
 from barnabas.coordinator.runtime.journal import COORDINATOR_WORDS
 from barnabas.coordinator.runtime.state_machine import CoordinatorShard
@@ -25,9 +26,10 @@ _PARTS: Final = 64
 
 
 class TransactionalIds:
-    """The ids of a shard by their names, as a dict of them, in no order.
+    """The ids of a shard by their names, in an order of their own.
 
-    A dict of a million grows in one piece, which holds the loop for 40 ms; these are many small ones.
+    A dict of a million grows in one piece, which holds the loop for 40 ms; these are many small ones. Which of
+    them has an id does not depend on the process: a simulation replays.
     """
 
     __slots__ = ("_parts",)
@@ -36,16 +38,19 @@ class TransactionalIds:
         self._parts: list[dict[str, TransactionMetadata]] = [{} for _ in range(_PARTS)]
 
     def get(self, transactional_id: str) -> TransactionMetadata | None:
-        return self._parts[hash(transactional_id) % _PARTS].get(transactional_id)
+        return self._part(transactional_id).get(transactional_id)
 
     def add(self, metadata: TransactionMetadata) -> None:
         """In place of one of the same name."""
         transactional_id = metadata.transactional_id
-        self._parts[hash(transactional_id) % _PARTS][transactional_id] = metadata
+        self._part(transactional_id)[transactional_id] = metadata
 
     def remove(self, transactional_id: str) -> None:
         """Forgets an id, if it is there."""
-        self._parts[hash(transactional_id) % _PARTS].pop(transactional_id, None)
+        self._part(transactional_id).pop(transactional_id, None)
+
+    def _part(self, transactional_id: str) -> dict[str, TransactionMetadata]:
+        return self._parts[crc32(transactional_id.encode()) % _PARTS]
 
     def clear(self) -> None:
         for part in self._parts:
