@@ -28,8 +28,8 @@ _PARTS: Final = 64
 class TransactionalIds:
     """The ids of a shard by their names, in an order of their own.
 
-    A dict of a million grows in one piece, which holds the loop for 40 ms; these are many small ones. Which of
-    them has an id does not depend on the process: a simulation replays.
+    A dict of a million grows in one piece, which holds the loop for 40 ms; these are many small ones. Which
+    of them has an id does not depend on the process: a simulation replays.
     """
 
     __slots__ = ("_parts",)
