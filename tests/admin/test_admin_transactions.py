@@ -167,6 +167,16 @@ def test_a_broker_that_cannot_filter_by_duration_is_not_asked(scripted):
     scripted(body)
 
 
+def test_a_broker_that_cannot_filter_by_pattern_is_not_asked(scripted):
+    async def body(script):
+        script.cluster.versions[ApiKey.LIST_TRANSACTIONS] = (0, 1)
+        with pytest.raises(UnsupportedVersionError):
+            await script.transactions.list(pattern="a.*")
+        assert script.cluster.requests(ApiKey.LIST_TRANSACTIONS) == []
+
+    scripted(body)
+
+
 def written(code=ErrorCode.NONE, producer_id=7):
     result = markers.WritableTxnMarkerPartitionResult(partition_index=0, error_code=code)
     topic = markers.WritableTxnMarkerTopicResult(name="t", partitions=[result])

@@ -35,6 +35,7 @@ from barnabas.protocol.messages.write_txn_markers import (
 )
 
 _WITH_DURATION: Final = (1, ListTransactionsRequest.max_version)
+_WITH_PATTERN: Final = (2, ListTransactionsRequest.max_version)
 _INIT: Final = (0, 5)
 _LEADER_MOVED: Final = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -53,21 +54,27 @@ class Transactions(ProducerStates):
         states: Iterable[TransactionState] = (),
         producer_ids: Iterable[int] = (),
         longer_than_ms: int | None = None,
+        pattern: str | None = None,
         timeout_ms: float | None = None,
     ) -> list[TransactionListing]:
-        """The transactional ids of all coordinators; only those in some states, of some producers, or with a
-        transaction that is older than `longer_than_ms`, where given. A coordinator that loads is
-        waited for.
+        """The transactional ids of all coordinators; only those in some states, of some producers, with a
+        transaction that is older than `longer_than_ms`, or that match the whole of `pattern` (an expression
+        of RE2, KIP-1152), where given. A coordinator that loads is waited for.
 
-        Raises the first broker's error, UnsupportedVersionError where a broker cannot filter by duration.
+        Raises the first broker's error, UnsupportedVersionError where a broker cannot filter by duration
+        (Kafka before 3.8) or by pattern (before 4.1).
         """
         cluster, deadline = self._context.cluster, self._context.deadline(timeout_ms)
         await self._context.metadata([], deadline)
         duration_ms = -1 if longer_than_ms is None else longer_than_ms
         request = ListTransactionsRequest(
-            state_filters=list(states), producer_id_filters=list(producer_ids), duration_filter=duration_ms
+            state_filters=list(states),
+            producer_id_filters=list(producer_ids),
+            duration_filter=duration_ms,
+            # An empty one filters nothing, for Kafka's client too.
+            transactional_id_pattern=pattern or None,
         )
-        versions = None if duration_ms < 0 else _WITH_DURATION
+        versions = _WITH_PATTERN if pattern else None if duration_ms < 0 else _WITH_DURATION
 
         async def ask(
             broker: int, _brokers: Sequence[int]

@@ -23,9 +23,9 @@ async def run(options: dict[str, Any], command: Callable[[AsyncAdmin], Awaitable
         await admin.close()
 
 
-async def list_transactions(admin: AsyncAdmin, longer_than_ms: int | None) -> None:
+async def list_transactions(admin: AsyncAdmin, longer_than_ms: int | None, pattern: str | None) -> None:
     with failing("Failed to list transactions"):
-        listings = await admin.transactions.list(longer_than_ms=longer_than_ms)
+        listings = await admin.transactions.list(longer_than_ms=longer_than_ms, pattern=pattern)
     report.print_listings(listings)
 
 

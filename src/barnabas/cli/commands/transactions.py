@@ -72,12 +72,18 @@ def transactions(ctx: click.Context, bootstrap_server: str, command_config: Path
     metavar="MS",
     help="Only transactions that run longer than this; all when it is negative.",
 )
+@click.option(
+    "--transactional-id-pattern",
+    "pattern",
+    metavar="REGEX",
+    help="Only ids that match this expression as a whole (Kafka 4.1 and later).",
+)
 @click.pass_obj
-def list_(run: _Run, duration_filter: int | None) -> None:
+def list_(run: _Run, duration_filter: int | None, pattern: str | None) -> None:
     """Print a table of the transactional ids of all coordinators."""
     from barnabas.cli import transaction_service as service
 
-    run(lambda admin: service.list_transactions(admin, duration_filter))
+    run(lambda admin: service.list_transactions(admin, duration_filter, pattern))
 
 
 @transactions.command()
