@@ -43,8 +43,9 @@ C = TypeVar("C", bound="AsyncClient")
 class LoopThread:
     """An event loop that runs in a daemon thread until it is closed."""
 
-    def __init__(self, name: str) -> None:
-        self._loop = asyncio.new_event_loop()
+    def __init__(self, name: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Without a loop it makes a plain one of asyncio."""
+        self._loop = loop or asyncio.new_event_loop()
         self._callers: list[queue.SimpleQueue[Callable[[], object] | None]] = []
         """What each waiting caller has to run meanwhile, the innermost last; None ends its wait."""
         self._entrance = threading.Lock()

@@ -127,6 +127,7 @@ class BrokerNode:
         self._clock = self._environment.clock
         self._failure: asyncio.Future[str] = loop.create_future()
         self._parts: Parts | None = None
+        self._server: SocketServer | None = None
         self._cleaner: LogCleaner | None = None
         self._running = AsyncExitStack()
         """What has been started, in order; undone from the end."""
@@ -191,6 +192,7 @@ class BrokerNode:
             registration=registration,
             loader=self._loader("offsets.load.buffer.size"),
             transaction_loader=self._loader("transaction.state.log.load.buffer.size"),
+            apis=self._environment.apis,
         )
         parts = self._parts = Parts(foundation)
         self._running.push_async_callback(parts.close)
@@ -310,6 +312,7 @@ class BrokerNode:
             SocketSettings.from_config(self.config),
             inter_broker_listener=listeners.inter_broker_name,
         )
+        self._server = server
         self._running.push_async_callback(server.stop)
         self.endpoints = tuple(server.bind(endpoint) for endpoint in listeners.listeners)
         return server
@@ -515,6 +518,16 @@ class BrokerNode:
         self._is_handing_over = True
         if self._parts is not None and self.config["controlled.shutdown.enable"]:
             await self._hand_over(self._parts)
+        await self._running.aclose()
+
+    async def kill(self) -> None:
+        """Ends as if the process had died: clients are cut off, no leadership is handed over, and the next
+        start recovers the logs. Only the store hears of it at once, where a dead process would be missed
+        first.
+        """
+        self._stopping_cleanly = False
+        for connection in list(self._server.connections) if self._server is not None else ():
+            connection.close()
         await self._running.aclose()
 
     async def _hand_over(self, parts: Parts) -> None:

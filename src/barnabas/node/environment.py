@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from barnabas.broker.registry import ApiTable
 from barnabas.cluster.store.contract import MetadataStore, StoreUnusableError
 from barnabas.cluster.store.sqlite import SqliteStore
 from barnabas.core.broker_config import log_directories
@@ -36,6 +37,11 @@ Requests leave few cycles, so collections may be rare. But a collection takes 0.
 request makes a million: the middle generation is collected at 100,000 objects, which is 20 ms, and the oldest
 hardly ever.
 """
+
+
+def as_they_are(table: ApiTable) -> ApiTable:
+    """The handlers themselves."""
+    return table
 
 
 class ClosableSyncer(Syncer, Protocol):
@@ -65,6 +71,8 @@ class Environment:
     """Makes the session on the metadata store, not started yet; may raise OSError."""
     settle: Callable[[], None]
     """Called when the broker is up, and while much is loaded: what is in memory now will stay."""
+    apis: Callable[[ApiTable], ApiTable] = as_they_are
+    """What stands before the handlers: nothing, or the faults of a test."""
 
 
 def of_machine(config: Config, loop: asyncio.AbstractEventLoop) -> Environment:

@@ -10,6 +10,7 @@ from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.handlers import api_table
 from barnabas.broker.producer_ids import ProducerIdManager
 from barnabas.broker.profiles import profile_of
+from barnabas.broker.registry import ApiTable
 from barnabas.broker.services import BrokerServices
 from barnabas.broker.topic_changes import TopicChanges
 from barnabas.cluster.controller.controller import KafkaController
@@ -84,6 +85,8 @@ class Foundation(NamedTuple):
     registration: BrokerRegistration
     loader: Loader
     transaction_loader: Loader
+    apis: Callable[[ApiTable], ApiTable]
+    """As `Environment.apis`."""
 
     def broker_epoch(self) -> int:
         return self.registration.broker_epoch
@@ -179,7 +182,7 @@ class Parts:
             topic_configs=on.configs,
             config_admin=ConfigAdmin(on.broker_id, on.configs, self.metadata, on.dynamic_config),
             broker_epoch=on.broker_epoch,
-            api_table=api_table(profile),
+            api_table=on.apis(api_table(profile)),
             features=profile.features,
             topic_changes=self._topic_changes,
             auto_topics=AutoTopics(self._topics, config),

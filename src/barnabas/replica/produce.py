@@ -209,6 +209,11 @@ class Appender:
         self._waiting: Results = []
         """The results of this turn that its write may change."""
 
+    @property
+    def in_turn(self) -> bool:
+        """Whether small appends wait for `end_turn`."""
+        return self._turn is not None
+
     def begin_turn(self) -> None:
         """Requests follow that have arrived together: small appends of clients may wait for `end_turn`."""
         self._turn = WriteTurn()

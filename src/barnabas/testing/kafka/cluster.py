@@ -1,0 +1,323 @@
+"""`Kafka`: one broker or several in this process, for as long as a test needs them."""
+
+import asyncio
+import itertools
+import select
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Self
+
+from barnabas.admin import Admin, GroupDescription, GroupState, NewTopic, OffsetAndMetadata
+from barnabas.client import ConsumerRecord, TopicPartition
+from barnabas.client.sync import LoopThread
+from barnabas.core.errors import BarnabasError
+from barnabas.network.event_loop import BrokerEventLoop
+from barnabas.node.broker_node import BrokerNode
+from barnabas.node.environment import METADATA_FILE
+from barnabas.testing.kafka import inspection
+from barnabas.testing.kafka.clock import MovableClock
+from barnabas.testing.kafka.fault import Fault
+from barnabas.testing.kafka.planted import WAIT_S, PlantedFault, PlantedFaults
+from barnabas.testing.kafka.running import RunningBroker
+
+BROKERS_MAX: Final = 50
+"""More brokers than this in one process are a slip of the pen."""
+MEMORY: Final = Path("/dev/shm")  # noqa: S108 - mkdtemp makes a folder of its own in it
+
+
+class Kafka:
+    """A cluster of real brokers inside this process, on free ports of 127.0.0.1.
+
+    Use it as a context manager, or call `start` and `stop`. Any client of any language reaches it at
+    `bootstrap_servers`. All methods block, and may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        data: str | Path | None = None,
+    ) -> None:
+        """`settings` are keys of a broker's configuration, for all brokers. With `data` everything is kept
+        in that folder, and found there by the next one; without, it lies in memory where the machine lets
+        it, and goes with the cluster.
+
+        Raises ValueError for a number of brokers that cannot be.
+        """
+        if not 1 <= brokers <= BROKERS_MAX:
+            raise ValueError(f"brokers={brokers}: it is from 1 to {BROKERS_MAX}")
+        self._number = brokers
+        self._settings = {key: _text(value) for key, value in (settings or {}).items()}
+        self._data = None if data is None else Path(data)
+        self._faults = PlantedFaults()
+        self._names = itertools.count(1)
+        self._brokers: dict[int, RunningBroker] = {}
+        self._thread: LoopThread | None = None
+        self._folder: Path | None = None
+        self._clock: MovableClock | None = None
+
+    # ------------------------------------------------------------------------------------- its life
+
+    def start(self) -> Self:
+        """Starts all brokers; returns when they are ready. Raises StartError, ConfigError; nothing runs
+        then.
+        """
+        if self._thread is not None:
+            return self
+        folder = self._folder = self._data or _temporary_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        if self._data is None:
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        loop = BrokerEventLoop() if hasattr(select, "epoll") else asyncio.SelectorEventLoop()
+        thread = self._thread = LoopThread("barnabas-kafka", loop)
+        self._clock = MovableClock(loop)
+        defaults = {"offsets.topic.replication.factor": str(min(self._number, 3))}
+        defaults["transaction.state.log.replication.factor"] = defaults["offsets.topic.replication.factor"]
+        defaults["transaction.state.log.min.isr"] = str(min(self._number, 2))
+        settings = {**defaults, **self._settings}
+        try:
+            for broker_id in range(self._number):
+                broker = RunningBroker(broker_id, folder, settings, self._faults)
+                self._brokers[broker_id] = broker
+                thread.run(broker.start(self._clock))
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Ends all brokers in order. Harmless when repeated."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        self._faults.clear()
+        if "admin" in self.__dict__:
+            self.admin.close()
+            del self.__dict__["admin"]
+        # The controller last: it hands over what the others led.
+        try:
+            for broker in self._brokers.values():
+                thread.run(broker.stop() if len(self._brokers) == 1 else broker.kill())
+                broker.release_port()
+        finally:
+            self._brokers.clear()
+            thread.close()
+            if self._data is None and self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # ----------------------------------------------------------------------------------- its brokers
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients begin: ``host:port``, separated by commas; brokers that are down are named too."""
+        return ",".join(f"127.0.0.1:{broker.port}" for broker in self._running().values())
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        """The ids of the brokers that run."""
+        return tuple(broker.id for broker in self._running().values() if broker.runs)
+
+    def node(self, broker: int) -> BrokerNode:
+        """A broker's own object, for a look inside from its loop. Raises BarnabasError while it is down."""
+        node = self._broker(broker).node
+        if node is None:
+            raise BarnabasError(f"broker {broker} is down")
+        return node
+
+    def kill(self, broker: int) -> None:
+        """Ends a broker as if its process had died; `restart` brings it back at the same port."""
+        running = self._broker(broker)
+        self._loop.run(running.kill())
+        running.hold_port()
+
+    def stop_broker(self, broker: int) -> None:
+        """Ends a broker in order: it hands over what it leads."""
+        running = self._broker(broker)
+        self._loop.run(running.stop())
+        running.hold_port()
+
+    def restart(self, broker: int) -> None:
+        """Starts a broker again at its port, or stops and starts one that runs."""
+        running = self._broker(broker)
+        if running.runs:
+            self.stop_broker(broker)
+        assert self._clock is not None, "it has started"
+        self._loop.run(running.start(self._clock))
+
+    def advance(self, seconds: float) -> None:
+        """Moves the brokers' time on: time-outs, retention and expiry that were to come meanwhile come now.
+
+        Clients keep their own time, and so do sessions of the metadata store.
+        """
+
+        async def move() -> None:
+            assert self._clock is not None, "it has started"
+            self._clock.advance(seconds * 1000)
+
+        self._loop.run(move())
+
+    # --------------------------------------------------------------------------------------- faults
+
+    def plant(self, fault: Fault | None = None, **fields: Any) -> PlantedFault:
+        """Puts a fault to work, given as one or by its fields; what is returned counts, waits and removes
+        it.
+        """
+        if fault is not None and fields:
+            raise ValueError("give a Fault, or its fields, not both")
+        return self._faults.plant(Fault(**fields) if fault is None else fault)
+
+    def clear_faults(self) -> None:
+        """Takes all faults away."""
+        self._faults.clear()
+
+    # -------------------------------------------------------------------------------- topics, looks
+
+    @cached_property
+    def admin(self) -> Admin:
+        """An admin client of this cluster."""
+        return Admin(self.bootstrap_servers)
+
+    def create_topic(
+        self,
+        name: str | None = None,
+        *,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        configs: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Makes a topic, with a new name where none is given, and with as many replicas as there are
+        brokers, at most three. Returns its name; raises KafkaError.
+        """
+        name = name or f"topic-{next(self._names)}"
+        replicas = replication_factor or min(self._number, 3)
+        values = {key: _text(value) for key, value in (configs or {}).items()}
+        self.admin.topics.create(NewTopic(name, partitions, replicas, configs=values))
+        return name
+
+    def records(
+        self, topic: str, partition: int | None = None, *, isolation_level: str = "read_uncommitted"
+    ) -> list[ConsumerRecord]:
+        """All records of a topic, or of one partition: each partition in its order, one after the other."""
+        partitions = None if partition is None else [partition]
+        return inspection.records_of(self.admin, self.bootstrap_servers, topic, partitions, isolation_level)
+
+    def offsets(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a group has committed."""
+        committed = self.admin.groups.offsets(group)[group]
+        return {tp: offset for tp, offset in committed.items() if offset is not None}
+
+    def group(self, group: str) -> GroupDescription:
+        """A group as its coordinator describes it: state, members, assignments."""
+        description: GroupDescription = self.admin.groups.describe(group)[group]
+        return description
+
+    def wait_for_group(
+        self,
+        group: str,
+        *,
+        state: str | GroupState = GroupState.STABLE,
+        members: int | None = None,
+        timeout_s: float = WAIT_S,
+    ) -> GroupDescription:
+        """The group, once it is in that state with so many members; raises AssertionError when it is not in
+        time, ValueError for a state that is none.
+        """
+        wanted = state if isinstance(state, GroupState) else GroupState.parse(state)
+        if wanted is GroupState.UNKNOWN:
+            raise ValueError(f"state={state!r}: groups are {', '.join(GroupState)}")
+
+        def is_there(seen: GroupDescription) -> bool:
+            return seen.state is wanted and members in (None, len(seen.members))
+
+        what = f"group {group} {wanted}" + ("" if members is None else f" with {members} members")
+        return inspection.until(lambda: self.group(group), is_there, timeout_s, what)
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The broker that leads a partition; -1 for none."""
+        leader: int = self.admin.topics.describe(topic)[topic].partitions[partition].leader
+        return leader
+
+    def move_leader(self, topic: str, partition: int, broker: int, *, timeout_s: float = WAIT_S) -> None:
+        """Makes a broker the leader of a partition, and its replica if it is none; returns when it leads.
+
+        Raises KafkaError, and AssertionError when it does not lead in time.
+        """
+        tp = TopicPartition(topic, partition)
+        replicas = self.admin.topics.describe(topic)[topic].partitions[partition].replicas
+        others = [each for each in replicas if each != broker]
+        kept = others if broker in replicas else others[:-1]
+        self.admin.partitions.reassign({tp: [broker, *kept]})
+        inspection.until(
+            lambda: self.admin.partitions.reassignments([tp]),
+            lambda moves: not moves,
+            timeout_s,
+            f"the end of the reassignment of {tp}",
+        )
+        self.admin.partitions.elect_leaders([tp])
+        inspection.until(
+            lambda: self.leader(topic, partition),
+            lambda leader: leader == broker,
+            timeout_s,
+            f"leader {broker}",
+        )
+
+    def znode(self, path: str) -> Any:
+        """The data of a znode of the metadata store, JSON decoded; raises KeyError where there is none."""
+        return inspection.znode_of(self._store, path)
+
+    def znodes(self, path: str) -> list[str]:
+        """The names below a path of the metadata store; raises KeyError where it is not."""
+        return inspection.znodes_below(self._store, path)
+
+    # -------------------------------------------------------------------------------------- private
+
+    @property
+    def _store(self) -> Path:
+        self._running()
+        assert self._folder is not None, "it has started"
+        return self._folder / METADATA_FILE
+
+    @property
+    def _loop(self) -> LoopThread:
+        if self._thread is None:
+            raise BarnabasError("this Kafka does not run: use it in a with statement, or call start()")
+        return self._thread
+
+    def _running(self) -> dict[int, RunningBroker]:
+        _ = self._loop
+        return self._brokers
+
+    def _broker(self, broker: int) -> RunningBroker:
+        known = self._running()
+        if broker not in known:
+            raise ValueError(f"there is no broker {broker}: {', '.join(map(str, known))}")
+        return known[broker]
+
+    def __repr__(self) -> str:
+        if self._thread is None:
+            return f"<Kafka of {self._number}, not running>"
+        return f"<Kafka {self.bootstrap_servers} brokers={list(self.brokers)}>"
+
+
+def _temporary_folder() -> Path:
+    """A new folder for its own user, in memory where the machine has room for that."""
+    try:
+        return Path(tempfile.mkdtemp(prefix="barnabas-", dir=MEMORY if MEMORY.is_dir() else None))
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="barnabas-"))
+
+
+def _text(value: Any) -> str:
+    """A setting as it stands in a file."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

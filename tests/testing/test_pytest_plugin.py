@@ -1,0 +1,76 @@
+"""The plug-in in a pytest of its own, as a project has it that uses Barnabas."""
+
+import os
+import subprocess
+import sys
+
+OF_A_PROJECT = """
+import pytest
+from barnabas.client import Producer
+from barnabas.testing import Fault
+
+def test_a_topic_of_ones_own(kafka, kafka_topic):
+    with Producer(kafka.bootstrap_servers) as producer:
+        producer.send(kafka_topic, b"here").result()
+    assert [record.value for record in kafka.records(kafka_topic)] == [b"here"]
+    kafka.plant(Fault("Produce", error="INVALID_RECORD", count=None))
+
+def test_the_faults_of_another_test_are_gone(kafka, kafka_topic):
+    with Producer(kafka.bootstrap_servers) as producer:
+        assert producer.send(kafka_topic, b"here").result().offset == 0
+
+def test_a_cluster(kafka_cluster):
+    assert kafka_cluster(2, settings={"default.replication.factor": 2}).brokers == (0, 1)
+
+@pytest.fixture(scope="session")
+def of_the_session(kafka):
+    return kafka.bootstrap_servers
+
+def test_in_fixtures_of_the_session(of_the_session):
+    assert of_the_session.startswith("127.0.0.1:")
+"""
+ASKS_FOR_NOTHING = """
+import sys
+
+def test_nothing_is_imported():
+    rooms = ("barnabas.node", "barnabas.client", "barnabas.testing.kafka")
+    assert not [name for name in sys.modules if name.startswith(rooms)]
+"""
+
+
+def pytest_of(folder, *options):
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-W",
+        "error",
+        "-p",
+        "no:cacheprovider",
+        *options,
+        str(folder),
+    ]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_the_fixtures_of_a_project(tmp_path):
+    (tmp_path / "test_of_a_project.py").write_text(OF_A_PROJECT)
+    ran = pytest_of(tmp_path, "-p", "no:randomly")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "4 passed" in ran.stdout
+
+
+def test_side_by_side_each_process_has_a_broker_of_its_own(tmp_path):
+    (tmp_path / "test_of_a_project.py").write_text(OF_A_PROJECT)
+    ran = pytest_of(tmp_path, "-n", "2")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_a_project_that_asks_for_nothing_pays_nothing(tmp_path):
+    (tmp_path / "test_nothing.py").write_text(ASKS_FOR_NOTHING)
+    ran = pytest_of(tmp_path)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
