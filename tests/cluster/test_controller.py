@@ -161,6 +161,23 @@ def test_a_mark_for_an_unknown_topic_is_removed(make_cluster):
     assert "/admin/delete_topics/ghost" not in cluster.paths()
 
 
+def test_a_deletion_that_a_controller_left_at_its_last_step_is_completed(make_cluster):
+    """The topic's znodes were gone, the mark was not: each controller resigned over it, for ever."""
+    cluster = make_cluster(0, 1)
+    cluster.create("t", {0: [1]})
+    cluster.create("doomed", {0: [1]})
+    store = cluster.brokers[1].store
+    cluster.brokers[0].controller._queue.close()  # it is deaf, and still in office
+    for path in sorted(cluster.paths(znodes.topic_path("doomed")), reverse=True):
+        cluster.wait(store.delete(path))
+    cluster.wait(store.create(znodes.delete_topic_path("doomed")))
+    cluster.brokers[0].stop()
+
+    assert znodes.delete_topic_path("doomed") not in cluster.paths()
+    assert cluster.controller is cluster.brokers[1]
+    assert cluster.brokers[1].cache.partition(T0).leader == 1
+
+
 def test_a_restart_finds_its_topics(make_cluster):
     cluster = make_cluster()
     cluster.create("t", num_partitions=2)
