@@ -8,7 +8,7 @@ the group decides which package answers: `classic` or `consumer`. If not, the cl
 it look for the coordinator again.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
 
 from barnabas.coordinator.classic.group import ClassicGroup
@@ -350,15 +350,18 @@ class GroupCoordinator:
         self._group(shard, group_id)
         return removal.delete_offsets(shard, group_id, partitions)
 
-    def complete_transaction(self, producer_id: int, partitions: set[int], *, committed: bool) -> None:
-        """The marker of a transaction is in these partitions of ``__consumer_offsets``.
+    def complete_transaction(
+        self, producer_id: int, markers: Mapping[int, int], *, committed: bool
+    ) -> None:
+        """The replicas have the markers of a transaction: their offsets, by partition of
+        ``__consumer_offsets``.
 
         A partition that is still being read needs nothing: the load comes to the marker.
         """
-        for partition in partitions:
+        for partition, marker_offset in markers.items():
             shard = self._runtime.read_to_end(partition)
             if shard is not None:
-                complete_transaction(shard, producer_id, committed=committed)
+                complete_transaction(shard, producer_id, marker_offset, committed=committed)
 
     # --- administration ---------------------------------------------------------------------------------
 

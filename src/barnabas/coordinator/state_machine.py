@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _events: Final = EventLog("coordinator")
 
+_BEHIND_ALL: Final = 2**63 - 1
+"""The place of a marker that is replayed: all that was replayed so far lies before it."""
 _LEGACY_OFFSET_KEY: Final = LegacyOffsetCommitKey.record_type.to_bytes(2, "big")
 
 
@@ -75,7 +77,7 @@ class GroupStateMachine:
         return replay_commits(shard, piece, producer_id=producer_id, memo=memo)
 
     def replay_end_transaction_marker(self, shard: Shard, producer_id: int, *, committed: bool) -> None:
-        complete_transaction(shard, producer_id, committed=committed)
+        complete_transaction(shard, producer_id, _BEHIND_ALL, committed=committed)
 
     def replay_unreadable(self, shard: Shard, key: bytes | None) -> None:
         """Passed over: a group continues from the offset that it committed before, and reads some records

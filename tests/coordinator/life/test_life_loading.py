@@ -140,7 +140,7 @@ def test_an_open_transaction_ends_after_the_load(life):
     before = life.fetched()
 
     partition = life.coordinator.partition_for("g")
-    life.coordinator.complete_transaction(PRODUCER[0], {partition}, committed=True)
+    life.coordinator.complete_transaction(PRODUCER[0], {partition: 2**40}, committed=True)
 
     assert before == {}
     assert life.fetched() == {("orders", 0): 9}
@@ -510,8 +510,8 @@ def test_a_marker_that_comes_when_all_is_read_is_applied_too():
 
 def complete(life, kind):
     """What the handler of WriteTxnMarkers does when the replicas have the marker."""
-    partitions = {life.coordinator.partition_for("g")}
-    life.coordinator.complete_transaction(PRODUCER[0], partitions, committed=kind is ControlType.COMMIT)
+    markers = {life.coordinator.partition_for("g"): 2**40}
+    life.coordinator.complete_transaction(PRODUCER[0], markers, committed=kind is ControlType.COMMIT)
 
 
 class SlowTurns(Turns, SlowClock):

@@ -48,6 +48,14 @@ class FakeJournal:
         self.waiting.append((written, base_offset))
         return written
 
+    def end_offset(self):
+        return self._next_offset
+
+    def marker(self):
+        """A marker is appended; its offset."""
+        place, self._next_offset = self._next_offset, self._next_offset + 1
+        return place
+
     def acknowledge(self, place=0):
         """The replicas have a batch that was held back."""
         written, base_offset = self.waiting.pop(place)
@@ -220,8 +228,10 @@ class Rig:
         """The codes."""
         return self.coordinator.delete_offsets(group_id, [TopicPartition(*place) for place in partitions])
 
-    def end_transaction(self, producer_id=9, *, committed):
-        self.coordinator.complete_transaction(producer_id, {0}, committed=committed)
+    def end_transaction(self, producer_id=9, *, committed, marker=None):
+        """The replicas have a marker: one that is written now, or the one at an offset."""
+        place = self.journal.marker() if marker is None else marker
+        self.coordinator.complete_transaction(producer_id, {0: place}, committed=committed)
 
     def later(self, minutes):
         self.clock.advance(int(minutes * MINUTE_MS))

@@ -146,3 +146,45 @@ def test_a_late_failure_does_not_reach_a_group_that_began_anew(rig):
     end(rig, committed=True)
 
     assert rig.committed() == {ORDERS: 1}
+
+
+def test_a_marker_that_the_replicas_have_late_ends_nothing_that_lies_behind_it(rig):
+    """A marker came twice, the second time while the producer's next transaction was open: its offsets were shown."""
+    rig.txn_commit({ORDERS: 5})
+    first = rig.journal.marker()
+    rig.end_transaction(committed=True, marker=first)
+    doubled = rig.journal.marker()
+    rig.txn_commit({ORDERS: 6, ("orders", 1): 6})
+
+    rig.end_transaction(committed=True, marker=doubled)
+
+    assert rig.committed() == {ORDERS: 5}
+    assert rig.shard.open_transactions == {9: {"g"}}
+    end(rig, committed=False)
+    assert rig.committed() == {ORDERS: 5}
+    assert rig.shard.open_transactions == {}
+
+
+def test_a_late_marker_of_an_abort_takes_nothing_from_the_next_transaction(rig):
+    rig.txn_commit({ORDERS: 5})
+    aborted = rig.journal.marker()
+    rig.txn_commit({ORDERS: 6})
+    rig.txn_commit({("orders", 1): 6}, "other")
+
+    rig.end_transaction(committed=False, marker=aborted)
+    end(rig, committed=True)
+
+    assert rig.committed() == {ORDERS: 6}
+    assert rig.committed("other") == {("orders", 1): 6}
+
+
+def test_a_commit_that_fails_late_takes_nothing_from_the_next_transaction(rig):
+    rig.journal.holds = True
+    rig.txn_commit({ORDERS: 5})
+    rig.end_transaction(committed=False)
+    rig.journal.holds = False
+    rig.txn_commit({ORDERS: 6})
+    rig.journal.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+    end(rig, committed=True)
+
+    assert rig.committed() == {ORDERS: 6}

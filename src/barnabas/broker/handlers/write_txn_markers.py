@@ -125,7 +125,7 @@ def _acknowledged(
     for result in results:
         codes[result.tp] = result.error
     offsets = {
-        result.tp.partition
+        result.tp.partition: result.info.first_offset
         for result in results
         if result.tp.topic == GROUP_METADATA_TOPIC and not result.error
     }

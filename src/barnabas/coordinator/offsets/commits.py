@@ -81,6 +81,10 @@ def write_commits(
     """Appends the records (``storeOffsets``); the codes, once it is known whether the replicas have them."""
     if not records:
         return refused
+    producer_id = producer[0]
+    if producer_id != NO_PRODUCER_ID:
+        place = shard.journal.end_offset()
+        commits = {tp: commit.at(place) for tp, commit in commits.items()}
     try:
         written = shard.journal.append(records, producer=producer, base_sequence=FIRST_SEQUENCE)
     except KafkaError as error:
@@ -91,7 +95,6 @@ def write_commits(
     offsets = shard.offsets.get(group_id)
     if offsets is None:
         offsets = shard.offsets[group_id] = GroupOffsets()
-    producer_id = producer[0]
     if producer_id == NO_PRODUCER_ID:
         offsets.stage(accepted)
     else:
@@ -135,19 +138,21 @@ def _settle_transactional(
     written: Pending[int],
 ) -> None:
     if written.error is None:
-        offsets.acknowledge_transactional(producer_id, commits, written.result())
-        return
+        return  # they wait for the marker
     offsets.fail_transactional(producer_id, commits)
     if producer_id not in offsets.transactional and shard.offsets.get(group_id) is offsets:
         forget_transaction(shard, producer_id, group_id)
 
 
-def complete_transaction(shard: Shard, producer_id: int, *, committed: bool) -> None:
-    """The marker of the producer's transaction is in the shard's partition."""
+def complete_transaction(shard: Shard, producer_id: int, marker_offset: int, *, committed: bool) -> None:
+    """The marker of the producer's transaction is in the shard's partition, at this offset."""
+    left = set()
     for group_id in shard.open_transactions.pop(producer_id, ()):
         offsets = shard.offsets.get(group_id)
-        if offsets is not None:
-            offsets.end_transaction(producer_id, committed=committed)
+        if offsets is not None and offsets.end_transaction(producer_id, marker_offset, committed=committed):
+            left.add(group_id)
+    if left:
+        shard.open_transactions[producer_id] = left
 
 
 def forget_transaction(shard: Shard, producer_id: int, group_id: str) -> None:

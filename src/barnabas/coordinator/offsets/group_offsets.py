@@ -5,10 +5,12 @@ Theory of operation
 A commit is seen only once the replicas have it. Until then it waits::
 
     plain           stage -> pending       -> acknowledge -> committed
-    of a producer   stage -> transactional -> acknowledge -> (stays) -> end_transaction -> committed
+    of a producer   stage -> transactional -> end_transaction -> committed
 
 A transaction ends at some later time, and a plain commit may have been written in between. Which of the two
-counts is decided by their places in the journal: an earlier record never replaces a later one.
+counts is decided by their places in the journal: an earlier record never replaces a later one. So is what a
+marker ends: the replicas may have it so late (or have it twice) that the producer's next transaction has
+commits here already. These lie behind the marker, and wait for their own.
 When a topic is deleted its waiting commits go too; what is acknowledged after that belonged to the old topic
 and is dropped.
 """
@@ -33,8 +35,8 @@ class CommittedOffset(NamedTuple):
     expire_timestamp: int = NO_TIMESTAMP
     """Only where the client chose the retention itself (OffsetCommit v2-4)."""
     journal_offset: int = -1
-    """Of the batch with its record; decides which of two commits is the later.
-    -1 until it is acknowledged.
+    """Of the batch with its record; decides which of two commits is the later, and which a marker ends.
+    A plain commit has it once it is acknowledged, and -1 until then.
     """
 
     def at(self, journal_offset: int) -> "CommittedOffset":
@@ -105,38 +107,34 @@ class GroupOffsets:
     # Commits of transactions
 
     def stage_transactional(self, producer_id: int, commits: Commits) -> None:
-        """They are written, and wait for the replicas and for the marker."""
+        """They are written, each has its place, and wait for the marker."""
         self.transactional.setdefault(producer_id, {}).update(commits)
-
-    def acknowledge_transactional(self, producer_id: int, commits: Commits, journal_offset: int) -> None:
-        """The replicas have them; they still wait for the marker."""
-        waiting = self.transactional.get(producer_id, {})
-        for tp, commit in commits.items():
-            if waiting.get(tp) is commit:
-                waiting[tp] = commit.at(journal_offset)
 
     def fail_transactional(self, producer_id: int, commits: Commits) -> None:
         """It is not known whether enough replicas have them; the producer tries again or aborts."""
         waiting = self.transactional.get(producer_id)
         if waiting is None:
             return
-        for tp in commits:
-            waiting.pop(tp, None)
+        for tp, commit in commits.items():
+            if waiting.get(tp) is commit:  # none of the producer's next transaction
+                del waiting[tp]
         if not waiting:
             del self.transactional[producer_id]
 
-    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """The transaction's marker is written: its commits become valid, or never were."""
+    def end_transaction(self, producer_id: int, marker_offset: int, *, committed: bool) -> bool:
+        """The replicas have the transaction's marker: the commits before it become valid, or never were.
+
+        Whether commits of the producer are left that lie behind the marker.
+        """
         commits = self.transactional.pop(producer_id, {})
-        if not committed:
-            return
-        for tp, commit in commits.items():
-            if commit.journal_offset < 0:
-                # The marker was acknowledged in the same moment as the commit before it. Nothing that is
-                # acknowledged by now can be later.
-                self.committed[tp] = commit
-            else:
-                self.put(tp, commit)
+        later = {tp: commit for tp, commit in commits.items() if commit.journal_offset > marker_offset}
+        if later:
+            self.transactional[producer_id] = later
+        if committed:
+            for tp, commit in commits.items():
+                if tp not in later:
+                    self.put(tp, commit)
+        return bool(later)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """Their offsets are deleted, with the commits that still waited for replicas or for a marker."""

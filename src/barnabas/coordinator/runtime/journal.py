@@ -71,6 +71,9 @@ class Journal(Protocol):
         with one when they were, but it is not known whether enough replicas have them.
         """
 
+    def end_offset(self) -> int:
+        """The offset that the next batch gets; -1 where none can be appended."""
+
     def replicated(self, timeout_ms: int) -> Pending[None]:
         """Done when the in-sync replicas have all that is in the partition now; fails as `append` does."""
 
@@ -131,6 +134,10 @@ class PartitionJournal:
         if result.error:
             return Pending.failed(KafkaError(result.error))
         return Pending.of(result.info.first_offset)
+
+    def end_offset(self) -> int:
+        info = self._appender.whole_log(self._tp).info
+        return info.last_offset + 1
 
     def replicated(self, timeout_ms: int) -> Pending[None]:
         # Nothing is appended: it waits as an acks=all append of the last record would.
