@@ -511,6 +511,22 @@ def test_flush_raises_what_was_not_looked_at_and_nothing_twice(run, fake):
     run(scenario())
 
 
+def test_what_a_caller_has_seen_by_the_time_of_the_close_is_not_raised_again(run, fake):
+    """It was waited for after it had failed, as by one who waits for one record after another."""
+
+    async def scenario():
+        async with fake() as cluster:
+            async with AsyncProducer(cluster.bootstrap) as producer:
+                cluster.faults[ApiKey.PRODUCE].append(produce_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                failed = await producer.send("t", "x")
+                while not failed.done():
+                    await asyncio.sleep(0)
+                with pytest.raises(DeliveryError):
+                    await failed
+
+    run(scenario())
+
+
 def test_acks_0_wants_no_answer_and_acks_1_is_not_idempotent(run, fake):
     async def scenario():
         async with fake() as cluster:

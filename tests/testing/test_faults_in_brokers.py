@@ -8,7 +8,7 @@ import confluent_kafka.admin
 import pytest
 
 from barnabas.admin import Admin
-from barnabas.client import Consumer, KafkaError, Producer, TopicPartition
+from barnabas.client import BarnabasError, Consumer, KafkaError, Producer, TopicPartition
 from barnabas.core.errors import ErrorCode
 from barnabas.testing import Fault, FaultTimeoutError, Kafka
 
@@ -39,6 +39,17 @@ def test_one_partition_of_a_request_is_refused_and_the_other_written(broker):
         assert [each.result().partition for each in both] == [0, 1]
     fault.wait()
     assert values(broker, topic) == [b"0", b"1"]
+
+
+def test_the_other_partition_of_the_request_has_its_own_answer(broker):
+    topic = broker.create_topic(partitions=2)
+    broker.plant(Fault("Produce", topic=topic, partition=1, error="INVALID_RECORD"))
+    with Producer(broker.bootstrap_servers, linger_ms=200, enable_idempotence=False) as producer:
+        written, refused = (producer.send(topic, b"%d" % each, partition=each) for each in (0, 1))
+        assert written.result().offset == 0
+        with pytest.raises(BarnabasError):
+            refused.result()
+    assert values(broker, topic) == [b"0"]
 
 
 def test_a_refusal_that_is_not_retried_reaches_the_caller_and_nothing_is_written(broker):

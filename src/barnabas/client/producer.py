@@ -17,7 +17,7 @@ import contextlib
 import time
 import warnings
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from barnabas.client.accumulator import RecordAccumulator
 from barnabas.client.cluster import Cluster
@@ -50,6 +50,9 @@ from barnabas.records.compression import Codec
 
 _NS_PER_MS = 1_000_000
 _GIVE_WAY_S = 0.001
+
+_FAILURES_MAX: Final = 100
+"""How many failures that nobody has looked at are kept for the next flush."""
 
 _log = EventLog("client.producer")
 
@@ -104,7 +107,8 @@ class AsyncProducer:
         self._closed = False
         self._ended = asyncio.Event()
         self._room: list[asyncio.Future[None]] = []
-        self._failure: Exception | None = None
+        self._failures: list[tuple[Callable[[], bool], Exception]] = []
+        """Of batches since the last flush: whether a caller has looked at each record by now, and what it was."""
         self._released = False
 
     async def start(self) -> Self:
@@ -295,8 +299,9 @@ class AsyncProducer:
 
     def _batch_finished(self, batch: ProducerBatch, error: Exception | None) -> None:
         # A transaction has its own way to say that something in it failed.
-        if error is not None and not batch.is_observed and self._transactions is None and not self._failure:
-            self._failure = error
+        if error is not None and not batch.is_observed() and self._transactions is None:
+            if len(self._failures) < _FAILURES_MAX:
+                self._failures.append((batch.is_observed, error))
         if self._room and self._accumulator.has_room:
             waiting, self._room = self._room, []
             for waiter in waiting:
@@ -324,9 +329,11 @@ class AsyncProducer:
             await asyncio.gather(*waiting, return_exceptions=True)
         finally:
             self._sender.hurry -= 1
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
+        failures, self._failures = self._failures, []
+        # A caller may have come to a failure after it happened, as one does who waits for one after another.
+        for is_observed, failure in failures:
+            if not is_observed():
+                raise failure
 
     # Transactions.
 

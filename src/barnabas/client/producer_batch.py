@@ -66,7 +66,6 @@ class ProducerBatch:
         """Completes with base offset and log append time (-1: the records' own times)."""
         return self._future
 
-    @property
     def is_observed(self) -> bool:
         """Whether a caller looks at the outcome of each of its records."""
         return len(self.observed) == self.count

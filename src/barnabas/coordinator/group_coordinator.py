@@ -350,9 +350,7 @@ class GroupCoordinator:
         self._group(shard, group_id)
         return removal.delete_offsets(shard, group_id, partitions)
 
-    def complete_transaction(
-        self, producer_id: int, markers: Mapping[int, int], *, committed: bool
-    ) -> None:
+    def complete_transaction(self, producer_id: int, markers: Mapping[int, int], *, committed: bool) -> None:
         """The replicas have the markers of a transaction: their offsets, by partition of
         ``__consumer_offsets``.
 

@@ -149,7 +149,7 @@ def test_a_late_failure_does_not_reach_a_group_that_began_anew(rig):
 
 
 def test_a_marker_that_the_replicas_have_late_ends_nothing_that_lies_behind_it(rig):
-    """A marker came twice, the second time while the producer's next transaction was open: its offsets were shown."""
+    """A marker came twice, the second time in the producer's next transaction: its offsets were shown."""
     rig.txn_commit({ORDERS: 5})
     first = rig.journal.marker()
     rig.end_transaction(committed=True, marker=first)

@@ -21,6 +21,9 @@ from barnabas.testing.simulation.trace import Trace
 B = TypeVar("B", bound=SimulatedBroker)
 
 _BEGIN_MS: Final = 1_000.0
+_REST_TURN_MS: Final = 1_500.0
+"""Longer than a call that is lost: a follower that waits for its answer only seems to rest."""
+_REST_TURNS_MAX: Final = 20
 
 
 class Named(Protocol):
@@ -159,6 +162,26 @@ class ClusterScenario(Generic[B]):
         self._operator.stopping = True
         self._faults.heal()
         self._pass(heal_ms)
+
+    def _rest(self) -> None:
+        """Lets time pass for as long as something moves: a follower that fetches little at a time is far
+        behind, or a leader goes back to its preferred replica.
+        """
+        for _ in range(_REST_TURNS_MAX):
+            before = self._places()
+            self._pass(_REST_TURN_MS)
+            if self._places() == before:
+                return
+
+    def _places(self) -> list[tuple[object, ...]]:
+        """How far each replica is, and what its broker knows of it."""
+        places: list[tuple[object, ...]] = []
+        for broker in self.brokers.values():
+            for tp in broker.replicas.partitions.online:
+                log = broker.log(tp)
+                ends = None if log is None else (log.log_end_offset, log.high_watermark)
+                places.append((broker.id, tp, ends, broker.metadata.partition(tp)))
+        return places
 
     def _pass(self, by_ms: float) -> None:
         self.clock.run_until(self.clock.now_ms + by_ms)

@@ -79,6 +79,7 @@ class ReplicationScenario(ClusterScenario[SimulatedBroker]):
         for client in self._clients:
             client.stopping = True
         self._pass(_SETTLE_MS)
+        self._rest()
         self.replication.final()
         if self._idempotent is not None:
             for tp, left in self._idempotent.unanswered.items():

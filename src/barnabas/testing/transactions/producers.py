@@ -32,6 +32,7 @@ from barnabas.protocol.messages.txn_offset_commit import (
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
 from barnabas.replica.produce import ACKS_ALL
+from barnabas.testing.replication.broker import SimulatedBroker
 from barnabas.testing.replication.clients import SimulatedClient
 from barnabas.testing.replication.wire import LostCallError
 from barnabas.testing.sometimes import sometimes
@@ -44,6 +45,7 @@ _TIMEOUT_MS: Final = 1_000
 _PATIENCE_MS: Final = 4_000.0
 """How long a producer tries one thing before it begins again."""
 _BACKOFF_MS: Final = 40.0
+_MEANS_MAX: Final = 3
 _TWICE: Final = 0.03
 """How often a request arrives twice: its first connection was given up, and not its bytes."""
 
@@ -55,6 +57,13 @@ _AGAIN: Final = frozenset(
         *(_E.KAFKA_STORAGE_ERROR, _E.NETWORK_EXCEPTION, _E.OPERATION_NOT_ATTEMPTED),
     }
 )
+_ELSEWHERE: Final = frozenset(
+    {
+        *(_E.NOT_COORDINATOR, _E.COORDINATOR_NOT_AVAILABLE, _E.NOT_LEADER_OR_FOLLOWER),
+        *(_E.UNKNOWN_TOPIC_OR_PARTITION, _E.KAFKA_STORAGE_ERROR, _E.NETWORK_EXCEPTION),
+    }
+)
+"""After these a client looks for the leader anew."""
 _FENCED: Final = frozenset({_E.PRODUCER_FENCED, _E.INVALID_PRODUCER_EPOCH, _E.INVALID_PRODUCER_ID_MAPPING})
 _ABORTABLE: Final = frozenset(
     # The transaction was aborted behind the producer's back, or its guard is gone.
@@ -121,27 +130,40 @@ class TransactionalId(SimulatedClient):
             self._clock.call_later(self._rng.expovariate(1 / pause_ms), lambda: self.run(tps, self._pause_ms))
 
     def pause(self, mean_ms: float) -> Pending[None]:
-        """Done after a while."""
+        """Done after a while, which is never so long that the end of the run comes first."""
         over: Pending[None] = Pending()
-        self._clock.call_later(self._rng.expovariate(1 / mean_ms), lambda: over.complete(None))
+        delay_ms = min(self._rng.expovariate(1 / mean_ms), _MEANS_MAX * mean_ms)
+        self._clock.call_later(delay_ms, lambda: over.complete(None))
         return over
 
     @steps
     def ask(
-        self, tp: TopicPartition, request: Request, version: int, code_of: Callable[[Any], int]
+        self,
+        tp: TopicPartition,
+        request: Request,
+        version: int,
+        code_of: Callable[[Any], int],
+        known: dict[TopicPartition, SimulatedBroker],
     ) -> Steps[tuple[Any, ErrorCode, bool]]:
         """Asks whoever leads a partition until the answer is one that no further question changes, or the
         patience is over; the last answer, its code, and whether any call was not answered.
+
+        Who led it last is `known`, and asked again until it does not answer so, as clients do. One that asked
+        anybody each time could have its transaction ended by a coordinator of the past: that one remembers
+        the last transaction as committed, and says so again.
         """
         until_ms, lost = self._clock.now_ms + _PATIENCE_MS, False
         while True:
-            leader, response, code = self._leader(tp), None, _E.NETWORK_EXCEPTION
+            leader, response, code = known.get(tp) or self._leader(tp), None, _E.NETWORK_EXCEPTION
             if isinstance(leader, TransactionalBroker):
                 try:
                     response = yield self._call(leader, request, version)
                     code = ErrorCode.of(code_of(response))
                 except LostCallError:
                     lost = True
+            known.pop(tp, None)
+            if isinstance(leader, TransactionalBroker) and code not in _ELSEWHERE:
+                known[tp] = leader
             if code not in _AGAIN or self._clock.now_ms > until_ms or self.stopping:
                 return response, code, lost
             yield self.pause(_BACKOFF_MS)
@@ -200,6 +222,8 @@ class TransactionalProducer:
         self._tps = tps
         self._producer = ProducerIdAndEpoch(-1, -1)
         self._sequences: Counter[TopicPartition] = Counter()
+        self._known: dict[TopicPartition, SimulatedBroker] = {}
+        """The leaders that have answered it."""
         self._doubtful = False
         """Whether a request of this epoch may still be on its way."""
 
@@ -233,7 +257,9 @@ class TransactionalProducer:
             producer_id=self._producer.producer_id,
             producer_epoch=self._producer.epoch,
         )
-        response, code, _ = yield owner.ask(owner.coordinator, request, 4, lambda answer: answer.error_code)
+        response, code, _ = yield owner.ask(
+            owner.coordinator, request, 4, lambda answer: answer.error_code, self._known
+        )
         if code is not _E.NONE:
             if code not in _FENCED and code not in _AGAIN:
                 self._judge.unexplained(f"InitProducerId of {owner.name}", code.name)
@@ -287,7 +313,7 @@ class TransactionalProducer:
     ) -> Steps[None]:
         """One request of this producer; raises when it was not carried out."""
         was_fenced = self._judge.is_fenced(self._owner.name, self._producer)
-        _, code, lost = yield self._owner.ask(tp, request, version, code_of)
+        _, code, lost = yield self._owner.ask(tp, request, version, code_of, self._known)
         self._doubtful = self._doubtful or lost
         if code is _E.NONE:
             if was_fenced:

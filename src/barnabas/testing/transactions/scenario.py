@@ -148,10 +148,12 @@ class TransactionScenario(ClusterScenario[TransactionalBroker]):
         for producer in self._ids:
             producer.stopping = True
         # The last producers may have vanished: their time must be over, and a clock that was ahead caught up.
-        self._pass(_SETTLE_MS + 2 * self._timeout_ms + self._ahead_ms())
+        self._pass(_SETTLE_MS + 2 * self._timeout_ms)
+        self._pass(self._ahead_ms())
         for reader in self._readers:
             reader.stopping = True
         self._pass(_SETTLE_MS)
+        self._rest()
         self.replication.final()
         self._judge()
         return self._report()
