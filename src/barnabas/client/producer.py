@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import time
 import warnings
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final, Self
 
 from barnabas.client.accumulator import RecordAccumulator
@@ -108,7 +108,7 @@ class AsyncProducer:
         self._ended = asyncio.Event()
         self._room: list[asyncio.Future[None]] = []
         self._failures: list[tuple[Callable[[], bool], Exception]] = []
-        """Of batches since the last flush: whether a caller has looked at each record by now, and what it was."""
+        """Of batches since the last flush: whether callers have looked at them by now, and what it was."""
         self._released = False
 
     async def start(self) -> Self:
@@ -299,9 +299,9 @@ class AsyncProducer:
 
     def _batch_finished(self, batch: ProducerBatch, error: Exception | None) -> None:
         # A transaction has its own way to say that something in it failed.
-        if error is not None and not batch.is_observed() and self._transactions is None:
-            if len(self._failures) < _FAILURES_MAX:
-                self._failures.append((batch.is_observed, error))
+        is_news = error is not None and not batch.is_observed() and self._transactions is None
+        if error is not None and is_news and len(self._failures) < _FAILURES_MAX:
+            self._failures.append((batch.is_observed, error))
         if self._room and self._accumulator.has_room:
             waiting, self._room = self._room, []
             for waiter in waiting:
