@@ -449,7 +449,7 @@ def test_options_are_keywords_or_keys_of_kafka():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"security_protocol": "SASL_PLAINTEXT"}, "security.protocol='SASL_PLAINTEXT' asks for security"),
+        ({"security_protocol": "SASL_SSL"}, "security.protocol='SASL_SSL' asks for security"),
         ({"security.protocol": "ssl"}, "security.protocol='ssl' asks for security"),
         ({"sasl_mechanism": "PLAIN"}, "sasl.mechanism asks for security"),
         ({"ssl_cafile": "PLAINTEXT"}, "ssl.cafile asks for security"),

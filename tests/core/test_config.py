@@ -114,11 +114,11 @@ def is_refused(described, value, reason=""):
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        ("ssl.keystore.location", "/keys", "plaintext listeners without authentication only"),
-        ("listener.name.outside.ssl.keystore.location", "/keys", "plaintext listeners"),
+        ("ssl.keystore.location", "/keys", "parts of security that this version does not have"),
+        ("listener.name.outside.ssl.keystore.location", "/keys", "parts of security"),
         ("ssl.client.auth", "maybe", "String must be one of: required, requested, none"),
-        ("ssl.client.auth", "required", "plaintext listeners"),
-        ("sasl.enabled.mechanisms", "PLAIN", "plaintext listeners"),
+        ("ssl.client.auth", "required", "parts of security"),
+        ("sasl.login.class", "x.Login", "parts of security"),
         ("authorizer.class.name", "kafka.security.authorizer.AclAuthorizer", "no authorizer"),
         ("process.roles", "broker", "no KRaft mode"),
         ("zookeeper.ssl.client.enable", "true", "ZooKeeper are in plaintext"),

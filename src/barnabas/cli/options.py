@@ -292,7 +292,7 @@ def properties(file: Path | None) -> dict[str, str]:
 
 def refuse_security(given: Mapping[str, str]) -> None:
     """Raises ClickException for a setting that asks for security, so that nothing is sent without it."""
-    from barnabas.client.config import security_asked_for
+    from barnabas.client.channel_security import security_asked_for
 
     problem = security_asked_for(given)
     if problem:

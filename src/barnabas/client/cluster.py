@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
+from barnabas.client.channel_security import login_of
 from barnabas.client.config import REBOOTSTRAP, bootstrap_addresses
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError, NoBrokerError
 from barnabas.client.metadata import ClusterMetadata, TopicMetadata
@@ -68,6 +69,7 @@ class Cluster:
         self._in_flight_max = in_flight_max
         self._config = config
         self._create_topics = create_topics
+        self._login = login_of(config)
         addresses = bootstrap_addresses(config["bootstrap.servers"])
         self.bootstrap = ",".join(f"{host}:{port}" for host, port in addresses)
         """The bootstrap servers as text, for errors."""
@@ -100,6 +102,7 @@ class Cluster:
                 client_id=self._config["client.id"],
                 max_in_flight=self._in_flight_max,
                 request_timeout_ms=self._config["request.timeout.ms"],
+                login=self._login,
             )
             # Seeded by the process's own generator, so that a simulation decides.
             rng = random.Random(random.getrandbits(64))

@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from barnabas.client.channel_security import PLAINTEXT, SECURITY_KEYS, security_asked_for
 from barnabas.core.config import (
     INT_MAX,
     Config,
@@ -31,9 +32,7 @@ Given = BootstrapServers | Mapping[str, Any]
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _LIST = ConfigType.LONG, ConfigType.LIST
 
-PLAINTEXT: Final = "PLAINTEXT"
 REBOOTSTRAP: Final = "rebootstrap"
-_SECURITY: Final = ("security.", "sasl.", "ssl.")
 
 
 def _acks(value: Any) -> str | None:
@@ -42,9 +41,7 @@ def _acks(value: Any) -> str | None:
 
 _COMMON: Final = (
     ConfigKey("bootstrap.servers", _LIST, None, "Brokers to ask first, host:port each.", required=True),
-    ConfigKey(
-        "security.protocol", _STRING, PLAINTEXT, "How to talk to brokers: PLAINTEXT, nothing else yet."
-    ),
+    *SECURITY_KEYS,
     ConfigKey("client.id", _STRING, "", "A name for this client in the broker's logs and quotas."),
     ConfigKey("metadata.max.age.ms", _LONG, 300_000, "How old metadata may become.", at_least(0)),
     ConfigKey(
@@ -208,24 +205,6 @@ def client_config(table: ConfigTable, options: Mapping[str, Any]) -> Config:
     return table.parse({name: _text_as_list(value) for name, value in given.items()})
 
 
-def security_asked_for(options: Mapping[str, Any]) -> str | None:
-    """One line on the first of these options (with Kafka's keys) that asks for security; None when none does.
-
-    Java's clients pass over ``ssl.*`` and ``sasl.*`` unless ``security.protocol`` calls for them. Here each
-    of them stops the client: its user wants protection, and records would be sent without it.
-    """
-    for name, value in options.items():
-        if name.startswith(_SECURITY) and not (
-            name == "security.protocol" and str(value).strip().upper() == PLAINTEXT
-        ):
-            # The values of the others may be passwords, and are not shown.
-            shown = f"{name}={str(value)[:40]!r}" if name == "security.protocol" else name
-            return (
-                f"{shown} asks for security, which this client does not have yet: it speaks {PLAINTEXT} only"
-            )
-    return None
-
-
 def refuse_security(options: Mapping[str, Any]) -> None:
     """Raises ConfigError for the first of these options (with Kafka's keys) that asks for security."""
     problem = security_asked_for(options)
@@ -276,7 +255,11 @@ def bootstrap_addresses(servers: Sequence[str]) -> list[Address]:
 
 def _address(server: str) -> Address:
     protocol, _, server = server.rpartition("://")
-    refuse_security({"security.protocol": protocol or PLAINTEXT})
+    if protocol.strip().upper() not in ("", PLAINTEXT):
+        raise ConfigError(
+            f"security.protocol={protocol[:40]!r} asks for security, which is not said in bootstrap.servers: "
+            "set security.protocol"
+        )
     host, colon, port = server.rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise ConfigError(f"Invalid value {server} for configuration bootstrap.servers: expected host:port")

@@ -37,6 +37,7 @@ BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = (
     ConfigType.DOUBLE,
     ConfigType.LIST,
 )
+PASSWORD: Final = ConfigType.PASSWORD
 
 # One row a key, however long: name, type, default, what it does, what is allowed.
 # fmt: off
@@ -327,6 +328,23 @@ BROKER_CONFIG: Final = ConfigTable(
             scope=Scope.CLUSTER_WIDE),
         ConfigKey("producer.id.expiration.check.interval.ms", INT, 600000, "How often that is looked at.",
             at_least(1), internal=True),
+        # Who connects
+        ConfigKey("sasl.enabled.mechanisms", LIST, ["GSSAPI"],
+            "How clients may log in on SASL listeners: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.",
+            scope=Scope.PER_BROKER),
+        ConfigKey("sasl.jaas.config", PASSWORD, None,
+            "Users, and who this broker is for others; obeyed with a listener and a mechanism in front:"
+            " listener.name.<name>.<mechanism>.sasl.jaas.config.",
+            scope=Scope.PER_BROKER),
+        ConfigKey("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI",
+            "How this broker logs in at others, where their listener for brokers asks for SASL.",
+            scope=Scope.PER_BROKER),
+        ConfigKey("sasl.server.max.receive.size", INT, 524288,
+            "The largest request, in bytes, of a client that has not logged in yet."),
+        ConfigKey("connection.failed.authentication.delay.ms", INT, 100,
+            "How long a client that is refused waits for the answer.", at_least(0)),
+        ConfigKey("connections.max.reauth.ms", LONG, 0,
+            "After what time a client has to log in again (KIP-368); 0 means never."),
         # Controller
         ConfigKey("auto.leader.rebalance.enable", BOOLEAN, True,
             "Whether leadership is moved back to preferred replicas by itself."),

@@ -209,7 +209,10 @@ def replicas_of(name: str) -> Callable[[Any], str | None]:
     return check
 
 
-_LISTENER_KEY: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
+_LISTENER_KEY: Final = re.compile(
+    r"listener\.name\.[^.]*\.(?:[a-z0-9-]+\.(?=(?:sasl\.jaas\.config|connections\.max\.reauth\.ms)$))?(.*)"
+)
+"""With the name of a mechanism where the key may be one of a mechanism."""
 _OF_ANY_LISTENER: Final = {"max.connections", "max.connection.creation.rate", "num.network.threads"}
 """Keys of one listener that may be set for all brokers at once (``ClusterLevelListenerConfigs``)."""
 
@@ -222,7 +225,9 @@ def neighbour(name: str, names: Iterable[str]) -> str | None:
 
 
 def base_name(name: str) -> str:
-    """The key that ``listener.name.x.KEY`` sets for listener x; any other name as it is."""
+    """The key that ``listener.name.x.KEY`` (or ``listener.name.x.MECHANISM.KEY``) sets for listener x;
+    any other name as it is.
+    """
     match = _LISTENER_KEY.fullmatch(name)
     return match[1] if match else name
 

@@ -108,6 +108,13 @@ class DynamicBrokerConfig:
                 f"prefix: Set({', '.join(of_listeners)})"
             )
         keys = {name: table.find(name) or RATES.get(name) for name in values}
+        secrets = [name for name, key in keys.items() if key is not None and key.type is ConfigType.PASSWORD]
+        if secrets:
+            # Kafka encrypts them with password.encoder.secret, and refuses them where that is not set.
+            raise ConfigError(
+                "Passwords cannot be set dynamically, as this broker does not encrypt them: "
+                f"Set({', '.join(secrets)})"
+            )
         for name, key in keys.items():
             if key is not None:
                 parse_value(key, values[name])

@@ -65,8 +65,7 @@ KEYS_NOT_OBEYED: Final = (
         ConfigKey("zookeeper.ssl.truststore.type", STRING, None, ""),
     ),
     *_refused(
-        "This version serves plaintext listeners without authentication only.",
-        ConfigKey("connections.max.reauth.ms", LONG, 0, ""),
+        "Of parts of security that this version does not have.",
         ConfigKey("delegation.token.expiry.check.interval.ms", LONG, 3_600_000, "", at_least(1)),
         ConfigKey("delegation.token.expiry.time.ms", LONG, 86_400_000, "", at_least(1)),
         ConfigKey("delegation.token.master.key", PASSWORD, None, ""),
@@ -82,8 +81,6 @@ KEYS_NOT_OBEYED: Final = (
             "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", "",
             scope=Scope.PER_BROKER),
         ConfigKey("sasl.client.callback.handler.class", CLASS, None, ""),
-        ConfigKey("sasl.enabled.mechanisms", LIST, ["GSSAPI"], "", scope=Scope.PER_BROKER),
-        ConfigKey("sasl.jaas.config", PASSWORD, None, "", scope=Scope.PER_BROKER),
         ConfigKey("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", "", scope=Scope.PER_BROKER),
         ConfigKey("sasl.kerberos.min.time.before.relogin", LONG, 60000, "", scope=Scope.PER_BROKER),
         ConfigKey("sasl.kerberos.principal.to.local.rules", LIST, ["DEFAULT"], "", scope=Scope.PER_BROKER),
@@ -101,7 +98,6 @@ KEYS_NOT_OBEYED: Final = (
         ConfigKey("sasl.login.retry.backoff.max.ms", LONG, 10000, ""),
         ConfigKey("sasl.login.retry.backoff.ms", LONG, 100, ""),
         ConfigKey("sasl.mechanism.controller.protocol", STRING, "GSSAPI", ""),
-        ConfigKey("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI", "", scope=Scope.PER_BROKER),
         ConfigKey("sasl.oauthbearer.clock.skew.seconds", INT, 30, ""),
         ConfigKey("sasl.oauthbearer.expected.audience", LIST, None, ""),
         ConfigKey("sasl.oauthbearer.expected.issuer", STRING, None, ""),
@@ -113,7 +109,6 @@ KEYS_NOT_OBEYED: Final = (
         ConfigKey("sasl.oauthbearer.sub.claim.name", STRING, "sub", ""),
         ConfigKey("sasl.oauthbearer.token.endpoint.url", STRING, None, ""),
         ConfigKey("sasl.server.callback.handler.class", CLASS, None, ""),
-        ConfigKey("sasl.server.max.receive.size", INT, 524288, ""),
         ConfigKey("security.providers", STRING, None, ""),
         ConfigKey("ssl.allow.dn.changes", BOOLEAN, False, ""),
         ConfigKey("ssl.allow.san.changes", BOOLEAN, False, ""),
@@ -255,7 +250,6 @@ KEYS_NOT_OBEYED: Final = (
     *_not_obeyed(
         "Of the inside of Kafka's broker: here purgatories keep nothing that is done, and "
      "appends of one turn go to the disk together.",
-        ConfigKey("connection.failed.authentication.delay.ms", INT, 100, "", at_least(0)),
         ConfigKey("delete.records.purgatory.purge.interval.requests", INT, 1, ""),
         ConfigKey("fetch.purgatory.purge.interval.requests", INT, 1000, ""),
         ConfigKey("group.coordinator.append.linger.ms", INT, 10, "", at_least(0)),

@@ -58,6 +58,8 @@ class Connection:
             address=address,
             parked_max=processor.settings.parked_max,
         )
+        if processor.sasl:
+            processor.log_in(self.conversation)
         self.active = True
         """Whether bytes went either way since the idle sweep last looked."""
         self.idle_since_ms = 0.0

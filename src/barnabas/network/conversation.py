@@ -321,6 +321,11 @@ class Conversation:
             self._move(ChannelEvent.RELEASE)
             self._transport.wake()
 
+    def serve(self, service: Service, request_bytes_max: int) -> None:
+        """Another service answers from the next turn on, and frames may be as large as this."""
+        self._service = service
+        self._reader.size_max = request_bytes_max
+
     def drain(self) -> None:
         """Takes no further request; what was handled is still answered."""
         self._move(ChannelEvent.DRAIN)

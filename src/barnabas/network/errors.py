@@ -11,6 +11,10 @@ class CloseConnection(BarnabasError):  # noqa: N818 - an instruction to the conn
         self.reason = reason
 
 
+class AuthenticationError(BarnabasError):
+    """One end could not prove who it is (``AuthenticationException``). Trying again does not mend it."""
+
+
 class DisconnectedError(BarnabasError):
     """The connection ended before the response came; whether the request took effect is not known."""
 

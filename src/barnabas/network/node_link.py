@@ -12,9 +12,16 @@ A lost connection fails every call, sent or not: a call that was sent may have t
 was not, another node may be the right one by now. The caller decides. The same goes for a response
 that is overdue: the connection is closed, and all calls on it fail (``NetworkClient``).
 
+Where the node's listener asks for a log-in (`ClientSettings.login`), frames go to a `SaslClientAuthenticator`
+before anything else, within the set-up time-out. A session that ends is renewed on the open connection, when
+no request is in flight (KIP-368). A node that refuses the credentials fails all calls with
+AuthenticationError, and one line of the log says why.
+
 No sockets here: bytes and connections go through a `Channel`.
 """
 
+import math
+import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,19 +30,24 @@ from typing import Final, NamedTuple, Protocol
 from barnabas import __version__
 from barnabas.core.chunks import Chunks
 from barnabas.core.errors import BarnabasError, ErrorCode
+from barnabas.core.eventlog import EventLog
 from barnabas.network.api_versions import SOFTWARE_NAME, NodeApiVersions, client_throttles
 from barnabas.network.connection_states import ConnectionState, ConnectionTimings, NodeConnectionState
 from barnabas.network.errors import (
+    AuthenticationError,
     ConnectionSetupTimedOutError,
     DisconnectedError,
     RebootstrapRequiredError,
     RequestTimedOutError,
 )
 from barnabas.network.in_flight import ClientRequest, InFlightRequests
+from barnabas.network.sasl.client import SaslClientAuthenticator, SaslLogin
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
 from barnabas.protocol.message import Response
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+_log = EventLog("network.client")
 
 _CORRELATION_BYTES: Final = 4
 _CORRELATION_ID_MAX: Final = 2**31 - 1
@@ -75,6 +87,8 @@ class ClientSettings:
     discover_versions: bool = True
     """Ask each node for its versions first; without, every call names its version or uses the newest."""
     response_bytes_max: int = 2**31 - 1
+    login: SaslLogin | None = None
+    """How to log in to each node, where its listener asks for that."""
 
 
 class Channel(Protocol):
@@ -102,10 +116,15 @@ class NodeLink:
     """One node, as one client sees it."""
 
     __slots__ = (
+        "_authenticator",
         "_channel",
         "_correlation_id",
         "_last_used_ms",
+        "_log_in_again_ms",
+        "_log_in_by_ms",
+        "_logging_in",
         "_on_lost",
+        "_refusal",
         "_retiring",
         "_settings",
         "_waiting",
@@ -135,6 +154,14 @@ class NodeLink:
         self._retiring = False
         self._correlation_id = 0
         self._last_used_ms = 0.0
+        self._authenticator: SaslClientAuthenticator | None = None
+        self._logging_in = False
+        self._log_in_by_ms = math.inf
+        """Until when a log-in on an open connection may take."""
+        self._log_in_again_ms = math.inf
+        """From when on the session is to be renewed before anything else is sent."""
+        self._refusal: str | None = None
+        """Why the node refused the credentials, as the log has said."""
 
     @property
     def load(self) -> int:
@@ -145,6 +172,8 @@ class NodeLink:
         """Whether a call submitted now would be sent at once."""
         return (
             self.state.is_ready(now_ms)
+            and not self._logging_in
+            and now_ms < self._log_in_again_ms
             and not self._waiting
             and not self.in_flight.full
             and self._channel.writable()
@@ -166,7 +195,16 @@ class NodeLink:
         waiting, in_flight = self._waiting, self.in_flight
         if waiting and self.state.state.disconnected:
             self.connect(now_ms)
-        while waiting and self.state.is_ready(now_ms) and not in_flight.full and self._channel.writable():
+        if now_ms >= self._log_in_again_ms:
+            self._log_in_again(now_ms)
+        while (
+            waiting
+            and not self._logging_in
+            and now_ms < self._log_in_again_ms
+            and self.state.is_ready(now_ms)
+            and not in_flight.full
+            and self._channel.writable()
+        ):
             self._send(waiting.popleft(), now_ms)
         if self._retiring and not self.load and not self.state.state.disconnected:
             self.close(DisconnectedError(f"node {self.node} is gone"), now_ms)
@@ -178,6 +216,52 @@ class NodeLink:
 
     def established(self, now_ms: float) -> None:
         self._last_used_ms = now_ms
+        login = self._settings.login
+        if login is None:
+            self._begin(now_ms)
+            return
+        software = (self._settings.software_name, __version__)
+        self._authenticator = SaslClientAuthenticator(login, self._settings.client_id, software=software)
+        self._logging_in = True
+        self._channel.write(self._authenticator.begin())
+
+    def _log_in_again(self, now_ms: float) -> None:
+        """Renews the session before the node ends it, once no request is in flight."""
+        authenticator = self._authenticator
+        ready = self.state.state is ConnectionState.READY
+        if authenticator is None or not ready or self._logging_in or len(self.in_flight):
+            return
+        self._logging_in = True
+        self._log_in_by_ms = now_ms + self._settings.request_timeout_ms
+        self._channel.write(authenticator.begin_again())
+        self._channel.wake_by(self._log_in_by_ms)
+
+    def _continue_log_in(self, frame: memoryview, now_ms: float) -> None:
+        authenticator = self._authenticator
+        assert authenticator is not None
+        try:
+            following = authenticator.received(frame)
+        except BarnabasError as error:
+            refused = error if isinstance(error, AuthenticationError) else AuthenticationError(str(error))
+            self.close(refused, now_ms)
+            return
+        if not authenticator.complete:
+            self._channel.write(following)
+            return
+        self._logging_in = False
+        self._log_in_by_ms = math.inf
+        self._refusal = None
+        lifetime_ms = authenticator.session_lifetime_ms
+        # At 85 to 95 % of it, so that the connections of a client do not do it all at once.
+        share = 0.85 + 0.1 * random.random()
+        self._log_in_again_ms = now_ms + lifetime_ms * share if lifetime_ms else math.inf
+        if self.state.state is ConnectionState.READY:
+            self.advance(now_ms)
+        else:
+            self._begin(now_ms)
+
+    def _begin(self, now_ms: float) -> None:
+        """The node may be asked for anything now."""
         if self._settings.discover_versions:
             self._ask_versions(ApiVersionsRequest.max_version, now_ms)
         else:
@@ -187,6 +271,9 @@ class NodeLink:
     def received(self, frame: memoryview, now_ms: float) -> None:
         """A response came, without its length."""
         self._last_used_ms = now_ms
+        if self._logging_in:
+            self._continue_log_in(frame, now_ms)
+            return
         call = self.in_flight.complete_next()
         if call is None:
             self.close(DisconnectedError(f"node {self.node} sent a response without a request"), now_ms)
@@ -210,7 +297,13 @@ class NodeLink:
         was_connected = not self.state.state.disconnected
         if was_connected:
             self.state.disconnected(now_ms)
+            if isinstance(error, AuthenticationError):
+                self.state.authentication_failed(now_ms, error)
+                self._say_refusal(error)
         self.versions = None
+        self._authenticator = None
+        self._logging_in = False
+        self._log_in_by_ms = self._log_in_again_ms = math.inf
         calls = [*self.in_flight.take_all(), *self._waiting]
         self._waiting.clear()
         # What hears of it may submit the next call at once, so everything above is settled before.
@@ -218,6 +311,13 @@ class NodeLink:
             self._on_lost(self, error)
         for call in calls:
             call.fail(error)
+
+    def _say_refusal(self, error: Exception) -> None:
+        """One line for a refusal, however often the same is tried again."""
+        reason = str(error)
+        if reason != self._refusal:
+            self._refusal = reason
+            _log.error("client.authentication_failed", node=str(self.node), reason=reason)
 
     def close(self, error: Exception, now_ms: float) -> None:
         self._channel.close()
@@ -228,6 +328,10 @@ class NodeLink:
         if self.state.setup_timed_out(now_ms):
             waited = self.state.setup_timeout_ms
             self.close(ConnectionSetupTimedOutError(f"no connection to {self.node} in {waited} ms"), now_ms)
+        elif now_ms > self._log_in_by_ms:
+            self.close(
+                RequestTimedOutError(f"{self.node} did not let this client log in again in time"), now_ms
+            )
         elif self.in_flight.timed_out(now_ms):
             self.close(RequestTimedOutError(f"no response from {self.node} in time"), now_ms)
         elif self._idle(now_ms):
@@ -243,6 +347,8 @@ class NodeLink:
             deadlines.append(state.last_attempt_ms + state.setup_timeout_ms)
         elif self._waiting and state.state.disconnected:
             deadlines.append(now_ms + state.backoff_left_ms(now_ms))
+        elif self._logging_in:
+            deadlines.append(self._log_in_by_ms)
         elif self._waiting and state.throttled_until_ms > now_ms:
             deadlines.append(state.throttled_until_ms)
         first = self.in_flight.next_deadline_ms

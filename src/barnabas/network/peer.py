@@ -25,6 +25,10 @@ class ConnectionControl(Protocol):
 
     def release(self) -> None: ...
 
+    def serve(self, service: "Service", request_bytes_max: int) -> None: ...
+
+    def drain(self) -> None: ...
+
     def close(self, reason: str) -> None: ...
 
 
@@ -65,6 +69,16 @@ class Peer:
         """
         if self._control is not None:
             self._control.release()
+
+    def serve(self, service: "Service", request_bytes_max: int) -> None:
+        """The peer has logged in: `service` answers it from the next turn on, to frames as large as this."""
+        if self._control is not None:
+            self._control.serve(service, request_bytes_max)
+
+    def drain(self) -> None:
+        """Takes no further request of this peer, and ends the connection when it has what it is owed."""
+        if self._control is not None:
+            self._control.drain()
 
     def close(self, reason: str) -> None:
         """Ends the connection with one log line; what was not sent yet is dropped."""

@@ -17,8 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from barnabas.core.clock import Clock, Timer
+from barnabas.network.conversation import Conversation
 from barnabas.network.frames import FrameReader, ReceiveMemory
 from barnabas.network.peer import Service
+from barnabas.network.sasl.server import SaslListener, SaslServerAuthenticator
 from barnabas.network.settings import SocketSettings
 
 _TRIM_DELAY_MS: Final = 1000
@@ -43,6 +45,16 @@ class Processor:
         self._trim_timer: Timer | None = None
         self._trimmed_ms = -math.inf
         self._stopped = False
+        self.sasl: dict[str, SaslListener] = {}
+        """How clients log in, by the name of the listener; they need not where it is not here."""
+
+    def log_in(self, conversation: Conversation) -> None:
+        """Has the peer of a new conversation log in first, where its listener asks for that."""
+        listener = self.sasl.get(conversation.peer.listener.name)
+        if listener is not None:
+            bytes_max = self.settings.request_bytes_max
+            authenticator = SaslServerAuthenticator(listener, self.service, self.clock, bytes_max)
+            conversation.serve(authenticator, min(listener.receive_bytes_max, bytes_max))
 
     def new_reader(self) -> FrameReader:
         return FrameReader(self._memory, self.settings.request_bytes_max)

@@ -38,6 +38,7 @@ from barnabas.network.peer import ListenerId, Service
 from barnabas.network.plain_connection import PlainConnection
 from barnabas.network.processor import Processor
 from barnabas.network.quotas import ConnectionQuotas
+from barnabas.network.sasl.server import SaslListener
 from barnabas.network.settings import SocketSettings
 
 events = EventLog("network")
@@ -176,6 +177,13 @@ class SocketServer:
         self._sweep_timer: Timer | None = None
         self._started = False
         self._emptied = asyncio.Event()
+
+    def secure(self, listener: str, sasl: SaslListener | None) -> None:
+        """How the peers of a listener, which is bound next, log in; None where they need not."""
+        if sasl is None:
+            self.processor.sasl.pop(listener, None)
+        else:
+            self.processor.sasl[listener] = sasl
 
     def bind(self, endpoint: Endpoint) -> Endpoint:
         """Listens on the endpoint; the endpoint with its real port. A server that has started accepts from

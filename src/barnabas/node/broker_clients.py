@@ -6,6 +6,7 @@ whether a connection may be idle, whether the other side is asked for its versio
 
 from dataclasses import replace
 from random import Random
+from typing import Final
 
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config, Source
@@ -14,16 +15,28 @@ from barnabas.network.client import NetworkClient
 from barnabas.network.metadata_updater import ManualMetadataUpdater
 from barnabas.network.node_link import ClientSettings
 from barnabas.network.selector import Selector
+from barnabas.node.channel_security import ClientSecurity
+
+PLAIN: Final = ClientSecurity()
+"""Without a log-in."""
 
 
-def controller_client(broker_id: int, config: Config, clock: Clock, rng: Random) -> NetworkClient:
+def controller_client(
+    broker_id: int, config: Config, clock: Clock, rng: Random, security: ClientSecurity = PLAIN
+) -> NetworkClient:
     """The controller's connections to brokers: the versions are known, an attempt follows at once."""
     settings = _settings(broker_id, config, connect_ms=config["controller.socket.timeout.ms"])
-    return _client(clock, rng, replace(settings, discover_versions=False))
+    return _client(clock, rng, replace(settings, discover_versions=False), security)
 
 
 def to_controller_client(
-    broker_id: int, config: Config, clock: Clock, rng: Random, *, retry_timeout_ms: float
+    broker_id: int,
+    config: Config,
+    clock: Clock,
+    rng: Random,
+    security: ClientSecurity = PLAIN,
+    *,
+    retry_timeout_ms: float,
 ) -> NetworkClient:
     """A broker's connection to the controller, which may be older: versions are asked for."""
     timeout_ms = int(min(config["controller.socket.timeout.ms"], retry_timeout_ms))
@@ -34,17 +47,22 @@ def to_controller_client(
         replace(
             settings, request_timeout_ms=timeout_ms, reconnect_backoff_ms=50, reconnect_backoff_max_ms=50
         ),
+        security,
     )
 
 
-def controlled_shutdown_client(broker_id: int, config: Config, clock: Clock, rng: Random) -> NetworkClient:
+def controlled_shutdown_client(
+    broker_id: int, config: Config, clock: Clock, rng: Random, security: ClientSecurity = PLAIN
+) -> NetworkClient:
     """The connection by which a broker that stops asks the controller."""
     settings = _settings(broker_id, config, connect_ms=config["controller.socket.timeout.ms"])
     idle_ms = config["connections.max.idle.ms"]
-    return _client(clock, rng, replace(settings, discover_versions=False, idle_ms_max=idle_ms))
+    return _client(clock, rng, replace(settings, discover_versions=False, idle_ms_max=idle_ms), security)
 
 
-def marker_client(broker_id: int, config: Config, clock: Clock, rng: Random) -> NetworkClient:
+def marker_client(
+    broker_id: int, config: Config, clock: Clock, rng: Random, security: ClientSecurity = PLAIN
+) -> NetworkClient:
     """A transaction coordinator's connections to the leaders of partitions (``TxnMarkerSenderThread``)."""
     settings = replace(
         _settings(broker_id, config, connect_ms=config["request.timeout.ms"]),
@@ -54,10 +72,12 @@ def marker_client(broker_id: int, config: Config, clock: Clock, rng: Random) -> 
         reconnect_backoff_max_ms=50,
         idle_ms_max=config["connections.max.idle.ms"],
     )
-    return _client(clock, rng, settings)
+    return _client(clock, rng, settings, security)
 
 
-def verification_client(broker_id: int, config: Config, clock: Clock, rng: Random) -> NetworkClient:
+def verification_client(
+    broker_id: int, config: Config, clock: Clock, rng: Random, security: ClientSecurity = PLAIN
+) -> NetworkClient:
     """A partition leader's connections to the coordinators of transactions
     (``AddPartitionsToTxnSenderThread``): a broker before KIP-890 is recognised by its versions.
     """
@@ -68,11 +88,17 @@ def verification_client(broker_id: int, config: Config, clock: Clock, rng: Rando
         reconnect_backoff_max_ms=50,
         idle_ms_max=config["connections.max.idle.ms"],
     )
-    return _client(clock, rng, settings)
+    return _client(clock, rng, settings, security)
 
 
 def fetcher_clients(
-    broker_id: int, config: Config, clock: Clock, rng: Random, *, first: int = 0
+    broker_id: int,
+    config: Config,
+    clock: Clock,
+    rng: Random,
+    security: ClientSecurity = PLAIN,
+    *,
+    first: int = 0,
 ) -> list[NetworkClient]:
     """A follower's connections to its leaders: a client for each of `num.replica.fetchers`
     (``BrokerBlockingSender``), from the `first` one on.
@@ -88,7 +114,7 @@ def fetcher_clients(
         NetworkClient(
             Selector(clock, receive_buffer_bytes=_receive_buffer_bytes(config)),
             ManualMetadataUpdater(),
-            replace(settings, client_id=f"broker-{broker_id}-fetcher-{fetcher_id}"),
+            replace(settings, client_id=f"broker-{broker_id}-fetcher-{fetcher_id}", login=security.login),
             rng,
         )
         for fetcher_id in range(first, config["num.replica.fetchers"])
@@ -124,5 +150,6 @@ def _settings(broker_id: int, config: Config, *, connect_ms: int) -> ClientSetti
     )
 
 
-def _client(clock: Clock, rng: Random, settings: ClientSettings) -> NetworkClient:
+def _client(clock: Clock, rng: Random, settings: ClientSettings, security: ClientSecurity) -> NetworkClient:
+    settings = replace(settings, login=security.login)
     return NetworkClient(Selector(clock), ManualMetadataUpdater(), settings, rng)

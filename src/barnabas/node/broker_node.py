@@ -32,6 +32,7 @@ from barnabas.cluster.metadata.registration import (
     ensure_persistent_paths,
     generate_broker_id,
 )
+from barnabas.cluster.metadata.scram_credentials import ScramCredentials
 from barnabas.cluster.store.contract import MetadataStore, StoreError, StoreUnusableError
 from barnabas.cluster.store.znodes import DEFAULT_ENTITY, ConfigChange, desanitize
 from barnabas.coordinator.runtime.loading import Loader
@@ -61,8 +62,14 @@ from barnabas.log.manager import LogManager
 from barnabas.network.endpoints import Endpoint, ListenerConfig
 from barnabas.network.settings import SocketSettings
 from barnabas.network.socket_server import SocketServer
+from barnabas.node.channel_security import InterBrokerSecurity
 from barnabas.node.coordinators import partitions_of
-from barnabas.node.dynamic_listeners import DynamicListenerConfig, parse_listeners, validate_listeners
+from barnabas.node.dynamic_listeners import (
+    DynamicListenerConfig,
+    parse_listeners,
+    secure,
+    validate_listeners,
+)
 from barnabas.node.environment import Environment, metadata_path, of_machine
 from barnabas.node.parts import Foundation, Parts
 from barnabas.node.peer_brokers import LOOK_INTERVAL_MS, PeerBrokers
@@ -129,6 +136,7 @@ class BrokerNode:
         self._parts: Parts | None = None
         self._server: SocketServer | None = None
         self._cleaner: LogCleaner | None = None
+        self._scram_credentials = ScramCredentials()
         self._running = AsyncExitStack()
         """What has been started, in order; undone from the end."""
         self._stopping_cleanly = False
@@ -181,6 +189,7 @@ class BrokerNode:
         foundation = Foundation(
             config=self.config,
             listeners=listeners,
+            security=InterBrokerSecurity.of(self.config, listeners),
             clock=self._clock,
             rng=self._environment.rng,
             broker_id=self.broker_id,
@@ -206,7 +215,9 @@ class BrokerNode:
         await wait(parts.finalized_features.start())
         if not await self._register(registration):
             return
-        dynamic_listeners = self._dynamic_listeners = DynamicListenerConfig(bound_by, server, registration)
+        dynamic_listeners = self._dynamic_listeners = DynamicListenerConfig(
+            bound_by, server, registration, self._scram_credentials.find
+        )
         self._dynamic_config.add_reconfigurable(dynamic_listeners.validate)
         dispatcher = Dispatcher(parts.services)
         gate = Gate(dispatcher, self._clock)
@@ -291,6 +302,7 @@ class BrokerNode:
             update = partial(self._dynamic_config.update, per_broker=entity != DEFAULT_ENTITY)
             # In the moment in which it is read: a change that is noticed later wins.
             await wait(configs.read("brokers", entity).then(update))
+        await wait(self._scram_credentials.start(store, configs))
         self._use_config()
         logs.producer_expiration_ms = self.config["producer.id.expiration.ms"]
         environment.offload.resize(self.config["num.recovery.threads.per.data.dir"])
@@ -314,6 +326,8 @@ class BrokerNode:
         )
         self._server = server
         self._running.push_async_callback(server.stop)
+        for endpoint in listeners.listeners:
+            secure(server, self.config, endpoint, self._scram_credentials.find)
         self.endpoints = tuple(server.bind(endpoint) for endpoint in listeners.listeners)
         return server
 
@@ -483,6 +497,7 @@ class BrokerNode:
         """Settings were changed, here or by another broker (``TopicConfigHandler``,
         ``BrokerConfigHandler``).
         """
+        self._scram_credentials.config_changed(change, values)
         if change.entity_type == "topics":
             topic = desanitize(change.entity)
             logs.reconfigure(topic)

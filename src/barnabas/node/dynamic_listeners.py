@@ -16,11 +16,21 @@ from barnabas.core.config import Config, base_name
 from barnabas.core.errors import ConfigError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
+from barnabas.core.scram import ScramCredential, ScramMechanism
 from barnabas.network.endpoints import Endpoint, ListenerConfig
+from barnabas.network.sasl.scram import FindCredential
 from barnabas.network.settings import SocketSettings
 from barnabas.network.socket_server import SocketServer
+from barnabas.node.channel_security import InterBrokerSecurity, listener_security
 
 _log = EventLog("node.dynamic_listeners")
+
+SERVED: Final = ("PLAINTEXT", "SASL_PLAINTEXT")
+_OF_SECURITY: Final = (
+    "sasl.enabled.mechanisms",
+    "sasl.mechanism.inter.broker.protocol",
+)
+"""Keys that are read when a listener is opened, and when a channel to another broker is made."""
 
 _RECONFIGURABLE: Final = {"max.connections", "max.connection.creation.rate", "num.network.threads"}
 """What may change of a listener that is open (``ListenerReconfigurableConfigs``)."""
@@ -32,17 +42,20 @@ def parse_listeners(config: Config) -> ListenerConfig:
     """
     listeners = ListenerConfig.parse(config, explicit=config.explicit())
     for endpoint in listeners.listeners:
-        if endpoint.security_protocol != "PLAINTEXT":
+        if endpoint.security_protocol not in SERVED:
             raise ConfigError(
-                f"Invalid value {endpoint} for configuration listeners: this version serves PLAINTEXT "
-                "listeners only"
+                f"Invalid value {endpoint} for configuration listeners: this version serves "
+                f"{' and '.join(SERVED)} listeners only"
             )
     return listeners
 
 
 def validate_listeners(config: Config) -> None:
     """Raises ConfigError for listeners or limits of connections that no broker could have."""
-    parse_listeners(config)
+    listeners = parse_listeners(config)
+    for endpoint in listeners.listeners:
+        listener_security(config, endpoint, _nobody)
+    InterBrokerSecurity.of(config, listeners)
     SocketSettings.from_config(config)
     for name in config.explicit():
         if base_name(name) in {"max.connections", "max.connection.creation.rate"} and config[name] <= 0:
@@ -52,8 +65,15 @@ def validate_listeners(config: Config) -> None:
 class DynamicListenerConfig:
     """The listeners of one running broker."""
 
-    def __init__(self, config: Config, server: SocketServer, registration: BrokerRegistration) -> None:
+    def __init__(
+        self,
+        config: Config,
+        server: SocketServer,
+        registration: BrokerRegistration,
+        find_credential: FindCredential,
+    ) -> None:
         """`config` is the one by which the server's listeners were opened."""
+        self._find_credential = find_credential
         self._config = config
         self._server = server
         self._registration = registration
@@ -86,6 +106,14 @@ class DynamicListenerConfig:
                     f"Host and port cannot be updated for existing listener ListenerName({name}), "
                     "restart broker or create a new listener for update"
                 )
+        changed = [key for key in _OF_SECURITY if self._config[key] != wanted[key]]
+        if changed and any(each.security_protocol != "PLAINTEXT" for each in old.listeners):
+            raise ConfigError(
+                f"Configs cannot be updated dynamically for existing listeners: {', '.join(changed)}; "
+                "restart the broker or create a new listener for update"
+            )
+        for name in after.keys() - before.keys():
+            listener_security(wanted, after[name], self._find_credential)
         freed = {endpoint.port for name, endpoint in before.items() if name not in after}
         self._probe(after[name] for name in after.keys() - before.keys() if after[name].port not in freed)
 
@@ -118,6 +146,7 @@ class DynamicListenerConfig:
 
     def _open(self, endpoint: Endpoint) -> None:
         try:
+            secure(self._server, self._config, endpoint, self._find_credential)
             bound = self._server.bind(endpoint)
         except OSError as error:
             # It could be bound when the change was judged, here or by the broker that was asked.
@@ -127,6 +156,15 @@ class DynamicListenerConfig:
 
     def __repr__(self) -> str:
         return f"<DynamicListenerConfig {','.join(map(str, self.endpoints))}>"
+
+
+def secure(server: SocketServer, config: Config, endpoint: Endpoint, find: FindCredential) -> None:
+    """Has a listener that is opened next protect its connections. Raises ConfigError."""
+    server.secure(endpoint.name, listener_security(config, endpoint, find).sasl)
+
+
+def _nobody(_mechanism: ScramMechanism, _user: str) -> ScramCredential | None:
+    return None
 
 
 def _registered(done: Pending[None]) -> None:

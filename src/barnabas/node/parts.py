@@ -44,6 +44,7 @@ from barnabas.node.broker_clients import (
     to_controller_client,
     verification_client,
 )
+from barnabas.node.channel_security import InterBrokerSecurity
 from barnabas.node.channels import BrokerChannels, LocalBroker
 from barnabas.node.control_requests import ControlRequests
 from barnabas.node.controlled_shutdown import ControlledShutdown
@@ -74,6 +75,8 @@ class Foundation(NamedTuple):
     config: Config
     """As it is at the start; `Parts.reconfigure` brings later ones."""
     listeners: ListenerConfig
+    security: InterBrokerSecurity
+    """How this broker connects to the others."""
     clock: Clock
     rng: random.Random
     broker_id: int
@@ -105,7 +108,7 @@ class Parts:
         # Each part knows those above it. `local` alone gets the handlers last, as they reach all the others.
         self.metadata = MetadataCache(on.broker_id)
         local = LocalBroker(_controller_listener(on.listeners))
-        self._to_brokers = controller_client(on.broker_id, config, clock, rng)
+        self._to_brokers = controller_client(on.broker_id, config, clock, rng, on.security.control)
         self._alter_partition_channel = _to_controller(on, "alter-partition", self.metadata, local)
         self._forwarding_channel = _to_controller(
             on, "forwarding", self.metadata, local, config["request.timeout.ms"]
@@ -113,7 +116,9 @@ class Parts:
         self.controlled_shutdown = _controlled_shutdown(on, self.metadata, local)
         self.controller = _controller(on, local, self._to_brokers)
         self._quotas = _quotas(on)
-        self._new_fetcher_clients = partial(fetcher_clients, on.broker_id, clock=clock, rng=rng)
+        self._new_fetcher_clients = partial(
+            fetcher_clients, on.broker_id, clock=clock, rng=rng, security=on.security.data
+        )
         self._to_leaders = self._new_fetcher_clients(config)
         self._leader_endpoints = _leader_endpoints(on, self.metadata)
         self.fetchers = _fetchers(on, self._leader_endpoints(self._to_leaders), self._quotas)
@@ -126,7 +131,7 @@ class Parts:
             self.metadata,
             self._transaction_partition,
             local=local,
-            remote=verification_client(on.broker_id, config, clock, rng),
+            remote=verification_client(on.broker_id, config, clock, rng, on.security.data),
             clock=clock,
             enabled=config["transaction.partition.verification.enable"],
         )
@@ -156,7 +161,7 @@ class Parts:
             on.listeners.inter_broker_name,
             self.metadata,
             local=local,
-            remote=marker_client(on.broker_id, config, clock, rng),
+            remote=marker_client(on.broker_id, config, clock, rng, on.security.data),
         )
         self.transaction_coordinator = transaction_coordinator(
             config,
@@ -283,7 +288,12 @@ def _to_controller(
         on.clock,
         local=local,
         remote=to_controller_client(
-            on.broker_id, on.config, on.clock, on.rng, retry_timeout_ms=retry_timeout_ms
+            on.broker_id,
+            on.config,
+            on.clock,
+            on.rng,
+            on.security.control,
+            retry_timeout_ms=retry_timeout_ms,
         ),
         retry_timeout_ms=retry_timeout_ms,
     )
@@ -297,7 +307,7 @@ def _controlled_shutdown(on: Foundation, metadata: MetadataCache, local: LocalBr
         on.config,
         on.clock,
         local=local,
-        remote=controlled_shutdown_client(on.broker_id, on.config, on.clock, on.rng),
+        remote=controlled_shutdown_client(on.broker_id, on.config, on.clock, on.rng, on.security.data),
     )
 
 

@@ -1,0 +1,79 @@
+"""One line of JAAS: which login module, and its options (``JaasConfig``).
+
+    line    => MODULE FLAG *(NAME "=" VALUE) ";"
+    FLAG    => "required" | "requisite" | "sufficient" | "optional"
+    VALUE   => a word, or a text between double quotes in which a backslash makes the next character plain
+
+The options are secrets: neither `repr` nor an error shows one.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from barnabas.core.errors import ConfigError
+
+FLAGS: Final = ("required", "requisite", "sufficient", "optional")
+LENGTH_MAX: Final = 64 * 1024
+
+_TOKEN: Final = re.compile(
+    r"""\s*(?:(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<mark>[=;])|(?P<word>[^\s=;"']+))"""
+)
+_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+_WHERE: Final = "sasl.jaas.config"
+
+
+@dataclass(frozen=True, slots=True)
+class LoginModule:
+    """The login module that a line names."""
+
+    name: str
+    """The class, as ``org.apache.kafka.common.security.plain.PlainLoginModule``."""
+    options: Mapping[str, str] = field(repr=False)
+
+
+def parse_jaas(text: str, key: str = _WHERE) -> LoginModule:
+    """The one login module of a line. Raises ConfigError, which names `key` and shows nothing of the line."""
+    if len(text) > LENGTH_MAX:
+        raise _refused(key, "it is too long")
+    tokens = _tokens(text, key)
+    if len(tokens) < 2 or tokens[-1] != (";", False):
+        raise _refused(key, "a login module ends with ;")
+    words = tokens[:-1]
+    if (";", False) in words:
+        raise _refused(key, "there must be one login module and no more")
+    (name, quoted), (flag, _) = words[0], words[1] if len(words) > 1 else ("", False)
+    if quoted or name == "=":
+        raise _refused(key, "it begins with the class of a login module")
+    if flag.lower() not in FLAGS:
+        raise _refused(key, f"behind the login module comes one of {', '.join(FLAGS)}")
+    rest = words[2:]
+    options: dict[str, str] = {}
+    for position in range(0, len(rest), 3):
+        triple = rest[position : position + 3]
+        if len(triple) < 3 or triple[1] != ("=", False) or triple[2] == ("=", False):
+            raise _refused(key, "each option is name=value")
+        options[triple[0][0]] = triple[2][0]
+    return LoginModule(name, options)
+
+
+def _tokens(text: str, key: str) -> list[tuple[str, bool]]:
+    """The words and marks of a line, each with whether it stood between quotes."""
+    tokens: list[tuple[str, bool]] = []
+    position, end = 0, len(text.rstrip())
+    while position < end:
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise _refused(key, "a quote is not closed")
+        quoted = match["quoted"]
+        if quoted is None:
+            tokens.append((match["mark"] or match["word"], False))
+        else:
+            tokens.append((_ESCAPE.sub(r"\1", quoted[1:-1]), True))
+        position = match.end()
+    return tokens
+
+
+def _refused(key: str, problem: str) -> ConfigError:
+    return ConfigError(f"Invalid value [hidden] for configuration {key}: {problem}")

@@ -1,0 +1,81 @@
+"""From a mechanism's name and its JAAS line to log-ins, at either end."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from barnabas.core.errors import ConfigError
+from barnabas.core.jaas import LoginModule, parse_jaas
+from barnabas.core.scram import MECHANISMS as SCRAM
+from barnabas.core.scram import ScramMechanism
+from barnabas.network.sasl import plain, scram
+from barnabas.network.sasl.client import SaslLogin
+from barnabas.network.sasl.mechanism import SaslServer
+from barnabas.network.sasl.plain import PlainClient, PlainServer
+from barnabas.network.sasl.scram import FindCredential, ScramClient, ScramServer
+
+SUPPORTED: Final = (plain.NAME, *(each.value for each in ScramMechanism))
+"""The mechanisms that there are at both ends."""
+
+_USER_PREFIX: Final = "user_"
+
+
+def client_login(mechanism: str, jaas: str | None, key: str = "sasl.jaas.config") -> SaslLogin:
+    """How a client logs in: name and password of its JAAS line.
+    Raises ConfigError, which names `key` and no secret.
+    """
+    if mechanism not in SUPPORTED:
+        raise ConfigError(
+            f"Invalid value {mechanism} for configuration sasl.mechanism: this version has "
+            f"{', '.join(SUPPORTED)}"
+        )
+    if jaas is None:
+        raise ConfigError(f"Missing required configuration {key}: a client of {mechanism} has a login module")
+    options = _module(mechanism, jaas, key).options
+    try:
+        user, password = options["username"], options["password"]
+    except KeyError:
+        raise ConfigError(
+            f"Invalid value [hidden] for configuration {key}: it has no username and password"
+        ) from None
+    if mechanism == plain.NAME:
+        if "\0" in user + password:
+            raise ConfigError(f"Invalid value [hidden] for configuration {key}: it has a NUL")
+        return SaslLogin(mechanism, partial(PlainClient, user, password))
+    return SaslLogin(mechanism, partial(ScramClient, ScramMechanism(mechanism), user, password))
+
+
+def server_mechanism(
+    mechanism: str, jaas: str | None, find: FindCredential, key: str = "sasl.jaas.config"
+) -> Callable[[], SaslServer]:
+    """What makes a log-in of a mechanism at the broker. Users of PLAIN are in the JAAS line
+    (``user_NAME="password"``), those of SCRAM are found by `find`. Raises ConfigError.
+    """
+    if mechanism in SCRAM:
+        if jaas is not None:
+            _module(mechanism, jaas, key)
+        return partial(ScramServer, ScramMechanism(mechanism), find)
+    if mechanism != plain.NAME:
+        raise ConfigError(
+            f"Invalid value {mechanism} for configuration sasl.enabled.mechanisms: this version has "
+            f"{', '.join(SUPPORTED)}"
+        )
+    if jaas is None:
+        raise ConfigError(f"Missing required configuration {key}: it has the users of {mechanism}")
+    options = _module(mechanism, jaas, key).options
+    users = {
+        name.removeprefix(_USER_PREFIX): password
+        for name, password in options.items()
+        if name.startswith(_USER_PREFIX)
+    }
+    return partial(PlainServer, users)
+
+
+def _module(mechanism: str, jaas: str, key: str) -> LoginModule:
+    module = parse_jaas(jaas, key)
+    expected = scram.MODULE if mechanism in SCRAM else plain.MODULE
+    if module.name != expected:
+        raise ConfigError(
+            f"Invalid value [hidden] for configuration {key}: {mechanism} logs in with {expected}"
+        )
+    return module

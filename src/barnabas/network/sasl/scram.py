@@ -1,0 +1,180 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512 between two ends (``ScramSaslServer``, ``ScramSaslClient``).
+
+Theory of operation
+-------------------
+Neither end says the password. Both prove that they know keys made of it:
+
+    client-first  => "n,," "n=" USER ",r=" NONCE
+    server-first  => "r=" NONCE SERVER_NONCE ",s=" SALT ",i=" ITERATIONS
+    client-final  => "c=" BASE64("n,,") ",r=" NONCE SERVER_NONCE ",p=" PROOF
+    server-final  => "v=" SIGNATURE
+
+AuthMessage, which both proofs are about, is client-first without its head, server-first, and client-final
+without its proof. A server goes the whole way for a user that it does not know, with a salt that stays the
+same for the name: what it says and how long it takes tell nothing about who is known.
+"""
+
+import base64
+import binascii
+import hmac
+import re
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+from barnabas.core.scram import ITERATIONS_MIN, ScramCredential, ScramMechanism
+from barnabas.network.sasl.mechanism import SaslAuthenticationError, SaslExchangeError
+
+MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+CLIENT_ITERATIONS_MAX: Final = 100_000
+"""What a server may ask of a client: 16,384 is the most that Kafka stores, and these take 50 ms."""
+
+_NAME: Final = r"(?:[^,=\x00]|=2C|=3D)+"
+_CLIENT_FIRST: Final = re.compile(
+    rf"(?P<head>[ny],(?:a=(?P<authzid>{_NAME}))?,)"
+    rf"(?P<bare>(?:m=[^,]+,)?n=(?P<user>{_NAME}),r=(?P<nonce>[\x21-\x2B\x2D-\x7E]+)(?P<extensions>(?:,[A-Za-z]=[^,]*)*))"
+)
+_CLIENT_FINAL: Final = re.compile(
+    r"(?P<without_proof>c=(?P<binding>[A-Za-z0-9+/]+={0,2}),r=(?P<nonce>[\x21-\x2B\x2D-\x7E]+)(?:,[A-Za-z]=[^,]*)*)"
+    r",p=(?P<proof>[A-Za-z0-9+/]+={0,2})"
+)
+_SERVER_FIRST: Final = re.compile(
+    r"r=(?P<nonce>[\x21-\x2B\x2D-\x7E]+),s=(?P<salt>[A-Za-z0-9+/]+={0,2}),i=(?P<iterations>[1-9][0-9]{0,8})(?:,[A-Za-z]=[^,]*)*"
+)
+
+FindCredential = Callable[[ScramMechanism, str], ScramCredential | None]
+_UNKNOWN_SALTS: Final = secrets.token_bytes(32)
+
+
+class ScramServer:
+    """One log-in at a broker."""
+
+    lifetime_ms: int | None = None
+
+    def __init__(self, mechanism: ScramMechanism, find: FindCredential) -> None:
+        self._mechanism = mechanism
+        self._find = find
+        self._known = False
+        self._user = ""
+        self._head = self._bare = self._first = self._nonce = ""
+        self._credential: ScramCredential | None = None
+        self.user: str | None = None
+
+    def evaluate(self, token: bytes) -> bytes:
+        try:
+            text = token.decode("utf-8")
+        except UnicodeDecodeError:
+            raise SaslExchangeError("a SCRAM message is not UTF-8") from None
+        if self._credential is None:
+            return self._answer_first(text)
+        return self._answer_final(text, self._credential)
+
+    def _answer_first(self, text: str) -> bytes:
+        match = _CLIENT_FIRST.fullmatch(text)
+        if match is None or match["bare"].startswith("m="):
+            raise SaslExchangeError("Invalid SCRAM client first message format")
+        user = _plain_name(match["user"])
+        if match["authzid"] is not None and _plain_name(match["authzid"]) != user:
+            raise SaslAuthenticationError(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
+        # Delegation tokens log in with the extension tokenauth=true; without them nobody has such a name.
+        found = None if ",tokenauth=" in match["extensions"] else self._find(self._mechanism, user)
+        self._known = found is not None
+        self._credential = found or _nobody(self._mechanism, user)
+        self._user, self._head, self._bare = user, match["head"], match["bare"]
+        self._nonce = match["nonce"] + secrets.token_urlsafe(18)
+        salt = base64.b64encode(self._credential.salt).decode()
+        self._first = f"r={self._nonce},s={salt},i={self._credential.iterations}"
+        return self._first.encode()
+
+    def _answer_final(self, text: str, credential: ScramCredential) -> bytes:
+        if self.user is not None:
+            raise SaslExchangeError("Unexpected challenge in Sasl server state COMPLETE")
+        match = _CLIENT_FINAL.fullmatch(text)
+        if match is None:
+            raise SaslExchangeError("Invalid SCRAM client final message format")
+        if not hmac.compare_digest(match["nonce"].encode(), self._nonce.encode()):
+            raise SaslExchangeError("Invalid client nonce in the final client message.")
+        if match["binding"] != base64.b64encode(self._head.encode()).decode():
+            raise SaslExchangeError("Invalid channel binding in the final client message.")
+        mechanism = self._mechanism
+        auth_message = f"{self._bare},{self._first},{match['without_proof']}".encode()
+        proof = _unbase64(match["proof"])
+        signature = mechanism.hmac(credential.stored_key, auth_message)
+        if len(proof) != len(signature):
+            raise SaslExchangeError("Invalid client credentials")
+        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+        same = hmac.compare_digest(mechanism.hash(client_key), credential.stored_key)
+        if not (same and self._known):
+            raise SaslExchangeError("Invalid client credentials")
+        self.user = self._user
+        return b"v=" + base64.b64encode(mechanism.hmac(credential.server_key, auth_message))
+
+
+class ScramClient:
+    """One log-in at a client: it is complete when the server has proved itself, too."""
+
+    def __init__(self, mechanism: ScramMechanism, user: str, password: str) -> None:
+        self._mechanism = mechanism
+        self._password = password
+        self._bare = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={secrets.token_urlsafe(18)}"
+        self._signature: bytes | None = None
+        self._said_first = False
+        self.complete = False
+
+    def evaluate(self, challenge: bytes) -> bytes | None:
+        if not self._said_first:
+            self._said_first = True
+            return f"n,,{self._bare}".encode()
+        text = challenge.decode("utf-8", "replace")
+        if self._signature is None:
+            return self._prove(text)
+        self._verify(text, self._signature)
+        return None
+
+    def _prove(self, text: str) -> bytes:
+        match = _SERVER_FIRST.fullmatch(text)
+        own_nonce = self._bare.rpartition(",r=")[2]
+        if match is None or not match["nonce"].startswith(own_nonce) or match["nonce"] == own_nonce:
+            raise SaslAuthenticationError("the server's first SCRAM message is not one of this exchange")
+        iterations = int(match["iterations"])
+        # Fewer would let a false server guess the password soon; many more would only stop this client.
+        if not ITERATIONS_MIN <= iterations <= CLIENT_ITERATIONS_MAX:
+            raise SaslAuthenticationError(
+                f"Requested iterations {iterations} is not between {ITERATIONS_MIN} and "
+                f"{CLIENT_ITERATIONS_MAX} for {self._mechanism.value}."
+            )
+        mechanism = self._mechanism
+        salted = mechanism.salted_password(self._password, _unbase64(match["salt"]), iterations)
+        without_proof = f"c=biws,r={match['nonce']}"
+        auth_message = f"{self._bare},{text},{without_proof}".encode()
+        client_key = mechanism.client_key(salted)
+        signature = mechanism.hmac(mechanism.hash(client_key), auth_message)
+        proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+        self._signature = mechanism.hmac(mechanism.server_key(salted), auth_message)
+        return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
+
+    def _verify(self, text: str, expected: bytes) -> None:
+        if not text.startswith("v="):
+            raise SaslAuthenticationError("the server refused the SCRAM proof")
+        if not hmac.compare_digest(_unbase64(text[2:].partition(",")[0]), expected):
+            raise SaslAuthenticationError("Invalid server signature in server final message")
+        self.complete = True
+
+
+def _nobody(mechanism: ScramMechanism, user: str) -> ScramCredential:
+    """The credential of a user that does not exist: nobody has its password, and its salt stays the same."""
+    seed = mechanism.hmac(_UNKNOWN_SALTS, user.encode())
+    return ScramCredential(seed[:18], seed, seed, ITERATIONS_MIN)
+
+
+def _plain_name(saslname: str) -> str:
+    return saslname.replace("=2C", ",").replace("=3D", "=")
+
+
+def _unbase64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise SaslExchangeError("a SCRAM message is not base64") from None

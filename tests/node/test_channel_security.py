@@ -1,0 +1,228 @@
+"""Who is at the other end, on running brokers: clients, tools of others, and brokers among themselves."""
+
+import asyncio
+import contextlib
+import logging
+
+import pytest
+from confluent_kafka.admin import AdminClient as ConfluentAdmin
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaError as PythonKafkaError
+
+from barnabas.admin import AsyncAdmin
+from barnabas.admin.types import ConfigResource, NewTopic
+from barnabas.client import AsyncConsumer, AsyncProducer
+from barnabas.cluster.metadata.configs import ConfigStore
+from barnabas.cluster.store.sqlite import SqliteStore
+from barnabas.core.broker_config import broker_config
+from barnabas.core.errors import ConfigError, KafkaError
+from barnabas.core.scram import ScramCredential, ScramMechanism
+from barnabas.network.clock import LoopClock
+from barnabas.network.sasl.mechanism import SaslAuthenticationError
+from barnabas.node.broker_node import BrokerNode, wait
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+def settings(tmp_path, number=1, **more):
+    return {
+        "broker.id": str(number),
+        "log.dirs": str(tmp_path / f"data-{number}"),
+        "barnabas.metadata.path": str(tmp_path / "store"),
+        "listeners": "INNER://127.0.0.1:0,OUTER://127.0.0.1:0",
+        "listener.security.protocol.map": "INNER:SASL_PLAINTEXT,OUTER:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "INNER",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "listener.name.inner.plain.sasl.jaas.config": f"{PLAIN} required username=broker "
+        "password=inner-secret user_broker=inner-secret;",
+        "listener.name.outer.plain.sasl.jaas.config": f'{PLAIN} required user_alice="alice-secret";',
+        **more,
+    }
+
+
+def client(node, password="alice-secret", mechanism="PLAIN", user="alice"):
+    module = PLAIN if mechanism == "PLAIN" else SCRAM
+    return {
+        "bootstrap.servers": f"127.0.0.1:{node.endpoints[1].port}",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": f'{module} required username="{user}" password="{password}";',
+    }
+
+
+@contextlib.asynccontextmanager
+async def running(*configs):
+    nodes = [BrokerNode(each) for each in configs]
+    started = []
+    try:
+        for node in nodes:
+            await node.start()
+            started.append(node)
+        yield nodes
+    finally:
+        for node in reversed(started):
+            await node.stop()
+
+
+async def write_and_read(options, topic="t", *, partitions=1, replicas=1):
+    async with AsyncAdmin(options) as admin:
+        await admin.topics.create(NewTopic(topic, partitions=partitions, replication_factor=replicas))
+    async with AsyncProducer(options) as producer:
+        await producer.send(topic, b"one")
+    async with AsyncConsumer({**options, "auto.offset.reset": "earliest", "group.id": "g"}) as consumer:
+        consumer.subscribe([topic])
+        while not (records := await consumer.poll(timeout_ms=100)):
+            pass
+        return [record.value for record in records]
+
+
+def test_brokers_log_in_at_each_other_and_clients_at_both(run, tmp_path):
+    async def scenario():
+        async with running(settings(tmp_path, 1), settings(tmp_path, 2)) as (first, second):
+            # Both replicas have the record before the answer, so the follower has logged in at the leader.
+            for node, topic in ((first, "a"), (second, "b")):
+                assert await write_and_read(client(node), topic, partitions=2, replicas=2) == [b"one"]
+
+    run(scenario(), 60)
+
+
+def test_our_clients_are_refused_in_one_line(run, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+
+    async def scenario():
+        async with running(settings(tmp_path)) as (node,):
+            for options in (client(node, "wrong"), client(node, mechanism="SCRAM-SHA-512")):
+                with pytest.raises(SaslAuthenticationError, match="Authentication failed") as refused:
+                    await AsyncAdmin(options).topics.list()
+                assert "secret" not in str(refused.value)
+            with pytest.raises(SaslAuthenticationError):
+                async with AsyncProducer(client(node, "wrong")) as producer:
+                    await producer.send("t", b"x")
+
+    run(scenario(), 60)
+    assert "secret" not in caplog.text
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_scram_credentials_are_those_of_the_store_and_change_while_brokers_run(run, tmp_path, mechanism):
+    async def scenario():
+        loop = asyncio.get_running_loop()
+        async with running(settings(tmp_path)) as (node,):
+            store = SqliteStore(tmp_path / "store", loop.call_soon_threadsafe)
+            await wait(store.start())
+            configs = ConfigStore(store, LoopClock(loop))
+
+            async def says(password):
+                try:
+                    await AsyncAdmin(client(node, password, mechanism)).topics.list()
+                except SaslAuthenticationError:
+                    return False
+                return True
+
+            async def until(password, allowed):
+                while await says(password) is not allowed:  # noqa: ASYNC110 - another process could be asked too
+                    await asyncio.sleep(0.01)
+
+            try:
+                assert not await says("first")
+                for password in ("first", "second"):
+                    credential = ScramCredential.of_password(ScramMechanism(mechanism), password, b"salt")
+                    await wait(configs.write("users", "alice", {mechanism: credential.text()}))
+                    await until(password, allowed=True)
+                assert not await says("first")
+                await wait(configs.write("users", "alice", {mechanism: "salt=what,is=this"}))
+                await until("second", allowed=False)
+            finally:
+                await wait(store.close())
+        async with running(settings(tmp_path)) as (node,):
+            assert not await says("second")
+
+    run(scenario(), 60)
+
+
+def test_clients_of_others(run, tmp_path):
+    async def scenario():
+        async with running(settings(tmp_path)) as (node,):
+            await asyncio.to_thread(others, f"127.0.0.1:{node.endpoints[1].port}")
+
+    def others(bootstrap):
+        options = {
+            "bootstrap_servers": bootstrap,
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "PLAIN",
+            "sasl_plain_username": "alice",
+        }
+        producer = KafkaProducer(**options, sasl_plain_password="alice-secret")
+        producer.send("t", b"one").get(10)
+        producer.close()
+        consumer = KafkaConsumer(
+            "t",
+            **options,
+            sasl_plain_password="alice-secret",
+            auto_offset_reset="earliest",
+            consumer_timeout_ms=5000,
+        )
+        assert next(iter(consumer)).value == b"one"
+        consumer.close()
+        with pytest.raises(PythonKafkaError):
+            KafkaConsumer(**options, sasl_plain_password="wrong", bootstrap_timeout_ms=2000).topics()
+        found = ConfluentAdmin(
+            {
+                "bootstrap.servers": bootstrap,
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": "alice",
+                "sasl.password": "alice-secret",
+            }
+        ).list_topics(timeout=10)
+        assert "t" in found.topics
+
+    run(scenario(), 60)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "GSSAPI for configuration sasl.enabled.mechanisms"),
+        ({"sasl.enabled.mechanisms": ""}, "Missing required configuration sasl.enabled.mechanisms"),
+        ({"sasl.mechanism.inter.broker.protocol": "GSSAPI"}, "must be included in sasl.enabled.mechanisms"),
+        ({"listener.name.outer.plain.sasl.jaas.config": f"{SCRAM} required;"}, "PLAIN logs in with"),
+        (
+            {"listener.name.inner.plain.sasl.jaas.config": f"{PLAIN} required user_a=inner-secret;"},
+            "has no username and password",
+        ),
+    ],
+)
+def test_a_broker_without_what_its_listeners_need_does_not_start(run, tmp_path, changes, words):
+    async def scenario():
+        with pytest.raises(ConfigError, match=words) as refused:
+            BrokerNode(broker_config({**settings(tmp_path), **changes}))
+        assert "secret" not in str(refused.value)
+
+    run(scenario())
+
+
+def test_a_listener_with_users_but_without_a_line_of_jaas(run, tmp_path):
+    async def scenario():
+        given = settings(tmp_path)
+        del given["listener.name.outer.plain.sasl.jaas.config"]
+        with pytest.raises(ConfigError, match=r"listener\.name\.outer\.plain\.sasl\.jaas\.config"):
+            BrokerNode(broker_config(given))
+
+    run(scenario())
+
+
+def test_a_password_is_not_set_while_the_broker_runs(run, tmp_path):
+    async def scenario():
+        async with running(settings(tmp_path)) as (node,), AsyncAdmin(client(node)) as admin:
+            own = ConfigResource.broker(1)
+            key = "listener.name.new.plain.sasl.jaas.config"
+            with pytest.raises(KafkaError, match="Passwords cannot be set dynamically"):
+                await admin.configs.alter({own: {key: f"{PLAIN} required user_a=s3cret;"}})
+            described = (await admin.configs.describe(own))[own]
+            kept = described["listener.name.outer.plain.sasl.jaas.config"]
+            assert (kept.value, kept.is_sensitive) == (None, True)
+
+    run(scenario(), 60)
