@@ -1,6 +1,6 @@
 """SaslAuthenticate (36), v0-2.
 
-Behaviour: ILLEGAL_SASL_STATE, as Kafka answers on a listener without SASL, and to a client that has logged in.
+Behaviour: ILLEGAL_SASL_STATE, as Kafka answers on a listener without SASL, and to a client that is logged in.
   A log-in itself is answered by `network.sasl.server`, before any handler.
 Versions:  v1 how long the session lasts (KIP-368) · v2 flexible.
 Not implemented: nothing.

@@ -1,6 +1,6 @@
 """SaslHandshake (17), v0-1.
 
-Behaviour: ILLEGAL_SASL_STATE, as Kafka answers on a listener without SASL, and to a client that has logged in.
+Behaviour: ILLEGAL_SASL_STATE, as Kafka answers on a listener without SASL, and to a client that is logged in.
   A log-in itself is answered by `network.sasl.server`, before any handler.
 Versions:  v1 SaslAuthenticate follows (KIP-152).
 Not implemented: nothing.
