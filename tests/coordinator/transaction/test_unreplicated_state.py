@@ -1,0 +1,151 @@
+"""``__transaction_state`` has fewer replicas in sync than it needs, in the middle of a transaction.
+
+The answers are those of two brokers of Apache Kafka 3.9.2, asked the same while one of them was stopped.
+"""
+
+import socket
+import struct
+
+from barnabas.core.chunks import materialize
+from barnabas.core.errors import ErrorCode
+from barnabas.protocol.framing import RequestHeader, encode_request
+from barnabas.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from barnabas.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from barnabas.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from barnabas.protocol.messages.end_txn import EndTxnRequest
+from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
+from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
+from barnabas.protocol.registry import RESPONSES
+from barnabas.testing import Kafka
+from waiting import until
+
+ID = "below"
+SETTINGS = {
+    "barnabas.api.profile": "3.9",
+    "transaction.state.log.num.partitions": 1,
+    "transaction.state.log.replication.factor": 2,
+    "transaction.state.log.min.isr": 2,
+}
+NOT_AVAILABLE = "COORDINATOR_NOT_AVAILABLE"
+
+
+class Asker:
+    """Bare requests to one broker."""
+
+    def __init__(self, port):
+        self._port = port
+
+    def ask(self, request, version):
+        frame = materialize(encode_request(RequestHeader(request.api, version, 7, "asker"), request))
+        with socket.create_connection(("127.0.0.1", self._port), timeout=20) as sock:
+            sock.sendall(frame)
+            with sock.makefile("rb") as answers:
+                (size,) = struct.unpack(">i", answers.read(4))
+                answer = answers.read(size)
+        response = RESPONSES[request.api]
+        start = 5 if response.is_flexible(version) else 4
+        return response.decode(memoryview(answer), version, start)[0]
+
+    def code(self, request, version):
+        answer = self.ask(request, version)
+        if isinstance(request, AddPartitionsToTxnRequest):
+            results = answer.results_by_topic_v3_and_below or answer.results_by_transaction[0].topic_results
+            return ErrorCode.of(results[0].results_by_partition[0].partition_error_code).name
+        return ErrorCode.of(answer.error_code).name
+
+
+def init(had=(-1, -1), name=ID):
+    return InitProducerIdRequest(
+        transactional_id=name, transaction_timeout_ms=60_000, producer_id=had[0], producer_epoch=had[1]
+    )
+
+
+def add(producer, partition):
+    return AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=ID,
+        v3_and_below_producer_id=producer[0],
+        v3_and_below_producer_epoch=producer[1],
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[partition])],
+    )
+
+
+def verify(producer):
+    transaction = AddPartitionsToTxnTransaction(
+        transactional_id=ID,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        verify_only=True,
+        topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+    )
+    return AddPartitionsToTxnRequest(transactions=[transaction])
+
+
+def end(producer, *, committed=True):
+    return EndTxnRequest(
+        transactional_id=ID, producer_id=producer[0], producer_epoch=producer[1], committed=committed
+    )
+
+
+def begin(asker, had=(-1, -1)):
+    made = until(lambda: (answer := asker.ask(init(had), 4)).error_code == 0 and answer)
+    return made.producer_id, made.producer_epoch
+
+
+def coordinator_of(kafka, askers):
+    """The broker that leads the one partition of ``__transaction_state``, once it is loaded."""
+    askers[0].ask(FindCoordinatorRequest(key=ID, key_type=1), 3)
+
+    def found():
+        return next((each for each in askers if askers[each].code(init(name="probe"), 4) == "NONE"), None)
+
+    return until(lambda: (leader := found()) is not None and (leader,))[0]
+
+
+def test_the_answers_of_a_coordinator_whose_records_are_not_replicated():
+    with Kafka(2, settings=SETTINGS) as kafka:
+        kafka.create_topic("t", partitions=100)
+        ports = [int(each.rpartition(":")[2]) for each in kafka.bootstrap_servers.split(",")]
+        askers = {number: Asker(port) for number, port in enumerate(ports)}
+        leader = coordinator_of(kafka, askers)
+        asker = askers[leader]
+        producer = begin(asker)
+        assert until(lambda: asker.code(add(producer, 0), 3) == "NONE")
+        kafka.stop_broker(1 - leader)
+        fresh = iter(range(1, 99))
+        assert until(lambda: asker.code(add(producer, next(fresh)), 3) == NOT_AVAILABLE)
+
+        group = AddOffsetsToTxnRequest(
+            transactional_id=ID, producer_id=producer[0], producer_epoch=producer[1], group_id="g"
+        )
+        assert [asker.code(add(producer, 99), version) for version in range(4)] == [NOT_AVAILABLE] * 4
+        assert [asker.code(group, version) for version in (0, 3)] == [NOT_AVAILABLE] * 2
+        assert asker.code(add(producer, 0), 3) == "NONE", "there is nothing to write"
+        assert asker.code(verify(producer), 4) == "NONE"
+        assert [asker.code(end(producer), version) for version in range(5)] == [NOT_AVAILABLE] * 5
+        assert asker.code(end(producer, committed=False), 3) == NOT_AVAILABLE
+        (state,) = asker.ask(DescribeTransactionsRequest(transactional_ids=[ID]), 0).transaction_states
+        assert state.transaction_state == "Ongoing"
+        # Whoever fences writes, and cannot; the fence counts all the same.
+        assert [asker.code(init(producer), version) for version in (3, 5)] == [NOT_AVAILABLE] * 2
+        assert [asker.code(init(), version) for version in (0, 5)] == [NOT_AVAILABLE] * 2
+        assert [asker.code(end(producer), version) for version in (1, 3)] == [
+            "INVALID_PRODUCER_EPOCH",
+            "PRODUCER_FENCED",
+        ]
+        assert asker.code(init(name="another"), 5) == NOT_AVAILABLE
+
+        kafka.restart(1 - leader)
+        assert until(lambda: asker.code(init(name="probe"), 4) == "NONE")
+        assert asker.code(end(producer), 3) == "PRODUCER_FENCED"
+        later = begin(asker)
+        assert later == (producer[0], producer[1] + 2)
+        assert [asker.code(end(producer), version) for version in (1, 3)] == [
+            "INVALID_PRODUCER_EPOCH",
+            "PRODUCER_FENCED",
+        ]
+        assert asker.code(add(later, 0), 3) == "NONE"
+        assert asker.code(end(later), 3) == "NONE"
