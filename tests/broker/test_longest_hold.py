@@ -31,6 +31,7 @@ from barnabas.protocol.layout import layout_of
 from barnabas.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
 )
 from barnabas.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -59,6 +60,8 @@ HOLD_MS_MAX = 50.0 if ELEMENTS > 40_000 else 30.0
 """Slices take 5 ms; what works its elements off in one go takes 2 us for each at least."""
 COMMIT_HOLD_MS_MAX = 50.0
 """For 10,000 partitions that exist: a commit is written whole or not at all."""
+TRANSACTION_PARTITIONS = 250_000
+"""Of one transaction: as many as fit into a record of ``__transaction_state``."""
 PARTITIONS = 200
 """That exist, on a slow disk."""
 CALM_MS = 40.0
@@ -282,33 +285,64 @@ def test_a_commit_of_very_many_partitions_that_exist_does_not_hold_the_loop(time
     assert max(timed.clock.holds_ms[1:]) < allowed_ms * COMMIT_HOLD_MS_MAX / HOLD_MS_MAX
 
 
-def test_a_transaction_of_very_many_partitions_does_not_hold_the_loop(timed, allowed_ms):
-    """They are added, added again, and get their markers."""
+def codes_of(answer):
+    """The codes of the partitions that an answer names."""
+    by_topic = getattr(answer, "results_by_topic_v3_and_below", [])
+    by_transaction = getattr(answer, "results_by_transaction", [])
+    topics = [*by_topic, *(topic for each in by_transaction for topic in each.topic_results)]
+    return {each.partition_error_code for topic in topics for each in topic.results_by_partition}
+
+
+@pytest.mark.parametrize("by_broker", [False, True], ids=["of a client", "of a broker"])
+def test_a_transaction_of_very_many_partitions_does_not_hold_the_loop(timed, allowed_ms, by_broker):
+    """They are added, added again, verified, and get their markers."""
     timed.create(TRANSACTION_STATE_TOPIC, 50)
     state = UpdateMetadataPartitionState
-    names = [f"t{number}" for number in range(25)]
+    names = [f"t{number}" for number in range(TRANSACTION_PARTITIONS // 1000)]
     for name in names:
         # Another broker leads them, which is not there: the markers wait for it.
         timed.update_metadata({name: [state(partition_index=i, leader=9, isr=[9]) for i in range(1000)]})
     begin = InitProducerIdRequest(transactional_id="copier", transaction_timeout_ms=60_000)
     producer = timed.send(begin, 4)
-    added = AddPartitionsToTxnRequest(
-        v3_and_below_transactional_id="copier",
-        v3_and_below_producer_id=producer.producer_id,
-        v3_and_below_producer_epoch=producer.producer_epoch,
-        v3_and_below_topics=[
-            AddPartitionsToTxnTopic(name=name, partitions=list(range(1000))) for name in names
-        ],
-    )
+    topics = [AddPartitionsToTxnTopic(name=name, partitions=list(range(1000))) for name in names]
+    if by_broker:
+        added, verified = (
+            AddPartitionsToTxnRequest(
+                transactions=[
+                    AddPartitionsToTxnTransaction(
+                        transactional_id="copier",
+                        producer_id=producer.producer_id,
+                        producer_epoch=producer.producer_epoch,
+                        verify_only=verify_only,
+                        topics=topics,
+                    )
+                ]
+            )
+            for verify_only in (False, True)
+        )
+    else:
+        added = verified = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="copier",
+            v3_and_below_producer_id=producer.producer_id,
+            v3_and_below_producer_epoch=producer.producer_epoch,
+            v3_and_below_topics=topics,
+        )
     end = EndTxnRequest(
         transactional_id="copier", producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
     )
-    for request, version in (added, 3), (added, 3), (end, 3):
+    version_added = 5 if by_broker else 3
+    for request, version in (
+        (added, version_added),
+        (added, version_added),
+        (verified, version_added),
+        (end, 3),
+    ):
         timed.clock.holds_ms.clear()
         answer = timed.clock.measure(lambda request=request, version=version: timed.start(request, version))
         timed.clock.advance(1000)
 
         assert not getattr(answer(), "error_code", 0)
+        assert codes_of(answer()) <= {0}
         # The first of them also makes the frame, which a client does elsewhere.
         assert max(timed.clock.holds_ms[1:]) < allowed_ms
     assert timed.transaction_coordinator.describe("copier").state is TransactionState.PREPARE_ABORT
