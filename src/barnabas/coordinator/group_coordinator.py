@@ -33,7 +33,7 @@ from barnabas.coordinator.offsets.commits import (
 )
 from barnabas.coordinator.offsets.group_offsets import Commits, CommittedOffset
 from barnabas.coordinator.runtime.journal import NO_PRODUCER, Journal
-from barnabas.coordinator.runtime.keys import partition_of
+from barnabas.coordinator.runtime.keys import is_storable, partition_of
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.coordinator.runtime.runtime import CoordinatorRuntime
 from barnabas.coordinator.settings import GroupSettings
@@ -179,7 +179,7 @@ class GroupCoordinator:
 
     def _refusal(self, group_id: str, *, unnamed: bool = False) -> KafkaError:
         """Why a group is not served, in Kafka's order (``validateGroupStatus``)."""
-        if not (group_id or unnamed):
+        if not (group_id or unnamed) or not is_storable(group_id):
             return KafkaError(ErrorCode.INVALID_GROUP_ID)
         if not self._active:
             return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -286,6 +286,8 @@ class GroupCoordinator:
         its member may not commit at all; the groups of both protocols have rules that depend on the request's
         version.
         """
+        if not is_storable(group_id):
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         records, refused = yield from commit_records(
             group_id, commits, self.settings.offset_metadata_max_bytes
         )

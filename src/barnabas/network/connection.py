@@ -17,6 +17,7 @@ from barnabas.network.conversation import Conversation
 from barnabas.network.errors import CloseConnection
 from barnabas.network.peer import ListenerId
 from barnabas.network.processor import Processor
+from barnabas.protocol.errors import ProtocolError
 
 _CLOSED: Final = ChannelState.CLOSED
 _DRAINING: Final = ChannelState.DRAINING
@@ -165,6 +166,9 @@ class Connection:
             events.warning("network.connection_closed", **fields, reason=error.reason)
         elif isinstance(error, ConnectionError | TimeoutError):
             events.debug("network.connection_lost", **fields, reason=error)
+        elif isinstance(error, ProtocolError):
+            # An answer that cannot be written, to a request with names that cannot be repeated.
+            events.warning("network.answer_unwritable", **fields, reason=error)
         elif isinstance(error, OSError):
             events.error("network.connection_failed", **fields, reason=error)
         else:

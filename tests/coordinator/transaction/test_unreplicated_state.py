@@ -3,12 +3,7 @@
 The answers are those of two brokers of Apache Kafka 3.9.2, asked the same while one of them was stopped.
 """
 
-import socket
-import struct
-
-from barnabas.core.chunks import materialize
-from barnabas.core.errors import ErrorCode
-from barnabas.protocol.framing import RequestHeader, encode_request
+from bare_requests import Asker
 from barnabas.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from barnabas.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -19,7 +14,6 @@ from barnabas.protocol.messages.describe_transactions import DescribeTransaction
 from barnabas.protocol.messages.end_txn import EndTxnRequest
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
-from barnabas.protocol.registry import RESPONSES
 from barnabas.testing import Kafka
 from waiting import until
 
@@ -31,31 +25,6 @@ SETTINGS = {
     "transaction.state.log.min.isr": 2,
 }
 NOT_AVAILABLE = "COORDINATOR_NOT_AVAILABLE"
-
-
-class Asker:
-    """Bare requests to one broker."""
-
-    def __init__(self, port):
-        self._port = port
-
-    def ask(self, request, version):
-        frame = materialize(encode_request(RequestHeader(request.api, version, 7, "asker"), request))
-        with socket.create_connection(("127.0.0.1", self._port), timeout=20) as sock:
-            sock.sendall(frame)
-            with sock.makefile("rb") as answers:
-                (size,) = struct.unpack(">i", answers.read(4))
-                answer = answers.read(size)
-        response = RESPONSES[request.api]
-        start = 5 if response.is_flexible(version) else 4
-        return response.decode(memoryview(answer), version, start)[0]
-
-    def code(self, request, version):
-        answer = self.ask(request, version)
-        if isinstance(request, AddPartitionsToTxnRequest):
-            results = answer.results_by_topic_v3_and_below or answer.results_by_transaction[0].topic_results
-            return ErrorCode.of(results[0].results_by_partition[0].partition_error_code).name
-        return ErrorCode.of(answer.error_code).name
 
 
 def init(had=(-1, -1), name=ID):

@@ -12,8 +12,9 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.group_requests import require_group
 from barnabas.broker.registry import handles
 from barnabas.broker.transaction_requests import known_to_client, require_transactional_id
+from barnabas.coordinator.runtime.keys import NO_PARTITION
 from barnabas.coordinator.transaction.metadata import ProducerIdAndEpoch
-from barnabas.core.errors import KafkaError
+from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import GROUP_METADATA_TOPIC
 from barnabas.core.pending import Pending
 from barnabas.protocol.api import ApiKey
@@ -34,6 +35,8 @@ def add_offsets_to_txn(
     require_group(context, Operation.READ, request.group_id)
     broker = context.broker
     partition = broker.group_coordinator.partition_for(request.group_id)
+    if partition == NO_PARTITION:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
     producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     return broker.transaction_coordinator.add_partitions(
         request.transactional_id, producer, {GROUP_METADATA_TOPIC: {partition: None}}

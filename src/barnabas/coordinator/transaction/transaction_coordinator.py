@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from barnabas.coordinator.runtime.journal import Journal
-from barnabas.coordinator.runtime.keys import partition_of
+from barnabas.coordinator.runtime.keys import NO_PARTITION, partition_of
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.coordinator.runtime.runtime import CoordinatorRuntime
 from barnabas.coordinator.transaction.add_partitions import add_partitions, verify_partitions
@@ -133,6 +133,9 @@ class TransactionCoordinator:
     def _shard(self, transactional_id: str) -> TransactionShard:
         partition = self.partition_for(transactional_id)
         shard = self._runtime.led.get(partition)
+        if partition == NO_PARTITION:
+            # Kafka's answer too, where its record of the id cannot be written.
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The transactional id is too long to be stored.")
         if shard is None:
             # In the first case the client waits and asks here again, in the second it looks for its
             # coordinator.
