@@ -134,6 +134,7 @@ def test_help_in_other_words(barnabas):
         ("kafka-topics.sh", "topics"),
         ("kafka-console-producer", "produce"),
         ("kafka-consumer-groups.sh", "groups"),
+        ("kafka-groups.sh", "list-groups"),
     ],
 )
 def test_a_command_that_is_misspelt_or_has_kafkas_name_is_suggested(barnabas, name, meant):

@@ -107,6 +107,15 @@ COMMANDS: Final = {
 }
 
 
+_SCRIPTS: Final = {
+    "producer": "produce",
+    "consumer": "consume",
+    "consumer-groups": "groups",
+    "groups": "list-groups",
+}
+"""Commands whose names are not those of Kafka's scripts, by what is left of these."""
+
+
 class CommandTable(click.Group):
     """A group that imports a command when it is asked for; its help needs none of them."""
 
@@ -131,9 +140,7 @@ class CommandTable(click.Group):
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             meant = name.removesuffix(".sh").removeprefix("kafka-").removeprefix("console-")
-            meant = {"producer": "produce", "consumer": "consume", "consumer-groups": "groups"}.get(
-                meant, meant
-            )
+            meant = _SCRIPTS.get(meant, meant)
             close = [meant] if meant in COMMANDS else difflib.get_close_matches(meant, list(COMMANDS), 2)
             hint = f". Did you mean {' or '.join(close)}?" if close else ""
             raise click.UsageError(f"No such command {name!r}{hint}", ctx)

@@ -33,7 +33,8 @@ class AddressFinding(Enum):
 
 
 async def probe(host: str, port: int) -> AddressFinding | None:
-    """Looks at an address, for at most two seconds. None where the event loop opens no connections itself,
+    """Looks at an address, for at most three seconds: one each for its name, the connection and the first
+    bytes of an answer. None where the event loop opens no connections itself,
     as that of the simulation.
     """
     try:

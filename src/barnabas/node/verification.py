@@ -1,4 +1,5 @@
-"""`AddPartitionsToTxnManager`: the way of verifications to the coordinators of transactions (KIP-890).
+"""`AddPartitionsToTxnManager`: the way to the coordinators of transactions, for what leaders verify and for
+what they have added for newer clients (KIP-890).
 
 One request is under way to a broker at a time; what comes up meanwhile goes together in the next one. A
 transactional id is asked about once in a request: who comes later displaces who waits. With the same epoch

@@ -1,7 +1,9 @@
-"""Asking a transaction's coordinator before the first batch in a partition (KIP-890, the first part).
+"""Asking a transaction's coordinator before the first batch in a partition (KIP-890).
 
 A producer whose AddPartitionsToTxn was delayed, or lost, must not begin a transaction that no coordinator
-knows of: nobody would ever end it, and readers of committed records would wait without end.
+knows of: nobody would ever end it, and readers of committed records would wait without end. So the leader
+asks whether the coordinator has the partition. Newer clients (Produce 12, TxnOffsetCommit 5) send no
+AddPartitionsToTxn: for them the leader has the partition added by the same request.
 """
 
 from collections.abc import Iterable, Mapping
