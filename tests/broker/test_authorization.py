@@ -56,12 +56,12 @@ class Denying:
         self.asked = []
         self.deny = False
 
-    def authorize(self, principal, host, operation, resource, name):
-        assert (principal, host) == ("User:ANONYMOUS", "127.0.0.1")
+    def authorize(self, request, operation, resource, name, count=1, **_logs):
+        assert (request.principal, request.client_host) == ("User:ANONYMOUS", "127.0.0.1")
         self.asked.append((operation.name, resource.name, name))
         return not self.deny or (operation, resource, name) in self.allowed
 
-    def authorize_any(self, principal, host, operation, resource):
+    def authorize_any(self, request, operation, resource):
         self.asked.append((operation.name, resource.name, "*"))
         return not self.deny or (operation, resource, "*") in self.allowed
 

@@ -214,11 +214,11 @@ class Denies:
         self.denied = denied
         self.asked = []
 
-    def authorize(self, principal, host, operation, resource, name):
+    def authorize(self, request, operation, resource, name, count=1, **_logs):
         self.asked.append((operation, resource, name))
         return (resource, name) not in self.denied
 
-    def authorize_any(self, principal, host, operation, resource):
+    def authorize_any(self, request, operation, resource):
         return True
 
 

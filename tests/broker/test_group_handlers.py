@@ -131,11 +131,11 @@ class Rights:
     def deny(self, operation, resource, *names):
         self.denied |= {(operation, resource, name) for name in names}
 
-    def authorize(self, principal, host, operation, resource, name):
+    def authorize(self, request, operation, resource, name, count=1, **_logs):
         self.asked.append((operation.name, resource.name, name))
         return (operation, resource, name) not in self.denied
 
-    def authorize_any(self, principal, host, operation, resource):
+    def authorize_any(self, request, operation, resource):
         return True
 
 

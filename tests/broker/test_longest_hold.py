@@ -235,10 +235,10 @@ def timed(make_world, monkeypatch, without_a_log):
 class DeniesNames:
     """Allows what concerns the cluster, and nothing that a client names."""
 
-    def authorize(self, principal, host, operation, resource, name):
+    def authorize(self, request, operation, resource, name, count=1, **_logs):
         return resource is Resource.CLUSTER
 
-    def authorize_any(self, principal, host, operation, resource):
+    def authorize_any(self, request, operation, resource):
         return False
 
 

@@ -15,11 +15,14 @@ from barnabas.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from barnabas.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
+EVERY = {"resource_type_filter": 1, "pattern_type_filter": 3, "operation": 1, "permission_type": 1}
+RULE = {"resource_type": 2, "resource_name": "orders", "operation": 3, "permission_type": 3}
+
 
 class Nobody:
     """Nobody may do anything to the cluster."""
 
-    def authorize(self, principal, host, operation, resource, name):
+    def authorize(self, request, operation, resource, name, count=1, **_logs):
         return operation not in {Operation.ALTER, Operation.DESCRIBE}
 
 
@@ -29,9 +32,9 @@ def codes(entries):
 
 @pytest.mark.parametrize("version", range(4))
 def test_access_rules_need_an_authorizer(world, version):
-    described = world.send(DescribeAclsRequest(), version)
-    created = world.send(CreateAclsRequest(creations=[AclCreation(), AclCreation()]), version)
-    deleted = world.send(DeleteAclsRequest(filters=[DeleteAclsFilter()]), version)
+    described = world.send(DescribeAclsRequest(**EVERY), version)
+    created = world.send(CreateAclsRequest(creations=[AclCreation(**RULE), AclCreation(**RULE)]), version)
+    deleted = world.send(DeleteAclsRequest(filters=[DeleteAclsFilter(**EVERY)]), version)
 
     assert codes([described]) == [("SECURITY_DISABLED", "No Authorizer is configured on the broker")]
     assert codes(created.results) == [("SECURITY_DISABLED", "No Authorizer is configured.")] * 2
@@ -41,9 +44,9 @@ def test_access_rules_need_an_authorizer(world, version):
 def test_who_may_not_is_refused_first(make_world):
     world = make_world(authorizer=Nobody())
     refused = [
-        world.send(DescribeAclsRequest(), 3).error_code,
-        world.send(CreateAclsRequest(creations=[AclCreation()]), 3).results[0].error_code,
-        world.send(DeleteAclsRequest(filters=[DeleteAclsFilter()]), 3).filter_results[0].error_code,
+        world.send(DescribeAclsRequest(**EVERY), 3).error_code,
+        world.send(CreateAclsRequest(creations=[AclCreation(**RULE)]), 3).results[0].error_code,
+        world.send(DeleteAclsRequest(filters=[DeleteAclsFilter(**EVERY)]), 3).filter_results[0].error_code,
         world.send(UpdateFeaturesRequest(), 1).error_code,
     ]
 

@@ -39,17 +39,17 @@ class Denying:
     def __init__(self, name):
         self.name = name
 
-    def authorize(self, principal, host, operation, resource, name):
+    def authorize(self, request, operation, resource, name, count=1, **_logs):
         return name != self.name
 
-    def authorize_any(self, principal, host, operation, resource):
+    def authorize_any(self, request, operation, resource):
         return True
 
 
 class DenyingConfigs(Denying):
     """Allows everything but to look at the cluster's configuration."""
 
-    def authorize(self, principal, host, operation, resource, name):
+    def authorize(self, request, operation, resource, name, count=1, **_logs):
         return (operation, resource) != (Operation.DESCRIBE_CONFIGS, Resource.CLUSTER)
 
 

@@ -39,10 +39,10 @@ class Rights:
     def __init__(self):
         self.denied = set()
 
-    def authorize(self, principal, host, operation, resource, name):
+    def authorize(self, request, operation, resource, name, count=1, **_logs):
         return name not in self.denied
 
-    def authorize_any(self, principal, host, operation, resource):
+    def authorize_any(self, request, operation, resource):
         return True
 
 

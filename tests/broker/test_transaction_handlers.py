@@ -49,8 +49,7 @@ class Denying:
         self.denied = set()
         self.asked = []
 
-    def authorize(self, principal, host, operation, resource, name):
-        del principal, host
+    def authorize(self, request, operation, resource, name, count=1, **_logs):
         self.asked.append((operation.name, resource.name, name))
         return (operation, resource, name) not in self.denied
 

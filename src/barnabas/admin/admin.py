@@ -9,6 +9,7 @@
 
 from typing import Any, Self
 
+from barnabas.admin.acls import Acls
 from barnabas.admin.cluster import ClusterInfo
 from barnabas.admin.configs import Configs
 from barnabas.admin.context import AdminContext
@@ -50,6 +51,7 @@ class AsyncAdmin:
         self.transactions = Transactions(self._context)
         self.features = Features(self._context)
         self.quotas = Quotas(self._context)
+        self.acls = Acls(self._context)
         self.cluster = ClusterInfo(self._context)
 
     async def start(self, *, timeout_ms: float | None = None) -> Self:
@@ -172,6 +174,13 @@ class _SyncQuotas(Face[Quotas]):
     scram_credentials = mirrored(Quotas.scram_credentials)
 
 
+class _SyncAcls(Face[Acls]):
+    describe = mirrored(Acls.describe)
+    create = mirrored(Acls.create)
+    try_create = mirrored(Acls.try_create)
+    delete = mirrored(Acls.delete)
+
+
 class _SyncFeatures(Face[Features]):
     describe = mirrored(Features.describe)
     update = mirrored(Features.update)
@@ -201,6 +210,7 @@ class Admin(ClientFace[AsyncAdmin]):
         self.transactions = _SyncTransactions(admin.transactions, thread)
         self.features = _SyncFeatures(admin.features, thread)
         self.quotas = _SyncQuotas(admin.quotas, thread)
+        self.acls = _SyncAcls(admin.acls, thread)
         self.cluster = _SyncClusterInfo(admin.cluster, thread)
 
 

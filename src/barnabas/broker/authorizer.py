@@ -1,78 +1,64 @@
 """The question whether a principal may do something (``org.apache.kafka.server.authorizer.Authorizer``).
 
 Handlers ask where and in the order in which ``KafkaApis`` asks; who answers is a constructor argument.
-Numbers are those of ACLs on the wire.
 """
 
-from enum import IntEnum
-from typing import Any, Final, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
-CLUSTER_NAME: Final = "kafka-cluster"
-"""The name of the one cluster resource."""
+from barnabas.core.acl import CLUSTER_NAME, SUPPORTED, AclBinding, AclFilter, Operation, Resource
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.pending import Pending
 
-
-class Operation(IntEnum):
-    """What may be done (``AclOperation``)."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
+__all__ = [
+    "CLUSTER_NAME",
+    "SUPPORTED",
+    "AclAdmin",
+    "AllowAll",
+    "Authorizer",
+    "NoAcls",
+    "Operation",
+    "Resource",
+]
 
 
-class Resource(IntEnum):
-    """What it may be done to (``ResourceType``)."""
+class Asking(Protocol):
+    """What an authorizer is told of a request (``AuthorizableRequestContext``)."""
 
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
+    @property
+    def principal(self) -> Any:
+        """Who the connection was authenticated as."""
 
+    @property
+    def client_host(self) -> str:
+        """The address that the connection comes from."""
 
-SUPPORTED: Final = {
-    Resource.TOPIC: (
-        Operation.READ,
-        Operation.WRITE,
-        Operation.CREATE,
-        Operation.DESCRIBE,
-        Operation.DELETE,
-        Operation.ALTER,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-    ),
-    Resource.GROUP: (Operation.READ, Operation.DESCRIBE, Operation.DELETE),
-    Resource.CLUSTER: (
-        Operation.CREATE,
-        Operation.CLUSTER_ACTION,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-        Operation.IDEMPOTENT_WRITE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-    ),
-}
-"""The operations that an answer with "authorized operations" speaks of (``AclEntry``)."""
+    @property
+    def api_key(self) -> int:
+        """The number of the API."""
 
 
 class Authorizer(Protocol):
-    """Decides. `principal` and `host` are the connection's."""
+    """Decides."""
 
     def authorize(
-        self, principal: Any, host: str, operation: Operation, resource: Resource, name: str
+        self,
+        request: Asking,
+        operation: Operation,
+        resource: Resource,
+        name: str,
+        count: int = 1,
+        *,
+        log_if_allowed: bool = True,
+        log_if_denied: bool = True,
     ) -> bool:
-        """Whether the principal may do the operation to the resource of that name."""
+        """Whether the client may do the operation to the resource of that name (``Action``).
 
-    def authorize_any(self, principal: Any, host: str, operation: Operation, resource: Resource) -> bool:
+        `count` is how often the request names the resource. A denial is worth a line in the log only if the
+        client asked for this resource by name, a grant only if it gets something by it.
+        """
+
+    def authorize_any(self, request: Asking, operation: Operation, resource: Resource) -> bool:
         """Whether there is any resource of the type that it may do the operation to."""
 
 
@@ -82,11 +68,54 @@ class AllowAll:
     __slots__ = ()
 
     def authorize(
-        self, principal: Any, host: str, operation: Operation, resource: Resource, name: str
+        self,
+        request: Asking,
+        operation: Operation,
+        resource: Resource,
+        name: str,
+        count: int = 1,
+        *,
+        log_if_allowed: bool = True,
+        log_if_denied: bool = True,
     ) -> bool:
-        del principal, host, operation, resource, name
+        del request, operation, resource, name, count, log_if_allowed, log_if_denied
         return True
 
-    def authorize_any(self, principal: Any, host: str, operation: Operation, resource: Resource) -> bool:
-        del principal, host, operation, resource
+    def authorize_any(self, request: Asking, operation: Operation, resource: Resource) -> bool:
+        del request, operation, resource
         return True
+
+
+class AclAdmin(Protocol):
+    """Shows and changes access rules (`security.acl_authorizer`)."""
+
+    def acls(self, wanted: AclFilter) -> list[AclBinding]:
+        """The rules that a filter matches, those of a pattern together."""
+
+    def create_acls(self, bindings: Sequence[AclBinding]) -> Pending[list[KafkaError | None]]:
+        """Adds rules; the error of each."""
+
+    def delete_acls(
+        self, filters: Sequence[AclFilter]
+    ) -> Pending[list[list[tuple[AclBinding, KafkaError | None]]]]:
+        """Removes the rules that filters match; those of each filter, with the error of each."""
+
+
+class NoAcls:
+    """A broker without an authorizer: there are no rules to show or to change. Raises SECURITY_DISABLED."""
+
+    __slots__ = ()
+
+    def acls(self, wanted: AclFilter) -> list[AclBinding]:
+        del wanted
+        raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
+
+    def create_acls(self, bindings: Sequence[AclBinding]) -> Pending[list[KafkaError | None]]:
+        del bindings
+        raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+
+    def delete_acls(
+        self, filters: Sequence[AclFilter]
+    ) -> Pending[list[list[tuple[AclBinding, KafkaError | None]]]]:
+        del filters
+        raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")

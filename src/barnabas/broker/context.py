@@ -89,17 +89,39 @@ class RequestContext:
         """The client's name for itself; empty if it gave none."""
         return self.header.client_id or ""
 
-    def authorize(self, operation: Operation, resource: Resource, name: str) -> bool:
-        peer = self.peer
-        return self.broker.authorizer.authorize(peer.principal, peer.address[0], operation, resource, name)
+    @property
+    def api_key(self) -> int:
+        """The number of the API."""
+        return self.header.api_key
 
-    def authorize_cluster(self, operation: Operation) -> bool:
+    def authorize(
+        self,
+        operation: Operation,
+        resource: Resource,
+        name: str,
+        count: int = 1,
+        *,
+        log_if_allowed: bool = True,
+        log_if_denied: bool = True,
+    ) -> bool:
+        """Whether the client may do this to the resource; the rest is as `Authorizer` says."""
+        return self.broker.authorizer.authorize(
+            self,
+            operation,
+            resource,
+            name,
+            count,
+            log_if_allowed=log_if_allowed,
+            log_if_denied=log_if_denied,
+        )
+
+    def authorize_cluster(self, operation: Operation, *, log_if_denied: bool = True) -> bool:
         """Whether the client may do this to the cluster."""
-        return self.authorize(operation, Resource.CLUSTER, CLUSTER_NAME)
+        return self.authorize(operation, Resource.CLUSTER, CLUSTER_NAME, log_if_denied=log_if_denied)
 
     def authorize_any(self, operation: Operation, resource: Resource) -> bool:
         """Whether the client may do this to any resource of the type."""
-        return self.broker.authorizer.authorize_any(self.principal, self.client_host, operation, resource)
+        return self.broker.authorizer.authorize_any(self, operation, resource)
 
     def require_cluster(self, operation: Operation) -> None:
         """Raises CLUSTER_AUTHORIZATION_FAILED unless the client may do this to the cluster."""
@@ -124,7 +146,9 @@ class RequestContext:
     def authorized_operations(self, resource: Resource, name: str) -> int:
         """All that the client may do to a resource, as a set of bits."""
         return sum(
-            1 << operation for operation in SUPPORTED[resource] if self.authorize(operation, resource, name)
+            1 << operation
+            for operation in SUPPORTED[resource]
+            if self.authorize(operation, resource, name, log_if_allowed=False, log_if_denied=False)
         )
 
     def __repr__(self) -> str:

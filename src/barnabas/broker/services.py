@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from barnabas.broker.authorizer import AllowAll, Authorizer
+from barnabas.broker.authorizer import AclAdmin, AllowAll, Authorizer, NoAcls
 from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.described_topics import DescribedTopics
 from barnabas.broker.producer_ids import ProducerIdManager
@@ -140,6 +140,7 @@ class BrokerServices:
     group_coordinator: GroupCoordinator
     transaction_coordinator: TransactionCoordinator
     authorizer: Authorizer = field(default_factory=AllowAll)
+    acls: AclAdmin = field(default_factory=NoAcls)
     quotas: Quotas = field(default_factory=NoQuotas)
     described_topics: DescribedTopics = field(default_factory=DescribedTopics)
     features: Mapping[str, Range] = field(default_factory=dict)

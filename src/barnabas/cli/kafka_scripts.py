@@ -26,6 +26,7 @@ class Tool(NamedTuple):
 
 
 TOOLS: Final = (
+    Tool("kafka-acls", "acls", ("kafka.admin.AclCommand", "org.apache.kafka.tools.AclCommand")),
     Tool(
         "kafka-broker-api-versions",
         "broker-api-versions",

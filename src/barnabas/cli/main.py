@@ -39,6 +39,7 @@ COMMANDS: Final = {
     "configs": _Entry(
         "configs:configs", "Show and change settings of topics and brokers (kafka-configs.sh)."
     ),
+    "acls": _Entry("acls:acls", "Show and change who may do what (kafka-acls.sh)."),
     "reassign-partitions": _Entry(
         "reassign_partitions:reassign_partitions",
         "Move replicas to other brokers (kafka-reassign-partitions.sh).",
@@ -99,9 +100,6 @@ COMMANDS: Final = {
     "store": _Entry("store:store", "Show znodes of ZooKeeper or of the embedded store."),
     "zookeeper-shell": _Entry(
         "zookeeper_shell:zookeeper_shell", "Look at znodes of ZooKeeper (zookeeper-shell.sh)."
-    ),
-    "control": _Entry(
-        "control:control", "Plant faults in a broker of a test, and wait for what happens there."
     ),
     "explain": _Entry(
         "explain:explain",

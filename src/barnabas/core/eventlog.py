@@ -23,7 +23,9 @@ REQUESTS: Final = "kafka.request.logger"
 """A line for each request that was answered, at DEBUG: from where, how large, how long it took.
 No contents.
 """
-KAFKA_LOGGERS: Final = (STATE_CHANGES, REQUESTS)
+AUTHORIZER: Final = "kafka.authorizer.logger"
+"""A line for each question whether a client may do something: denials at INFO, grants at DEBUG."""
+KAFKA_LOGGERS: Final = (STATE_CHANGES, REQUESTS, AUTHORIZER)
 """Logs that have Kafka's own names; they are off until they get a level of their own (``serve --log``)."""
 
 

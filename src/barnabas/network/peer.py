@@ -8,6 +8,9 @@ from barnabas.core.pending import Pending
 ANONYMOUS: Final = "User:ANONYMOUS"
 """The principal of a connection without authentication (``KafkaPrincipal.ANONYMOUS``)."""
 
+THIS_BROKER: Final = "Process:this"
+"""The principal of requests that a broker sends itself in its process; no connection has it."""
+
 
 class ListenerId(NamedTuple):
     """The name of a listener and the security protocol that it speaks."""

@@ -25,7 +25,9 @@ import errno
 import heapq
 import math
 import socket
-from typing import TYPE_CHECKING, Final
+import ssl
+from collections.abc import Mapping
+from typing import Final
 
 from barnabas.core.clock import Clock, Timer
 from barnabas.core.descriptors import Descriptors
@@ -38,9 +40,6 @@ from barnabas.network.processor import Processor
 from barnabas.network.quotas import ConnectionQuotas
 from barnabas.network.sasl.server import SaslListener
 from barnabas.network.settings import SocketSettings
-
-if TYPE_CHECKING:
-    from barnabas.network.tls import TlsListener
 
 events = EventLog("network")
 
@@ -159,6 +158,7 @@ class SocketServer:
         settings: SocketSettings | None = None,
         *,
         inter_broker_listener: str | None = None,
+        tls: Mapping[str, ssl.SSLContext] | None = None,
     ) -> None:
         self.clock = clock
         self.settings = settings or SocketSettings()
@@ -166,7 +166,7 @@ class SocketServer:
         self.listeners: dict[str, Acceptor] = {}
         self.connections: dict[Connection, None] = {}
         self.processor = Processor(clock, self.settings)
-        self._tls: dict[str, TlsListener] = {}
+        self._tls = dict(tls or {})
         self._inter_broker_listener = inter_broker_listener
         self.quotas = ConnectionQuotas(
             self.settings, clock.monotonic_ms, inter_broker_listener=inter_broker_listener
@@ -178,14 +178,8 @@ class SocketServer:
         self._started = False
         self._emptied = asyncio.Event()
 
-    def secure(
-        self, listener: str, sasl: SaslListener | None = None, tls: "TlsListener | None" = None
-    ) -> None:
-        """How the connections of a listener, which is bound next, are protected."""
-        if tls is None:
-            self._tls.pop(listener, None)
-        else:
-            self._tls[listener] = tls
+    def secure(self, listener: str, sasl: SaslListener | None) -> None:
+        """How the peers of a listener, which is bound next, log in; None where they need not."""
         if sasl is None:
             self.processor.sasl.pop(listener, None)
         else:
@@ -278,7 +272,7 @@ class SocketServer:
         for connection in list(self.connections):
             connection.close()
         self.processor.stop()
-        # What was closed is gone from the loop in its next turn.
+        # TLS transports finish closing in the next turns of the loop.
         await asyncio.sleep(0)
 
     def make_room(self, listener: Acceptor) -> bool:
@@ -360,13 +354,13 @@ class SocketServer:
         self._emptied.clear()
 
     def _connection(self, listener: ListenerId, sock: socket.socket, address: tuple[str, int]) -> Connection:
-        tls = self._tls.get(listener.name)
-        if tls is None:
+        context = self._tls.get(listener.name)
+        if context is None:
             return PlainConnection(self.processor, listener, address, self._closed, sock)
         # TLS is loaded only where a listener speaks it.
         from barnabas.network.tls import TlsConnection  # noqa: PLC0415
 
-        return TlsConnection(self.processor, listener, address, self._closed, sock, tls)
+        return TlsConnection(self.processor, listener, address, self._closed, sock, context)
 
     def _closed(self, connection: Connection) -> None:
         name = connection.listener.name

@@ -22,6 +22,7 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from barnabas.broker.authorizer import AclAdmin, AllowAll, Authorizer, NoAcls
 from barnabas.broker.dispatch import Dispatcher
 from barnabas.cluster.brokers import Broker
 from barnabas.cluster.metadata.configs import ConfigStore
@@ -74,6 +75,8 @@ from barnabas.node.environment import Environment, metadata_path, of_machine
 from barnabas.node.parts import Foundation, Parts
 from barnabas.node.peer_brokers import LOOK_INTERVAL_MS, PeerBrokers
 from barnabas.node.readiness import FirstMetadata, Gate, existing_topics, topics_with_leaders
+from barnabas.security.acl_authorizer import AclAuthorizer, parse_super_users
+from barnabas.security.acl_store import AclStore
 
 _log = EventLog("node")
 
@@ -186,6 +189,7 @@ class BrokerNode:
             self._clock,
             old_session_ms=self._old_session_ms(),
         )
+        authorizer, acls = await self._open_authorizer(store)
         foundation = Foundation(
             config=self.config,
             listeners=listeners,
@@ -201,6 +205,8 @@ class BrokerNode:
             registration=registration,
             loader=self._loader("offsets.load.buffer.size"),
             transaction_loader=self._loader("transaction.state.log.load.buffer.size"),
+            authorizer=authorizer,
+            acls=acls,
             apis=self._environment.apis,
         )
         parts = self._parts = Parts(foundation)
@@ -241,6 +247,19 @@ class BrokerNode:
             self._repeat("peer-brokers", LOOK_INTERVAL_MS, peers.look)
         parts.replicas.start()
         self._environment.settle()
+
+    async def _open_authorizer(self, store: MetadataStore) -> tuple[Authorizer, AclAdmin]:
+        """Who decides what clients may do; its rules are read before the first of them is heard."""
+        config = self.config
+        if not config["authorizer.class.name"]:
+            return AllowAll(), NoAcls()
+        authorizer = AclAuthorizer(
+            AclStore(store, self._clock, self._environment.rng),
+            parse_super_users(config["super.users"]),
+            allow_without_rules=config["allow.everyone.if.no.acl.found"],
+        )
+        await wait(authorizer.start())
+        return authorizer, authorizer
 
     def _loader(self, buffer_key: str) -> Loader:
         environment = self._environment

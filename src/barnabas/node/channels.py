@@ -26,7 +26,7 @@ from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
 from barnabas.network.errors import DisconnectedError
 from barnabas.network.node_link import Node
-from barnabas.network.peer import ListenerId, Peer
+from barnabas.network.peer import THIS_BROKER, ListenerId, Peer
 from barnabas.protocol.framing import RequestHeader
 from barnabas.protocol.message import Request, Response
 
@@ -42,7 +42,7 @@ class LocalBroker:
     """This broker's own handlers, for requests that need no socket."""
 
     def __init__(self, listener: ListenerId) -> None:
-        self._peer = Peer(listener, ("127.0.0.1", 0))
+        self._peer = Peer(listener, ("127.0.0.1", 0), principal=THIS_BROKER)
         self.services: BrokerServices
         """What handlers reach. Set after all else is made: it has the controller, which sends through this
         object.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from barnabas.broker.authorizer import AclAdmin, Authorizer
 from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.handlers import api_table
 from barnabas.broker.producer_ids import ProducerIdManager
@@ -88,6 +89,8 @@ class Foundation(NamedTuple):
     registration: BrokerRegistration
     loader: Loader
     transaction_loader: Loader
+    authorizer: Authorizer
+    acls: AclAdmin
     apis: Callable[[ApiTable], ApiTable]
     """As `Environment.apis`."""
 
@@ -194,6 +197,8 @@ class Parts:
             group_coordinator=self.group_coordinator,
             transaction_coordinator=self.transaction_coordinator,
             finalized_features_epoch=lambda: self.finalized_features.epoch,
+            authorizer=on.authorizer,
+            acls=on.acls,
         )
 
     def _transaction_partition(self, transactional_id: str) -> int:

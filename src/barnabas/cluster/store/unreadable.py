@@ -36,6 +36,11 @@ _WITHOUT: Final = (
     ("/config/", "none of its settings count until it is written again"),
     (znodes.REASSIGN_PARTITIONS, "it is removed, and no partition is reassigned"),
     (znodes.PREFERRED_REPLICA_ELECTION, "it is removed, and no leader is elected"),
+    ("/kafka-acl-changes/",
+        "this notice is passed over: the rules that it is about are read by the next start"),
+    ("/kafka-acl-extended-changes/",
+        "this notice is passed over: the rules that it is about are read by the next start"),
+    ("/kafka-acl", "everything is denied to everyone but super users on this resource until it is mended"),
     (f"{znodes.ISR_CHANGES}/", "this notice is removed"),
     (f"{znodes.LOG_DIR_EVENTS}/", "this notice is removed"),
 )

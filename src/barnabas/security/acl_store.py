@@ -1,0 +1,356 @@
+"""`AclStore`: the access rules in the metadata store, and how every broker learns of changes
+(the part of ``AclAuthorizer`` that reads and writes ZooKeeper).
+
+Theory of operation
+-------------------
+The rules of one resource pattern lie in one znode. A change reads that znode, and writes it back only if it
+still has the version that was read; another broker that was quicker is why there are ten more tries. A
+pattern without rules has no znode. A notice names the pattern afterwards; every broker watches the notices,
+reads what they name, and so knows the new rules within moments. Notices go after a quarter of an hour.
+
+Rules are read when the watch is there: what is written meanwhile leaves a notice. After a new session all of
+them are read again, as notices may have come and gone. A pattern has been read before what a later notice
+says of it is, as both ways are one queue.
+
+A znode that is no list of rules counts as one rule that denies everything to everyone: whatever it was meant
+to forbid is forbidden, nobody gets in by it, and the tools show and remove that rule like any other.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
+
+from barnabas.cluster.metadata.registration import ensure_paths
+from barnabas.cluster.store import acl_znodes
+from barnabas.cluster.store.contract import (
+    BadVersionError,
+    Change,
+    MetadataStore,
+    NodeExistsError,
+    NoNodeError,
+    SessionExpiredError,
+    WatchEvent,
+)
+from barnabas.cluster.store.unreadable import readable
+from barnabas.core.acl import (
+    WILDCARD,
+    WILDCARD_PRINCIPAL,
+    AccessControlEntry,
+    AclBinding,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    is_principal,
+)
+from barnabas.core.clock import Clock
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.pending import Pending, Steps, steps
+from barnabas.security.acl_index import AclIndex
+
+_events: Final = EventLog("security.acls")
+
+T = TypeVar("T")
+
+RETRIES_MAX: Final = 10
+RETRY_BACKOFF_MS: Final = 100
+RETRY_JITTER_MS: Final = 50
+NOTICE_LIFE_MS: Final = 15 * 60 * 1000
+
+DENIED_TO_ALL: Final = frozenset(
+    {AccessControlEntry(WILDCARD_PRINCIPAL, WILDCARD, Operation.ALL, Permission.DENY)}
+)
+"""What counts for a pattern whose znode is unreadable."""
+
+_DECODE_NOTICE: Final = {
+    PatternType.LITERAL: acl_znodes.decode_literal_notice,
+    PatternType.PREFIXED: acl_znodes.decode_extended_notice,
+}
+
+_Change = Callable[[frozenset[AccessControlEntry]], frozenset[AccessControlEntry]]
+
+
+class _Versioned(NamedTuple):
+    entries: frozenset[AccessControlEntry]
+    version: int
+    """Of the znode; -1 where there is none."""
+
+
+_NOTHING: Final = _Versioned(frozenset(), -1)
+
+
+class AclsNotUpdatedError(BarnabasError):
+    """Other brokers wrote the rules of the same pattern each time."""
+
+
+class AclStore:
+    """Keeps an index of all rules as the store has them, and changes them."""
+
+    def __init__(self, store: MetadataStore, clock: Clock, rng: random.Random) -> None:
+        self.index = AclIndex()
+        self._store = store
+        self._clock = clock
+        self._rng = rng
+        self._on_change: Callable[[], object] = lambda: None
+        self._last_notice = dict.fromkeys(acl_znodes.NOTICES, -1)
+        self._queue: Pending[None] = Pending.of(None)
+
+    @steps
+    def start(self, on_change: Callable[[], object]) -> Steps[None]:
+        """Makes the znodes that hold rules, watches the notices and reads all rules.
+
+        `on_change` is called after every later change of the index.
+        """
+        self._on_change = on_change
+        yield ensure_paths(self._store, acl_znodes.PATHS)
+        self._store.listen(self)
+        yield self._queued(self._watch_and_load)
+
+    def session_expired(self) -> Pending[None]:
+        """Nothing has to happen before the next session."""
+        return Pending.of(None)
+
+    def session_renewed(self) -> None:
+        """The watches ended with the session, and notices may have come and gone."""
+        self._in_background(self._watch_and_load)
+
+    # ------------------------------------------------------------------------------------------ changes
+
+    @steps
+    def create(self, bindings: Sequence[AclBinding]) -> Steps[list[KafkaError | None]]:
+        """Adds rules; the error of each (``createAcls``).
+
+        INVALID_REQUEST for what is no rule, UNKNOWN_SERVER_ERROR for what could not be written.
+        """
+        results: list[KafkaError | None] = [_problem(binding) for binding in bindings]
+        by_pattern: dict[ResourcePattern, list[int]] = {}
+        for at, (pattern, _) in enumerate(bindings):
+            if results[at] is None:
+                by_pattern.setdefault(pattern, []).append(at)
+        for pattern, those in by_pattern.items():
+            added = frozenset(bindings[at].entry for at in those)
+            error = yield self._try_update(pattern, added.union)
+            for at in those:
+                results[at] = error
+        return results
+
+    @steps
+    def delete(self, filters: Sequence[AclFilter]) -> Steps[list[list[tuple[AclBinding, KafkaError | None]]]]:
+        """Removes the rules that filters match; those of each filter, with the error of each rule.
+
+        A rule that several filters match stands with the first (``deleteAcls``).
+        """
+        results: list[list[tuple[AclBinding, KafkaError | None]]] = [[] for _ in filters]
+        # A pattern that a filter names is read from the store: this broker may not know of it yet.
+        named = [pattern for each in filters for pattern in each.patterns() if _has_place(pattern)]
+        for pattern in dict.fromkeys([*self.index.patterns(), *named]):
+            matching = [at for at, each in enumerate(filters) if each.matches_pattern(pattern)]
+            if not matching:
+                continue
+            first: dict[AccessControlEntry, int] = {}
+
+            def without(
+                now: frozenset[AccessControlEntry],
+                matching: list[int] = matching,
+                first: dict[AccessControlEntry, int] = first,
+            ) -> frozenset[AccessControlEntry]:
+                for entry in sorted(now):
+                    at = next((at for at in matching if filters[at].matches_entry(entry)), None)
+                    if at is not None:
+                        first.setdefault(entry, at)
+                return now.difference(first)
+
+            error = yield self._try_update(pattern, without)
+            for entry, at in first.items():
+                results[at].append((AclBinding(pattern, entry), error))
+        return results
+
+    @steps
+    def _try_update(self, pattern: ResourcePattern, change: _Change) -> Steps[KafkaError | None]:
+        try:
+            yield self._queued(partial(self._update, pattern, change))
+        except BarnabasError as error:
+            _events.error("acls_not_updated", pattern=pattern, reason=error)
+            return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        return None
+
+    @steps
+    def _update(self, pattern: ResourcePattern, change: _Change) -> Steps[None]:
+        """``updateResourceAcls``: one change of one pattern, repeated while others are quicker."""
+        for attempt in range(RETRIES_MAX + 1):
+            if attempt:
+                yield self._pause(RETRY_BACKOFF_MS + self._rng.randrange(RETRY_JITTER_MS))
+            now = yield self._read(pattern)
+            new = change(now.entries)
+            if new == now.entries:
+                # Nothing to write; what was read may be news to this broker.
+                self._put(pattern, new)
+                return
+            if not (yield self._write(pattern, now.version, new)):
+                continue
+            self._put(pattern, new)
+            _events.info("acls_updated", pattern=pattern, rules=len(new))
+            notice = f"{acl_znodes.NOTICES[pattern.pattern_type]}/{acl_znodes.NOTICE_NAME}"
+            yield self._store.create(notice, acl_znodes.encode_notice(pattern), sequence=True)
+            return
+        raise AclsNotUpdatedError(
+            f"Failed to update ACLs for {pattern} after trying a maximum of {RETRIES_MAX} times"
+        )
+
+    @steps
+    def _write(
+        self, pattern: ResourcePattern, version: int, entries: frozenset[AccessControlEntry]
+    ) -> Steps[bool]:
+        """Writes the rules if the znode still has the version; whether it had."""
+        path = acl_znodes.pattern_path(pattern)
+        try:
+            if not entries:
+                yield self._store.delete(path, version)
+            elif version >= 0:
+                yield self._store.set(path, acl_znodes.encode_acls(entries), version)
+            else:
+                yield self._store.create(path, acl_znodes.encode_acls(entries))
+        except (BadVersionError, NodeExistsError, NoNodeError):
+            return False
+        return True
+
+    def _pause(self, ms: float) -> Pending[None]:
+        later: Pending[None] = Pending()
+        self._clock.call_later(ms, lambda: later.complete(None))
+        return later
+
+    # ------------------------------------------------------------------------------------------ reading
+
+    @steps
+    def _read(self, pattern: ResourcePattern) -> Steps[_Versioned]:
+        path = acl_znodes.pattern_path(pattern)
+        try:
+            data, stat = yield self._store.get(path)
+        except NoNodeError:
+            return _NOTHING
+        entries = readable(self._store, path, acl_znodes.decode_acls, data)
+        return _Versioned(DENIED_TO_ALL if entries is None else entries, stat.version)
+
+    def _put(self, pattern: ResourcePattern, entries: Iterable[AccessControlEntry]) -> None:
+        self.index.put(pattern, entries)
+        self._on_change()
+
+    @steps
+    def _watch_and_load(self) -> Steps[None]:
+        for kind, path in acl_znodes.NOTICES.items():
+            names = yield self._store.children(path, partial(self._notice_came, kind))
+            # What these name is read below.
+            self._last_notice[kind] = max(map(_number, names), default=-1)
+        found: set[ResourcePattern] = set()
+        for kind, root in acl_znodes.ROOTS.items():
+            for resource in acl_znodes.RESOURCES:
+                where = acl_znodes.pattern_path(ResourcePattern(resource, "", kind)).rstrip("/")
+                assert where.startswith(root)
+                for name in (yield self._children(where)):
+                    pattern = ResourcePattern(resource, name, kind)
+                    found.add(pattern)
+                    self._put(pattern, (yield self._read(pattern)).entries)
+        # After a new session: rules whose znode went meanwhile.
+        for pattern in [each for each in self.index.patterns() if each not in found]:
+            self._put(pattern, ())
+
+    def _notice_came(self, kind: PatternType, event: WatchEvent) -> None:
+        if event.change is Change.CHILDREN:
+            self._in_background(partial(self._process_notices, kind))
+
+    @steps
+    def _process_notices(self, kind: PatternType) -> Steps[None]:
+        where = acl_znodes.NOTICES[kind]
+        names = yield self._store.children(where, partial(self._notice_came, kind))
+        for name in names:
+            path = f"{where}/{name}"
+            try:
+                data, stat = yield self._store.get(path)
+            except NoNodeError:
+                continue
+            if _number(name) > self._last_notice[kind]:
+                self._last_notice[kind] = _number(name)
+                pattern = readable(self._store, path, _DECODE_NOTICE[kind], data)
+                if pattern is not None:
+                    self._put(pattern, (yield self._read(pattern)).entries)
+                    _events.info("acls_changed", pattern=pattern)
+            if self._clock.time_ms() - stat.created_ms > NOTICE_LIFE_MS:
+                yield self._purge(path)
+
+    @steps
+    def _purge(self, path: str) -> Steps[None]:
+        try:
+            yield self._store.delete(path)
+        except NoNodeError:
+            _events.debug("acl_notice_purged_by_another", path=path)
+
+    @steps
+    def _children(self, path: str) -> Steps[list[str]]:
+        try:
+            names: list[str] = yield self._store.children(path)
+        except NoNodeError:
+            return []
+        return names
+
+    # ------------------------------------------------------------------------------------------ the queue
+
+    def _queued(self, work: Callable[[], Pending[T]]) -> Pending[T]:
+        """Begins the work when all that was queued before it has ended, well or badly (``lock``)."""
+        result: Pending[T] = Pending()
+        ended: Pending[None] = Pending()
+        before, self._queue = self._queue, ended
+
+        def end(done: Pending[T]) -> None:
+            result.end_as(done)
+            ended.complete(None)
+
+        before.when_done(lambda _: work().when_done(end))
+        return result
+
+    def _in_background(self, work: Callable[[], Pending[None]]) -> None:
+        def report(done: Pending[None]) -> None:
+            # At the end of a session nothing is read; the next one reads everything.
+            if done.error is not None and not isinstance(done.error, SessionExpiredError):
+                _events.error("acls_not_read", error=done.error)
+
+        self._queued(work).when_done(report)
+
+    def __repr__(self) -> str:
+        return f"<AclStore {self.index!r}>"
+
+
+def _problem(binding: AclBinding) -> KafkaError | None:
+    """Why a rule cannot be kept (``validateAclBinding``, ``KafkaPrincipal``, ZooKeeper's ``PathUtils``)."""
+    pattern, entry = binding
+    is_unknown = (
+        pattern.resource <= 0 or pattern.pattern_type <= 0 or entry.operation <= 0 or entry.permission <= 0
+    )
+    if is_unknown or "/" in pattern.name:
+        return KafkaError(ErrorCode.INVALID_REQUEST, "Failed to create ACL")
+    if not _has_place(pattern) or not is_principal(entry.principal):
+        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return None
+
+
+def _has_place(pattern: ResourcePattern) -> bool:
+    """Whether the name can be that of a znode; no other pattern has rules."""
+    name = pattern.name
+    return name not in ("", ".", "..") and "/" not in name and not any(map(_is_refused, name))
+
+
+def _is_refused(character: str) -> bool:
+    return (
+        character <= "\x1f"
+        or "\x7f" <= character <= "\x9f"
+        or "\ud800" <= character <= "\uf8ff"
+        or (character >= "\ufff0")
+    )
+
+
+def _number(name: str) -> int:
+    """The number of a notice; -1 for a name that no notice has."""
+    digits = name.rpartition("_")[2]
+    return int(digits) if digits.isascii() and digits.isdigit() else -1
