@@ -265,14 +265,14 @@ def test_no_broker_there_is_one_line(barnabas, tmp_path):
 
 
 SECURITY = {
-    "security.protocol=SASL_SSL": (
-        "security.protocol='SASL_SSL' asks for security, which this client does not have yet: it speaks "
-        "PLAINTEXT, SASL_PLAINTEXT only"
+    "security.protocol=KERBEROS": (
+        "security.protocol='KERBEROS' asks for security, which this client does not have yet: it speaks "
+        "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL only"
     ),
     "sasl.jaas.config=password": ("sasl.jaas.config asks for security, but security.protocol is PLAINTEXT"),
     "sasl.login.class=x": "sasl.login.class asks for security, which this client does not have yet",
     "ssl.truststore.location=/x": (
-        "ssl.truststore.location asks for security, which this client does not have yet"
+        "ssl.truststore.location asks for security, but security.protocol is PLAINTEXT"
     ),
 }
 COMMANDS = {

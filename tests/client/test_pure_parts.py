@@ -449,8 +449,8 @@ def test_options_are_keywords_or_keys_of_kafka():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"security_protocol": "SASL_SSL"}, "security.protocol='SASL_SSL' asks for security"),
-        ({"security.protocol": "ssl"}, "security.protocol='ssl' asks for security"),
+        ({"security_protocol": "KERBEROS"}, "security.protocol='KERBEROS' asks for security"),
+        ({"sasl.login.class": "x"}, "sasl.login.class asks for security"),
         ({"sasl_mechanism": "PLAIN"}, "sasl.mechanism asks for security"),
         ({"ssl_cafile": "PLAINTEXT"}, "ssl.cafile asks for security"),
         ({"bootstrap_servers": "SASL_SSL://h:9093"}, "security.protocol='SASL_SSL' asks for security"),

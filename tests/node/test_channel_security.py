@@ -6,6 +6,7 @@ import logging
 
 import pytest
 from confluent_kafka.admin import AdminClient as ConfluentAdmin
+from cryptography.x509.oid import NameOID
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError as PythonKafkaError
 
@@ -15,11 +16,13 @@ from barnabas.client import AsyncConsumer, AsyncProducer
 from barnabas.cluster.metadata.configs import ConfigStore
 from barnabas.cluster.store.sqlite import SqliteStore
 from barnabas.core.broker_config import broker_config
-from barnabas.core.errors import ConfigError, KafkaError
+from barnabas.core.errors import BarnabasError, ConfigError, KafkaError
 from barnabas.core.scram import ScramCredential, ScramMechanism
 from barnabas.network.clock import LoopClock
+from barnabas.network.errors import SslAuthenticationError
 from barnabas.network.sasl.mechanism import SaslAuthenticationError
 from barnabas.node.broker_node import BrokerNode, wait
+from tls_certificates import Authority
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -212,6 +215,85 @@ def test_a_listener_with_users_but_without_a_line_of_jaas(run, tmp_path):
             BrokerNode(broker_config(given))
 
     run(scenario())
+
+
+def tls_settings(tmp_path, number, authority, **more):
+    signed = authority.sign("localhost", "127.0.0.1", subject=[(NameOID.COMMON_NAME, f"broker-{number}")])
+    return {
+        **settings(tmp_path, number),
+        "listener.security.protocol.map": "INNER:SSL,OUTER:SASL_SSL",
+        "ssl.keystore.key": signed.key_pem(),
+        "ssl.keystore.certificate.chain": signed.chain_pem,
+        "ssl.truststore.certificates": authority.pem_text,
+        "listener.name.inner.ssl.client.auth": "required",
+        **more,
+    }
+
+
+def tls_client(node, authority, **more):
+    return {
+        **client(node),
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.certificates": authority.pem_text,
+        **more,
+    }
+
+
+def test_brokers_and_clients_speak_tls(run, tmp_path):
+    authority = Authority()
+
+    async def scenario():
+        configs = [tls_settings(tmp_path, number, authority) for number in (1, 2)]
+        async with running(*configs) as (first, second):
+            for node, topic in ((first, "a"), (second, "b")):
+                options = tls_client(node, authority)
+                assert await write_and_read(options, topic, partitions=2, replicas=2) == [b"one"]
+
+    run(scenario(), 60)
+
+
+def test_a_client_does_not_talk_to_a_broker_that_it_does_not_trust(run, tmp_path):
+    authority = Authority()
+
+    async def scenario():
+        async with running(tls_settings(tmp_path, 1, authority)) as (node,):
+            stranger = tls_client(node, Authority())
+            with pytest.raises(SslAuthenticationError, match="certificate verify failed"):
+                await AsyncAdmin(stranger).topics.list()
+            inner = {
+                "bootstrap.servers": f"127.0.0.1:{node.endpoints[0].port}",
+                "security.protocol": "SSL",
+                "ssl.truststore.certificates": authority.pem_text,
+            }
+            # The listener asks for a certificate.
+            with pytest.raises(SslAuthenticationError):
+                await AsyncAdmin(inner).topics.list()
+            own = authority.sign("alice")
+            shown = {"ssl.keystore.key": own.key_pem(), "ssl.keystore.certificate.chain": own.chain_pem}
+            async with AsyncAdmin({**inner, **shown}) as admin:
+                assert await admin.topics.list() == []
+
+    run(scenario(), 60)
+
+
+def test_plaintext_at_a_tls_port_and_tls_at_a_plaintext_port_end_in_one_line(run, tmp_path):
+    authority = Authority()
+    quick = {"request.timeout.ms": 500, "default.api.timeout.ms": 1500, "retry.backoff.ms": 50}
+
+    async def scenario():
+        plain = {"listener.security.protocol.map": "INNER:PLAINTEXT,OUTER:SASL_SSL"}
+        async with running(tls_settings(tmp_path, 1, authority, **plain)) as (node,):
+            inner, outer = (f"127.0.0.1:{endpoint.port}" for endpoint in node.endpoints)
+            with pytest.raises(BarnabasError):
+                await AsyncAdmin({"bootstrap.servers": outer, **quick}).topics.list()
+            with pytest.raises(BarnabasError):
+                await AsyncAdmin(
+                    {**tls_client(node, authority), "bootstrap.servers": inner, **quick}
+                ).topics.list()
+            async with AsyncAdmin({"bootstrap.servers": inner}) as admin:
+                assert await admin.topics.list() == []
+
+    run(scenario(), 60)
 
 
 def test_a_password_is_not_set_while_the_broker_runs(run, tmp_path):

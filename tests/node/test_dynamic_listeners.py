@@ -107,7 +107,7 @@ def test_a_change_that_an_open_listener_cannot_take_is_refused_whole(join_cluste
             ),
             (
                 {"listener.security.protocol.map": "INTERNAL:PLAINTEXT,CLIENTS:SSL"},
-                "PLAINTEXT listeners only",
+                "a TLS listener has a key",
             ),
             (
                 {"listener.name.clients.log.dir": "/x"},

@@ -1,14 +1,19 @@
 """How a client's connections are protected, from its options (``ChannelBuilders.clientChannelBuilder``)."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.core.config import ConfigKey, ConfigType
 from barnabas.network.sasl.client import SaslLogin
 from barnabas.network.sasl.logins import client_login
 
+if TYPE_CHECKING:
+    import ssl
+
+_STRING: Final = ConfigType.STRING
+_PASSWORD: Final = ConfigType.PASSWORD
 PLAINTEXT: Final = "PLAINTEXT"
-PROTOCOLS: Final = (PLAINTEXT, "SASL_PLAINTEXT")
+PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """What this client speaks."""
 
 _SECURITY: Final = ("security.", "sasl.", "ssl.")
@@ -16,7 +21,7 @@ _SECURITY: Final = ("security.", "sasl.", "ssl.")
 SECURITY_KEYS: Final = (
     ConfigKey(
         "security.protocol",
-        ConfigType.STRING,
+        _STRING,
         PLAINTEXT,
         f"How to talk to brokers: {', '.join(PROTOCOLS)}.",
         lambda value: (
@@ -25,15 +30,36 @@ SECURITY_KEYS: Final = (
     ),
     ConfigKey(
         "sasl.mechanism",
-        ConfigType.STRING,
+        _STRING,
         "GSSAPI",
         "How to log in: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.",
     ),
     ConfigKey(
         "sasl.jaas.config",
-        ConfigType.PASSWORD,
+        _PASSWORD,
         None,
         "The login module with username and password, as Java's clients have it.",
+    ),
+    ConfigKey("ssl.truststore.location", _STRING, None, "Certificates that are trusted: PEM, PKCS12 or JKS."),
+    ConfigKey("ssl.truststore.password", _PASSWORD, None, "The password of that file."),
+    ConfigKey("ssl.truststore.type", _STRING, "JKS", "PEM, PKCS12 or JKS; it is seen where it is not said."),
+    ConfigKey("ssl.truststore.certificates", _PASSWORD, None, "The same as a text in PEM."),
+    ConfigKey(
+        "ssl.keystore.location", _STRING, None, "A private key with its certificate: PEM, PKCS12 or JKS."
+    ),
+    ConfigKey("ssl.keystore.password", _PASSWORD, None, "The password of that file."),
+    ConfigKey("ssl.keystore.type", _STRING, "JKS", "As ssl.truststore.type."),
+    ConfigKey("ssl.keystore.key", _PASSWORD, None, "The private key as a text in PEM."),
+    ConfigKey("ssl.keystore.certificate.chain", _PASSWORD, None, "Its certificate as a text in PEM."),
+    ConfigKey("ssl.key.password", _PASSWORD, None, "The password of the private key, where it has one."),
+    ConfigKey(
+        "ssl.endpoint.identification.algorithm",
+        _STRING,
+        "https",
+        "https compares the broker's name with its certificate; empty does not.",
+    ),
+    ConfigKey(
+        "ssl.enabled.protocols", ConfigType.LIST, ["TLSv1.2", "TLSv1.3"], "The versions of TLS to speak."
     ),
 )
 _NAMES: Final = frozenset(key.name for key in SECURITY_KEYS)
@@ -69,3 +95,13 @@ def login_of(config: Mapping[str, Any]) -> SaslLogin | None:
     if not config["security.protocol"].upper().startswith("SASL_"):
         return None
     return client_login(config["sasl.mechanism"], config["sasl.jaas.config"])
+
+
+def tls_of(config: Mapping[str, Any]) -> "ssl.SSLContext | None":
+    """How a client with these options encrypts; None where it does not. Raises ConfigError."""
+    if not config["security.protocol"].upper().endswith("SSL"):
+        return None
+    # Only clients of TLS load it.
+    from barnabas.network.tls_context import client_context  # noqa: PLC0415
+
+    return client_context(config)

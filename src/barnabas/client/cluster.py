@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
-from barnabas.client.channel_security import login_of
+from barnabas.client.channel_security import login_of, tls_of
 from barnabas.client.config import REBOOTSTRAP, bootstrap_addresses
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError, NoBrokerError
 from barnabas.client.metadata import ClusterMetadata, TopicMetadata
@@ -70,6 +70,7 @@ class Cluster:
         self._config = config
         self._create_topics = create_topics
         self._login = login_of(config)
+        self._tls = tls_of(config)
         addresses = bootstrap_addresses(config["bootstrap.servers"])
         self.bootstrap = ",".join(f"{host}:{port}" for host, port in addresses)
         """The bootstrap servers as text, for errors."""
@@ -106,7 +107,7 @@ class Cluster:
             )
             # Seeded by the process's own generator, so that a simulation decides.
             rng = random.Random(random.getrandbits(64))
-            self._client = NetworkClient(Selector(), self, settings, rng)
+            self._client = NetworkClient(Selector(tls=self._tls), self, settings, rng)
         return self._client
 
     # `MetadataUpdater`, for the NetworkClient.

@@ -15,6 +15,10 @@ class AuthenticationError(BarnabasError):
     """One end could not prove who it is (``AuthenticationException``). Trying again does not mend it."""
 
 
+class SslAuthenticationError(AuthenticationError):
+    """The TLS handshake failed: the other side is not trusted, or does not trust this one."""
+
+
 class DisconnectedError(BarnabasError):
     """The connection ended before the response came; whether the request took effect is not known."""
 

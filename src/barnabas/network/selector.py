@@ -18,19 +18,25 @@ import socket
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from ipaddress import ip_address
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from barnabas.core.chunks import Chunks
 from barnabas.core.clock import Clock, Timer
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
 from barnabas.network.clock import LoopClock
-from barnabas.network.errors import DisconnectedError
+from barnabas.network.connection_states import ConnectionState
+from barnabas.network.errors import DisconnectedError, SslAuthenticationError
 from barnabas.network.frames import FrameReader, ReceiveMemory
 from barnabas.network.kafka_channel import KafkaChannel
 from barnabas.network.low_water import LowWater
 from barnabas.network.node_link import Node, NodeLink
 from barnabas.network.send_queue import Flush
+
+if TYPE_CHECKING:
+    import ssl
+
+    from barnabas.network.tls_client import TlsHandshake
 
 events = EventLog("network.client")
 
@@ -43,8 +49,15 @@ _UNDER_WAY: Final = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EINTR}
 class Selector:
     """Makes channels on sockets. Belongs to the running event loop, and to one client."""
 
-    def __init__(self, clock: Clock | None = None, *, receive_buffer_bytes: int = -1) -> None:
-        """`receive_buffer_bytes` is SO_RCVBUF; -1 leaves it to the system."""
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        *,
+        receive_buffer_bytes: int = -1,
+        tls: "ssl.SSLContext | None" = None,
+    ) -> None:
+        """`receive_buffer_bytes` is SO_RCVBUF; -1 leaves it to the system. With `tls` all speak it."""
+        self.tls = tls
         self.loop = asyncio.get_running_loop()
         self.receive_buffer_bytes = receive_buffer_bytes
         self.clock = clock or LoopClock(self.loop)
@@ -81,12 +94,13 @@ class Selector:
 
 
 class NodeChannel:
-    """`node_link.Channel` on a plaintext socket."""
+    """`node_link.Channel` on a socket."""
 
     __slots__ = (
         "_addresses",
         "_channel",
         "_collected",
+        "_handshake",
         "_link",
         "_low_water",
         "_node",
@@ -109,6 +123,7 @@ class NodeChannel:
         self._reader: FrameReader | None = None
         self._low_water: LowWater | None = None
         self._collected: Chunks = []
+        self._handshake: TlsHandshake | None = None
         self._timer: Timer | None = None
         self._timer_ms = 0.0
 
@@ -221,6 +236,35 @@ class NodeChannel:
         if code:
             self._try_next(node, OSError(code, os.strerror(code)))
             return
+        if self._selector.tls is not None:
+            self._begin_handshake(node, sock, self._selector.tls)
+        else:
+            self._established(sock)
+
+    def _begin_handshake(self, node: Node, sock: socket.socket, context: "ssl.SSLContext") -> None:
+        # Only clients of TLS load it.
+        from barnabas.network.tls_client import TlsHandshake  # noqa: PLC0415
+
+        try:
+            handshake = TlsHandshake(sock, context, node.host, self._selector.loop, self._shaken)
+        except (OSError, ValueError) as error:
+            # A name that no certificate can have, or a socket that the node has closed already.
+            self._lost(DisconnectedError(f"connection to {node} could not be established: {error}"))
+            return
+        self._socket, self._handshake = handshake.socket, handshake
+        handshake.go_on()
+
+    def _shaken(self, error: Exception | None) -> None:
+        """The TLS handshake is over."""
+        self._handshake = None
+        sock = self._socket
+        assert sock is not None
+        if error is not None:
+            self._lost(error)
+        else:
+            self._established(sock)
+
+    def _established(self, sock: socket.socket) -> None:
         self._channel = KafkaChannel(sock, self._selector.loop, self._selector.threads, self)
         self._reader = self._selector.new_reader(self._response_bytes_max)
         self._low_water = LowWater(sock)
@@ -238,7 +282,7 @@ class NodeChannel:
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
-            self._lost(DisconnectedError(f"connection to {self._link.node} was lost: {error}"))
+            self._lost(self._read_error(error))
             return
         if not count:
             self._lost(DisconnectedError(f"node {self._link.node} closed the connection"))
@@ -250,10 +294,25 @@ class NodeChannel:
             if self._reader is not reader:
                 # What a frame led to has ended this connection.
                 return
+        pending = getattr(sock, "pending", None)
+        if pending is not None and pending():
+            # TLS has taken more from the socket than was read: the poller will not say so.
+            self._selector.schedule(self._on_decrypted)
         if reader.problem is not None:
             self._lost(
                 DisconnectedError(f"node {self._link.node} sent what is no response: {reader.problem}")
             )
+
+    def _read_error(self, error: OSError) -> Exception:
+        reason = getattr(error, "reason", None)
+        if reason and self._link.state.state is not ConnectionState.READY:
+            # TLS 1.3: the node looks at this client's certificate when the client's handshake is over.
+            return SslAuthenticationError(f"SSL handshake failed: {str(reason).lower().replace('_', ' ')}")
+        return DisconnectedError(f"connection to {self._link.node} was lost: {error}")
+
+    def _on_decrypted(self) -> None:
+        if self._channel is not None:
+            self._on_readable()
 
     def _flush_collected(self) -> None:
         channel = self._channel
@@ -289,6 +348,9 @@ class NodeChannel:
         if self._channel is not None:
             self._channel.close()
             self._selector.loop.remove_reader(sock)
+        elif self._handshake is not None:
+            self._handshake.cancel()
+            self._handshake = None
         else:
             # It was connecting.
             self._selector.loop.remove_writer(sock)

@@ -44,11 +44,13 @@ class Flush(Enum):
 class SendQueue:
     """What waits to be sent on one socket."""
 
-    __slots__ = ("_descriptor", "_file_sent", "_queue", "_socket", "_warm_until", "sent_bytes")
+    __slots__ = ("_copies", "_descriptor", "_file_sent", "_queue", "_socket", "_warm_until", "sent_bytes")
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._descriptor = sock.fileno()
+        # What is encrypted on its way has to pass through memory.
+        self._copies: bool = getattr(sock, "encrypts", False)
         self._queue: deque[Chunk] = deque()
         self._file_sent = 0
         self._warm_until = 0
@@ -169,7 +171,11 @@ class SendQueue:
             if self._warm_until <= position:
                 return Flush.COLD
         wanted = min(self._warm_until, end) - position
-        sent = os.sendfile(self._descriptor, piece.file.fileno(), position, wanted)
+        if self._copies:
+            wanted = min(wanted, _COPY_BYTES)
+            sent = self._socket.send(FileSlice(piece.file, position, wanted).read())
+        else:
+            sent = os.sendfile(self._descriptor, piece.file.fileno(), position, wanted)
         if not sent:
             # The response's length has been promised: only closing the connection is honest now.
             raise OSError(f"the file ends at {position}, inside a range up to {end}")

@@ -25,9 +25,7 @@ import errno
 import heapq
 import math
 import socket
-import ssl
-from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from barnabas.core.clock import Clock, Timer
 from barnabas.core.descriptors import Descriptors
@@ -40,6 +38,9 @@ from barnabas.network.processor import Processor
 from barnabas.network.quotas import ConnectionQuotas
 from barnabas.network.sasl.server import SaslListener
 from barnabas.network.settings import SocketSettings
+
+if TYPE_CHECKING:
+    from barnabas.network.tls import TlsListener
 
 events = EventLog("network")
 
@@ -158,7 +159,6 @@ class SocketServer:
         settings: SocketSettings | None = None,
         *,
         inter_broker_listener: str | None = None,
-        tls: Mapping[str, ssl.SSLContext] | None = None,
     ) -> None:
         self.clock = clock
         self.settings = settings or SocketSettings()
@@ -166,7 +166,7 @@ class SocketServer:
         self.listeners: dict[str, Acceptor] = {}
         self.connections: dict[Connection, None] = {}
         self.processor = Processor(clock, self.settings)
-        self._tls = dict(tls or {})
+        self._tls: dict[str, TlsListener] = {}
         self._inter_broker_listener = inter_broker_listener
         self.quotas = ConnectionQuotas(
             self.settings, clock.monotonic_ms, inter_broker_listener=inter_broker_listener
@@ -178,8 +178,14 @@ class SocketServer:
         self._started = False
         self._emptied = asyncio.Event()
 
-    def secure(self, listener: str, sasl: SaslListener | None) -> None:
-        """How the peers of a listener, which is bound next, log in; None where they need not."""
+    def secure(
+        self, listener: str, sasl: SaslListener | None = None, tls: "TlsListener | None" = None
+    ) -> None:
+        """How the connections of a listener, which is bound next, are protected."""
+        if tls is None:
+            self._tls.pop(listener, None)
+        else:
+            self._tls[listener] = tls
         if sasl is None:
             self.processor.sasl.pop(listener, None)
         else:
@@ -272,7 +278,7 @@ class SocketServer:
         for connection in list(self.connections):
             connection.close()
         self.processor.stop()
-        # TLS transports finish closing in the next turns of the loop.
+        # What was closed is gone from the loop in its next turn.
         await asyncio.sleep(0)
 
     def make_room(self, listener: Acceptor) -> bool:
@@ -354,13 +360,13 @@ class SocketServer:
         self._emptied.clear()
 
     def _connection(self, listener: ListenerId, sock: socket.socket, address: tuple[str, int]) -> Connection:
-        context = self._tls.get(listener.name)
-        if context is None:
+        tls = self._tls.get(listener.name)
+        if tls is None:
             return PlainConnection(self.processor, listener, address, self._closed, sock)
         # TLS is loaded only where a listener speaks it.
         from barnabas.network.tls import TlsConnection  # noqa: PLC0415
 
-        return TlsConnection(self.processor, listener, address, self._closed, sock, context)
+        return TlsConnection(self.processor, listener, address, self._closed, sock, tls)
 
     def _closed(self, connection: Connection) -> None:
         name = connection.listener.name

@@ -1,27 +1,46 @@
-"""A TLS connection: the same conversation over an asyncio transport.
+"""A connection on a listener that speaks TLS: a handshake, and then a plaintext connection's ways.
 
-asyncio does the handshake and the records; ranges of files are read in steps, each when the transport's
-buffer has gone down, so that a slow peer holds two steps in memory however much it asked for.
+The handshake goes on whenever the socket is ready for it, for at most `HANDSHAKE_MS_MAX`; of all connections
+of a broker `HANDSHAKES_MAX` may be in one. One that fails is one line of the log and the end. Then the
+peer has the principal of its certificate, unless its listener asks for a log-in as well.
 """
 
-import asyncio
+import errno
 import socket
 import ssl
-from collections import deque
 from collections.abc import Callable
-from typing import Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
-from barnabas.core.chunks import Chunk, FileSlice
 from barnabas.network.connection import Connection, events
-from barnabas.network.peer import ListenerId
+from barnabas.network.errors import AuthenticationError
+from barnabas.network.peer import ANONYMOUS, ListenerId
+from barnabas.network.plain_connection import PlainConnection
 from barnabas.network.processor import Processor
+from barnabas.network.tls_socket import TlsSocket, handshake_words, wrap
 
-STEP_BYTES: Final = 256 * 1024
-"""How much of a file is read and encrypted at a time."""
+if TYPE_CHECKING:
+    from barnabas.core.clock import Timer
+
+HANDSHAKE_MS_MAX: Final = 10_000
+HANDSHAKES_MAX: Final = 1000
 
 
-class TlsConnection(Connection, asyncio.BufferedProtocol):
+@dataclass(slots=True)
+class TlsListener:
+    """How the peers of one listener are met. `context` may be replaced: it is for the connections to come."""
+
+    context: ssl.SSLContext
+    principal_of: Callable[[bytes], str] = field(default=lambda _certificate: ANONYMOUS)
+    """The principal of a certificate in DER. Raises AuthenticationError."""
+    handshakes: int = 0
+    """How many are under way."""
+
+
+class TlsConnection(PlainConnection):
     """A connection on a listener whose security protocol is SSL or SASL_SSL."""
+
+    __slots__ = ("_shaking", "_timer", "_tls", "_waits_to_write")
 
     def __init__(
         self,
@@ -30,108 +49,97 @@ class TlsConnection(Connection, asyncio.BufferedProtocol):
         address: tuple[str, int],
         on_closed: Callable[[Connection], None],
         sock: socket.socket,
-        context: ssl.SSLContext,
+        tls: TlsListener,
     ) -> None:
-        super().__init__(processor, listener, address, on_closed)
-        self._queue: deque[Chunk] = deque()
-        self._full = False
-        self._reading = True
-        self._transport: asyncio.Transport | None = None
-        self._handshake = processor.loop.create_task(self._shake_hands(sock, context))
+        """Raises OSError where too many handshakes are under way."""
+        if tls.handshakes >= HANDSHAKES_MAX:
+            raise OSError(errno.EAGAIN, f"{HANDSHAKES_MAX} TLS handshakes are under way")
+        self._tls = tls
+        self._shaking = True
+        self._waits_to_write = False
+        super().__init__(processor, listener, address, on_closed, wrap(sock, tls.context, server_side=True))
+        tls.handshakes += 1
+        self._timer: Timer | None = processor.clock.call_later(HANDSHAKE_MS_MAX, self._too_slow)
 
-    async def _shake_hands(self, sock: socket.socket, context: ssl.SSLContext) -> None:
-        try:
-            await self._processor.loop.connect_accepted_socket(lambda: self, sock, ssl=context)
-        except (OSError, ssl.SSLError) as error:
-            events.info("network.tls_handshake_failed", peer=self.address[0], reason=error)
-            sock.close()
-            self.close()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.set_write_buffer_limits(high=STEP_BYTES)
-        if not self.open:
-            transport.abort()
-
-    def get_buffer(self, _sizehint: int) -> memoryview:
-        """Where the next decrypted bytes go."""
-        return self.conversation.buffers()[0]
-
-    def buffer_updated(self, nbytes: int) -> None:
-        if self.open:
-            self.active = True
-            self._run(nbytes)
-
-    def eof_received(self) -> bool:
-        """The peer will send no more; as on plaintext the connection is closed."""
-        return False
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if exc is not None:
-            self.abort(exc)
-        self.close()
-
-    def pause_writing(self) -> None:
-        self._full = True
-
-    def resume_writing(self) -> None:
-        self._full = False
-        self.active = True
-        if self.open and not self._busy:
-            self._run()
-
-    @property
-    def sending(self) -> bool:
-        """Whether the transport takes no more for now, or something was not handed to it yet."""
-        return self._full or bool(self._queue)
-
-    def _send(self) -> bool:
-        transport = self._transport
-        if transport is None:
-            return False
-        while not self._full:
-            if not self._queue:
-                if not self.conversation.output_bytes:
-                    return True
-                self._queue.extend(self.conversation.take_output())
-            transport.write(b"".join(self._next_step()))
-        return False
-
-    def _send_bytes(self, answer: bytes) -> None:
-        self._queue.append(answer)
-        self._send()
-
-    def _next_step(self) -> list[bytes | bytearray | memoryview]:
-        parts: list[bytes | bytearray | memoryview] = []
-        size = 0
-        while self._queue and size < STEP_BYTES:
-            chunk = self._queue.popleft()
-            if isinstance(chunk, FileSlice):
-                step = min(chunk.size, STEP_BYTES - size)
-                if step < chunk.size:
-                    rest = FileSlice(chunk.file, chunk.position + step, chunk.size - step)
-                    self._queue.appendleft(rest)
-                chunk = FileSlice(chunk.file, chunk.position, step).read()
-            parts.append(chunk)
-            size += len(chunk)
-        return parts
+    def _on_readable(self) -> None:
+        if self._shaking:
+            self._shake_hands()
+            return
+        super()._on_readable()
+        self._read_what_is_decrypted()
 
     def _read_on(self) -> None:
-        transport = self._transport
-        wants = self.conversation.wants_read and not self._queue
-        if transport is not None and wants != self._reading and not transport.is_closing():
-            self._reading = wants
-            if wants:
-                transport.resume_reading()
+        was_reading = self._reading
+        super()._read_on()
+        if not was_reading:
+            self._read_what_is_decrypted()
+
+    def _read_what_is_decrypted(self) -> None:
+        """OpenSSL has taken more from the socket than was read: the poller will not say so."""
+        sock = self._socket
+        if self._reading and self.open and isinstance(sock, TlsSocket) and sock.pending():
+            self._processor.schedule(self._on_decrypted)
+
+    def _on_decrypted(self) -> None:
+        if self.open and self._reading:
+            self._on_readable()
+
+    def _shake_hands(self) -> None:
+        sock = self._socket
+        assert isinstance(sock, TlsSocket)
+        try:
+            sock.do_handshake()
+        except ssl.SSLWantReadError:
+            self._wait_to_write(False)
+        except ssl.SSLWantWriteError:
+            self._wait_to_write(True)
+        except OSError as error:
+            self._refuse(handshake_words(error))
+        else:
+            self._wait_to_write(False)
+            self._shaken(sock)
+
+    def _wait_to_write(self, wanted: bool) -> None:
+        if wanted is not self._waits_to_write:
+            self._waits_to_write = wanted
+            if wanted:
+                self._processor.loop.add_writer(self._socket, self._shake_hands)
             else:
-                transport.pause_reading()
+                self._processor.loop.remove_writer(self._socket)
+
+    def _shaken(self, sock: TlsSocket) -> None:
+        certificate = sock.getpeercert(True)
+        if certificate and self.listener.security_protocol == "SSL":
+            try:
+                self.conversation.peer.principal = self._tls.principal_of(certificate)
+            except AuthenticationError as error:
+                self._refuse(str(error))
+                return
+        self._end_handshake()
+        self.active = True
+        self._read_what_is_decrypted()
+
+    def _end_handshake(self) -> None:
+        if self._shaking:
+            self._shaking = False
+            self._tls.handshakes -= 1
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    def _too_slow(self) -> None:
+        self._timer = None
+        if self._shaking and self.open:
+            self._refuse(f"the handshake took longer than {HANDSHAKE_MS_MAX} ms")
+
+    def _refuse(self, reason: str) -> None:
+        host, port = self.address
+        events.info(
+            "network.tls_handshake_failed", peer=f"{host}:{port}", listener=self.listener.name, reason=reason
+        )
+        self.close()
 
     def _close_transport(self) -> None:
-        self._queue.clear()
-        if self._transport is None:
-            self._handshake.cancel()
-        elif self.conversation.output_bytes or self._full:
-            self._transport.abort()
-        else:
-            self._transport.close()
+        self._wait_to_write(False)
+        self._end_handshake()
+        super()._close_transport()

@@ -7,7 +7,7 @@ and `password`, who this broker is at the listeners of the others.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.core.config import Config
 from barnabas.core.errors import ConfigError
@@ -17,12 +17,18 @@ from barnabas.network.sasl.logins import client_login, server_mechanism
 from barnabas.network.sasl.scram import FindCredential
 from barnabas.network.sasl.server import SaslListener
 
+if TYPE_CHECKING:
+    import ssl
+
+    from barnabas.network.tls import TlsListener
+
 
 @dataclass(frozen=True, slots=True)
 class ListenerSecurity:
     """How the peers of one listener prove who they are; None where they need not."""
 
     sasl: SaslListener | None = None
+    tls: "TlsListener | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,7 @@ class ClientSecurity:
     """How this broker connects to a listener of the other brokers."""
 
     login: SaslLogin | None = None
+    tls: "ssl.SSLContext | None" = None
 
 
 def listener_value(config: Config, listener: str, key: str) -> Any:
@@ -44,9 +51,38 @@ def _jaas_key(listener: str, mechanism: str) -> str:
 
 def listener_security(config: Config, endpoint: Endpoint, find: FindCredential) -> ListenerSecurity:
     """What the listener's security protocol asks for. Raises ConfigError, which shows no secret."""
+    return ListenerSecurity(_sasl(config, endpoint, find), _tls(config, endpoint))
+
+
+def _tls(config: Config, endpoint: Endpoint) -> "TlsListener | None":
+    if not endpoint.security_protocol.endswith("SSL"):
+        return None
+    # Only brokers that speak TLS load it.
+    from barnabas.network.tls import TlsListener  # noqa: PLC0415
+    from barnabas.network.tls_context import server_context  # noqa: PLC0415
+    from barnabas.network.tls_principal import Mapper  # noqa: PLC0415
+
+    key = "ssl.client.auth"
+    if endpoint.security_protocol == "SASL_SSL":
+        # Who logs in needs no certificate, unless the listener itself asks for one (KIP-684).
+        client_auth = config.get(f"listener.name.{endpoint.name.lower()}.{key}") or "none"
+    else:
+        client_auth = listener_value(config, endpoint.name, key)
+    context = server_context(_tls_values(config, endpoint), client_auth)
+    mapper = Mapper(listener_value(config, endpoint.name, "ssl.principal.mapping.rules"))
+    return TlsListener(context, mapper.principal_of)
+
+
+def _tls_values(config: Config, endpoint: Endpoint) -> dict[str, Any]:
+    from barnabas.network.tls_context import KEYS  # noqa: PLC0415
+
+    return {key: listener_value(config, endpoint.name, key) for key in KEYS}
+
+
+def _sasl(config: Config, endpoint: Endpoint, find: FindCredential) -> SaslListener | None:
     name = endpoint.name
     if not endpoint.security_protocol.startswith("SASL_"):
-        return ListenerSecurity()
+        return None
     enabled = listener_value(config, name, "sasl.enabled.mechanisms")
     if not enabled:
         raise ConfigError(
@@ -56,13 +92,11 @@ def listener_security(config: Config, endpoint: Endpoint, find: FindCredential) 
         each: server_mechanism(each, config.get(_jaas_key(name, each)), find, _jaas_key(name, each))
         for each in enabled
     }
-    return ListenerSecurity(
-        SaslListener(
-            mechanisms=mechanisms,
-            receive_bytes_max=config["sasl.server.max.receive.size"],
-            failure_delay_ms=config["connection.failed.authentication.delay.ms"],
-            session_ms_max=_session_limits(config, name, enabled),
-        )
+    return SaslListener(
+        mechanisms=mechanisms,
+        receive_bytes_max=config["sasl.server.max.receive.size"],
+        failure_delay_ms=config["connection.failed.authentication.delay.ms"],
+        session_ms_max=_session_limits(config, name, enabled),
     )
 
 
@@ -76,9 +110,18 @@ def _session_limits(config: Config, listener: str, mechanisms: list[str]) -> Map
 
 
 def client_security(config: Config, endpoint: Endpoint) -> ClientSecurity:
-    """How this broker logs in at the same listener of other brokers. Raises ConfigError."""
+    """How this broker connects to the same listener of other brokers. Raises ConfigError."""
+    tls = None
+    if endpoint.security_protocol.endswith("SSL"):
+        from barnabas.network.tls_context import client_context  # noqa: PLC0415
+
+        tls = client_context(_tls_values(config, endpoint))
+    return ClientSecurity(_login(config, endpoint), tls)
+
+
+def _login(config: Config, endpoint: Endpoint) -> SaslLogin | None:
     if not endpoint.security_protocol.startswith("SASL_"):
-        return ClientSecurity()
+        return None
     mechanism = listener_value(config, endpoint.name, "sasl.mechanism.inter.broker.protocol")
     if mechanism not in listener_value(config, endpoint.name, "sasl.enabled.mechanisms"):
         raise ConfigError(
@@ -86,7 +129,7 @@ def client_security(config: Config, endpoint: Endpoint) -> ClientSecurity:
             f"used for inter-broker communication (listener {endpoint.name} has no {mechanism})"
         )
     key = _jaas_key(endpoint.name, mechanism)
-    return ClientSecurity(client_login(mechanism, config.get(key), key))
+    return client_login(mechanism, config.get(key), key)
 
 
 @dataclass(frozen=True, slots=True)

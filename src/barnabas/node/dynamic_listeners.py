@@ -25,10 +25,12 @@ from barnabas.node.channel_security import InterBrokerSecurity, listener_securit
 
 _log = EventLog("node.dynamic_listeners")
 
-SERVED: Final = ("PLAINTEXT", "SASL_PLAINTEXT")
 _OF_SECURITY: Final = (
     "sasl.enabled.mechanisms",
     "sasl.mechanism.inter.broker.protocol",
+    "ssl.client.auth",
+    "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm",
 )
 """Keys that are read when a listener is opened, and when a channel to another broker is made."""
 
@@ -38,16 +40,9 @@ _RECONFIGURABLE: Final = {"max.connections", "max.connection.creation.rate", "nu
 
 def parse_listeners(config: Config) -> ListenerConfig:
     """The listeners that a configuration asks for.
-    Raises ConfigError, also for what this broker does not have.
+    Raises ConfigError.
     """
-    listeners = ListenerConfig.parse(config, explicit=config.explicit())
-    for endpoint in listeners.listeners:
-        if endpoint.security_protocol not in SERVED:
-            raise ConfigError(
-                f"Invalid value {endpoint} for configuration listeners: this version serves "
-                f"{' and '.join(SERVED)} listeners only"
-            )
-    return listeners
+    return ListenerConfig.parse(config, explicit=config.explicit())
 
 
 def validate_listeners(config: Config) -> None:
@@ -160,7 +155,8 @@ class DynamicListenerConfig:
 
 def secure(server: SocketServer, config: Config, endpoint: Endpoint, find: FindCredential) -> None:
     """Has a listener that is opened next protect its connections. Raises ConfigError."""
-    server.secure(endpoint.name, listener_security(config, endpoint, find).sasl)
+    security = listener_security(config, endpoint, find)
+    server.secure(endpoint.name, security.sasl, security.tls)
 
 
 def _nobody(_mechanism: ScramMechanism, _user: str) -> ScramCredential | None:

@@ -1,0 +1,135 @@
+"""An `ssl.SSLContext` of Kafka's keys (``DefaultSslEngineFactory``, ``SslFactory``).
+
+OpenSSL reads keys of files only. A key that is not in a file of PEM goes through a file in memory, where the
+system has such, else through one that only this user reads and that is gone at once.
+"""
+
+import contextlib
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from barnabas.core.errors import ConfigError
+from barnabas.network.tls_stores import KeyPair, key_pair, trusted_certificates
+
+VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+CLIENT_AUTH: Final = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+KEYS: Final = (
+    "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+)
+"""What a context is made of."""
+
+
+def server_context(values: Mapping[str, Any], client_auth: str) -> ssl.SSLContext:
+    """For connections that are accepted. Raises ConfigError."""
+    context = _context(ssl.PROTOCOL_TLS_SERVER, values)
+    pair = key_pair(values)
+    if pair is None:
+        raise ConfigError("Missing required configuration ssl.keystore.location: a TLS listener has a key")
+    _load(context, pair)
+    trusted = trusted_certificates(values)
+    if client_auth != "none":
+        if trusted is None:
+            raise ConfigError(
+                f"Missing required configuration ssl.truststore.location: ssl.client.auth is {client_auth}"
+            )
+        _trust(context, trusted)
+        context.verify_mode = CLIENT_AUTH[client_auth]
+    # Sessions are not resumed: a client that is trusted no longer could come in by an old ticket.
+    context.num_tickets = 0
+    context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    return context
+
+
+def client_context(values: Mapping[str, Any]) -> ssl.SSLContext:
+    """For connections that are made: the server's certificate is verified always, its name unless
+    ``ssl.endpoint.identification.algorithm`` is empty. Raises ConfigError.
+    """
+    context = _context(ssl.PROTOCOL_TLS_CLIENT, values)
+    algorithm = values["ssl.endpoint.identification.algorithm"]
+    if algorithm not in (None, "") and algorithm.lower() != "https":
+        raise ConfigError(
+            f"Invalid value {algorithm} for configuration ssl.endpoint.identification.algorithm: it is "
+            "https, or empty"
+        )
+    context.check_hostname = bool(algorithm)
+    context.verify_mode = ssl.CERT_REQUIRED
+    trusted = trusted_certificates(values)
+    if trusted is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    else:
+        _trust(context, trusted)
+    pair = key_pair(values)
+    if pair is not None:
+        _load(context, pair)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    return context
+
+
+def _context(protocol: Any, values: Mapping[str, Any]) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    enabled = values["ssl.enabled.protocols"]
+    unknown = [each for each in enabled if each not in VERSIONS]
+    if unknown or not enabled:
+        raise ConfigError(
+            f"Invalid value {','.join(enabled)} for configuration ssl.enabled.protocols: this version has "
+            f"{', '.join(VERSIONS)}"
+        )
+    versions = [VERSIONS[each] for each in enabled]
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+    return context
+
+
+def _trust(context: ssl.SSLContext, trusted: str) -> None:
+    try:
+        context.load_verify_locations(cadata=trusted)
+    except (ssl.SSLError, ValueError):
+        raise ConfigError(
+            "The trust store (ssl.truststore.location, ssl.truststore.certificates) has no certificate in PEM"
+        ) from None
+
+
+def _load(context: ssl.SSLContext, pair: KeyPair) -> None:
+    password = (pair.password or "").encode()
+    try:
+        with _as_file(pair.key) as key, _as_file(pair.chain) as chain:
+            # The function keeps OpenSSL from asking at the terminal.
+            context.load_cert_chain(chain, key, lambda: password)
+    except (ssl.SSLError, OSError, ValueError):
+        raise ConfigError(
+            "The key store (ssl.keystore.location, ssl.keystore.key) has no private key in PEM with its "
+            "certificate, or ssl.key.password is not its password"
+        ) from None
+
+
+@contextlib.contextmanager
+def _as_file(data: bytes) -> Iterator[str]:
+    """The path of a file with these bytes, while the block runs."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("tls", os.MFD_CLOEXEC)
+        with open(descriptor, "wb", closefd=True) as file:  # noqa: PTH123 - it has no name
+            file.write(data)
+            file.flush()
+            yield f"/proc/self/fd/{descriptor}"
+        return
+    with tempfile.NamedTemporaryFile(prefix="barnabas-tls-") as named:
+        named.write(data)
+        named.flush()
+        yield named.name
