@@ -101,6 +101,9 @@ COMMANDS: Final = {
     "zookeeper-shell": _Entry(
         "zookeeper_shell:zookeeper_shell", "Look at znodes of ZooKeeper (zookeeper-shell.sh)."
     ),
+    "control": _Entry(
+        "control:control", "Plant faults in a broker of a test, and wait for what happens there."
+    ),
     "explain": _Entry(
         "explain:explain",
         "Explain who coordinates a group, who leads a partition, what a transaction waits for.",

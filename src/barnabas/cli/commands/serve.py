@@ -25,6 +25,8 @@ from barnabas.core.odd_keys import warn_of_odd_keys
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from barnabas.testing.kafka.remote_control import RemoteControl
+
 _log = EventLog("serve")
 
 LEVELS = ["debug", "info", "warning", "error"]
@@ -138,6 +140,13 @@ def _list_config(context: click.Context, _option: click.Parameter, word: str | N
     show_default=True,
     help="What waits for the sockets; uvloop has to be installed.",
 )
+@click.option(
+    "--control",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="For tests: plant faults and move time through this port of 127.0.0.1 (barnabas control); 0 takes a "
+    "free one.",
+)
 def serve(
     data: Path | None,
     host: str | None,
@@ -151,6 +160,7 @@ def serve(
     log_level: str,
     logs: list[tuple[list[str], str]],
     event_loop: str,
+    control: int | None,
 ) -> None:
     """Run one broker in the foreground, until SIGTERM or Ctrl-C.
 
@@ -193,7 +203,7 @@ def serve(
         lines.setFormatter(KafkaFormatter(config["broker.id"]))
     warn_of_odd_keys(config, [*config.unknown, *config.explicit()])
     raise_limit()
-    _run(config, event_loop)
+    _run(config, event_loop, control)
 
 
 def _from_file(config_file: Path | None) -> dict[str, str]:
@@ -267,7 +277,7 @@ def _from_settings(settings: tuple[str, ...]) -> dict[str, str]:
     return given
 
 
-def _run(config: Config, event_loop: str) -> None:
+def _run(config: Config, event_loop: str, control: int | None) -> None:
     if event_loop == "uvloop":
         with extra("uvloop", "--event-loop uvloop"):
             import uvloop  # type: ignore[import-not-found, unused-ignore]
@@ -282,10 +292,17 @@ def _run(config: Config, event_loop: str) -> None:
     # starting.
     os.umask(os.umask(0o077) | int(config["barnabas.data.umask"], 8))
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(_serve(config))
+        runner.run(_serve(config, control))
 
 
-async def _serve(config: Config) -> None:
+def _controlled(config: Config, loop: asyncio.AbstractEventLoop, port: int) -> "RemoteControl":
+    """A broker with a control port."""
+    from barnabas.testing.kafka.remote_control import RemoteControl
+
+    return RemoteControl(config, loop, port)
+
+
+async def _serve(config: Config, control: int | None) -> None:
     """Runs a node from its start to a signal; every failure to start is one line."""
     # What a start makes stays; the node switches the collector on again when it runs.
     gc.disable()
@@ -293,7 +310,8 @@ async def _serve(config: Config) -> None:
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    node = BrokerNode(config)
+    controlled = None if control is None else _controlled(config, loop, control)
+    node = BrokerNode(config, None if controlled is None else controlled.environment)
 
     def end() -> None:
         stop.set()
@@ -309,8 +327,14 @@ async def _serve(config: Config) -> None:
         await node.stop()
         return
     listeners = ",".join(str(endpoint) for endpoint in node.endpoints)
-    metrics = f" metrics={node.metrics_url}" if node.metrics_url else ""
-    click.echo(f"ready {listeners} broker={node.broker_id} data={','.join(map(str, node.log_dirs))}{metrics}")
+    more = f" metrics={node.metrics_url}" if node.metrics_url else ""
+    if controlled is not None:
+        try:
+            more += f" control={controlled.open(node)}"
+        except OSError as error:
+            await node.stop()
+            raise click.ClickException(f"--control {control}: {error.strerror}") from error
+    click.echo(f"ready {listeners} broker={node.broker_id} data={','.join(map(str, node.log_dirs))}{more}")
     sys.stdout.flush()
     stopped = asyncio.ensure_future(stop.wait())
     failed = asyncio.ensure_future(node.failed())
@@ -318,6 +342,8 @@ async def _serve(config: Config) -> None:
     reason = failed.result() if failed.done() else None
     for task in (stopped, failed):
         task.cancel()
+    if controlled is not None:
+        await asyncio.to_thread(controlled.close)
     await node.stop()
     if reason is not None:
         raise click.ClickException(reason)

@@ -22,5 +22,6 @@ Who owns what
   `portions` cuts a request into what a fault hits and the rest, so that only what it hits fails and
   everything else is served by the real handler.
 - `clock.MovableClock` is the time of all brokers; a test may move it on.
+- `control` is the same over HTTP, for a broker in a process of its own, which `remote_control` makes.
 - `inspection` reads what brokers keep: records, groups, znodes.
 """

@@ -233,44 +233,18 @@ class Kafka:
         """The group, once it is in that state with so many members; raises AssertionError when it is not in
         time, ValueError for a state that is none.
         """
-        wanted = state if isinstance(state, GroupState) else GroupState.parse(state)
-        if wanted is GroupState.UNKNOWN:
-            raise ValueError(f"state={state!r}: groups are {', '.join(GroupState)}")
-
-        def is_there(seen: GroupDescription) -> bool:
-            return seen.state is wanted and members in (None, len(seen.members))
-
-        what = f"group {group} {wanted}" + ("" if members is None else f" with {members} members")
-        return inspection.until(lambda: self.group(group), is_there, timeout_s, what)
+        return inspection.group_in(self.admin, group, state, members, timeout_s)
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """The broker that leads a partition; -1 for none."""
-        leader: int = self.admin.topics.describe(topic)[topic].partitions[partition].leader
-        return leader
+        return inspection.leader_of(self.admin, topic, partition)
 
     def move_leader(self, topic: str, partition: int, broker: int, *, timeout_s: float = WAIT_S) -> None:
         """Makes a broker the leader of a partition, and its replica if it is none; returns when it leads.
 
         Raises KafkaError, and AssertionError when it does not lead in time.
         """
-        tp = TopicPartition(topic, partition)
-        replicas = self.admin.topics.describe(topic)[topic].partitions[partition].replicas
-        others = [each for each in replicas if each != broker]
-        kept = others if broker in replicas else others[:-1]
-        self.admin.partitions.reassign({tp: [broker, *kept]})
-        inspection.until(
-            lambda: self.admin.partitions.reassignments([tp]),
-            lambda moves: not moves,
-            timeout_s,
-            f"the end of the reassignment of {tp}",
-        )
-        self.admin.partitions.elect_leaders([tp])
-        inspection.until(
-            lambda: self.leader(topic, partition),
-            lambda leader: leader == broker,
-            timeout_s,
-            f"leader {broker}",
-        )
+        inspection.move_leader(self.admin, topic, partition, broker, timeout_s)
 
     def znode(self, path: str) -> Any:
         """The data of a znode of the metadata store, JSON decoded; raises KeyError where there is none."""

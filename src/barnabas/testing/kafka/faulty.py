@@ -47,7 +47,7 @@ class FaultyApis:
 
     def __init__(self, faults: PlantedFaults, broker_id: int) -> None:
         self._faults = faults
-        self._broker_id = broker_id
+        self.broker_id = broker_id
 
     def __call__(self, table: ApiTable) -> ApiTable:
         return {key: replace(api, handler=_Faulty(api, self._hit)) for key, api in table.items()}
@@ -70,7 +70,7 @@ class FaultyApis:
     def _concerns(self, fault: Fault, api: Api, context: RequestContext, request: Request) -> bool:
         return (
             (not fault.apis or api.key in fault.apis)
-            and fault.node in (None, self._broker_id)
+            and fault.node in (None, self.broker_id)
             and fault.client_id in (None, context.client_id)
             and (fault.brokers or not _is_of_broker(fault, api, context, request))
         )

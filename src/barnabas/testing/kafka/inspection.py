@@ -1,4 +1,4 @@
-"""What a test may look at: the records, groups and znodes that the brokers of a `Kafka` keep."""
+"""What a test may look at and wait for: the records, groups, leaders and znodes of brokers."""
 
 import json
 import time
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from barnabas.admin import Admin
-from barnabas.client import Consumer, ConsumerRecord, TopicPartition
+from barnabas.admin import Admin, GroupDescription, GroupState
+from barnabas.client import Consumer, ConsumerRecord, ErrorCode, KafkaError, TopicPartition
 from barnabas.client.types import LATEST_TIMESTAMP
 from barnabas.cluster.store.contract import NoNodeError
 from barnabas.cluster.store.sqlite_table import Database
@@ -37,6 +37,65 @@ def records_of(
             for record in consumer.poll(timeout_ms=_POLL_MS):
                 found[TopicPartition(record.topic, record.partition)].append(record)
     return [record for tp in wanted for record in found[tp]]
+
+
+def group_in(
+    admin: Admin, group: str, state: str | GroupState, members: int | None, timeout_s: float
+) -> GroupDescription:
+    """The group, once it is in that state with so many members.
+
+    Raises AssertionError when it is not in time, ValueError for a state that is none.
+    """
+    wanted = state if isinstance(state, GroupState) else GroupState.parse(state)
+    if wanted is GroupState.UNKNOWN:
+        raise ValueError(f"state={state!r}: groups are {', '.join(GroupState)}")
+
+    def look() -> GroupDescription | None:
+        try:
+            description: GroupDescription = admin.groups.describe(group)[group]
+        except KafkaError as error:
+            if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
+            return None  # not yet
+        return description
+
+    def is_there(seen: GroupDescription | None) -> bool:
+        return seen is not None and seen.state is wanted and members in (None, len(seen.members))
+
+    what = f"group {group} {wanted}" + ("" if members is None else f" with {members} members")
+    found = until(look, is_there, timeout_s, what)
+    assert found is not None, "it is there"
+    return found
+
+
+def leader_of(admin: Admin, topic: str, partition: int) -> int:
+    """The broker that leads a partition; -1 for none."""
+    leader: int = admin.topics.describe(topic)[topic].partitions[partition].leader
+    return leader
+
+
+def move_leader(admin: Admin, topic: str, partition: int, broker: int, timeout_s: float) -> None:
+    """Makes a broker the leader of a partition, and its replica if it is none; returns when it leads.
+
+    Raises KafkaError, and AssertionError when it does not lead in time.
+    """
+    tp = TopicPartition(topic, partition)
+    replicas = admin.topics.describe(topic)[topic].partitions[partition].replicas
+    others = [each for each in replicas if each != broker]
+    admin.partitions.reassign({tp: [broker, *(others if broker in replicas else others[:-1])]})
+    until(
+        lambda: admin.partitions.reassignments([tp]),
+        lambda moves: not moves,
+        timeout_s,
+        f"the end of the reassignment of {tp}",
+    )
+    admin.partitions.elect_leaders([tp])
+    until(
+        lambda: leader_of(admin, topic, partition),
+        lambda leader: leader == broker,
+        timeout_s,
+        f"broker {broker} as the leader of {tp}",
+    )
 
 
 def znode_of(store: Path, path: str) -> Any:
