@@ -10,7 +10,6 @@ import subprocess
 import pytest
 from network_harness import DiskFile, FunctionService, echo, framed
 
-from barnabas.network import tls
 from barnabas.network.clock import LoopClock
 from barnabas.network.endpoints import Endpoint
 from barnabas.network.frames import FrameReader
@@ -223,10 +222,10 @@ def test_a_drain_waits_until_a_slow_peer_has_read_what_is_owed(serve_tls):
     serve_tls(scenario, service=service)
 
 
-def test_a_peer_that_stops_in_the_handshake_is_closed_in_time(serve_tls, monkeypatch):
-    monkeypatch.setattr(tls, "HANDSHAKE_MS_MAX", 50)
-
+def test_a_peer_that_stops_in_the_handshake_is_closed_in_time(serve_tls):
     async def scenario(server, port, reader, writer):
+        [connection] = server.connections
+        connection._tls.handshake_ms_max = 50
         hello = b"\x16\x03\x01\x02\x00\x01"
         for count in range(len(hello)):
             slow, other = await asyncio.open_connection("127.0.0.1", port)
@@ -241,10 +240,10 @@ def test_a_peer_that_stops_in_the_handshake_is_closed_in_time(serve_tls, monkeyp
     serve_tls(scenario)
 
 
-def test_so_many_handshakes_and_no_more(serve_tls, monkeypatch):
-    monkeypatch.setattr(tls, "HANDSHAKES_MAX", 3)
-
+def test_so_many_handshakes_and_no_more(serve_tls):
     async def scenario(server, port, reader, writer):
+        [connection] = server.connections
+        connection._tls.handshakes_max = 3
         idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
         refused, other = await asyncio.open_connection("127.0.0.1", port)
         assert await refused.read() == b""

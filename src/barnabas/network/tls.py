@@ -33,6 +33,8 @@ class TlsListener:
     context: ssl.SSLContext
     principal_of: Callable[[bytes], str] = field(default=lambda _certificate: ANONYMOUS)
     """The principal of a certificate in DER. Raises AuthenticationError."""
+    handshake_ms_max: int = HANDSHAKE_MS_MAX
+    handshakes_max: int = HANDSHAKES_MAX
     handshakes: int = 0
     """How many are under way."""
 
@@ -52,14 +54,14 @@ class TlsConnection(PlainConnection):
         tls: TlsListener,
     ) -> None:
         """Raises OSError where too many handshakes are under way."""
-        if tls.handshakes >= HANDSHAKES_MAX:
-            raise OSError(errno.EAGAIN, f"{HANDSHAKES_MAX} TLS handshakes are under way")
+        if tls.handshakes >= tls.handshakes_max:
+            raise OSError(errno.EAGAIN, f"{tls.handshakes_max} TLS handshakes are under way")
         self._tls = tls
         self._shaking = True
         self._waits_to_write = False
         super().__init__(processor, listener, address, on_closed, wrap(sock, tls.context, server_side=True))
         tls.handshakes += 1
-        self._timer: Timer | None = processor.clock.call_later(HANDSHAKE_MS_MAX, self._too_slow)
+        self._timer: Timer | None = processor.clock.call_later(tls.handshake_ms_max, self._too_slow)
 
     def _on_readable(self) -> None:
         if self._shaking:
@@ -130,7 +132,7 @@ class TlsConnection(PlainConnection):
     def _too_slow(self) -> None:
         self._timer = None
         if self._shaking and self.open:
-            self._refuse(f"the handshake took longer than {HANDSHAKE_MS_MAX} ms")
+            self._refuse(f"the handshake took longer than {self._tls.handshake_ms_max} ms")
 
     def _refuse(self, reason: str) -> None:
         host, port = self.address
