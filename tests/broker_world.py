@@ -177,6 +177,10 @@ class Settings:
         self.asked.append(("broker", name, change, validate_only))
         return Pending.failed(self.error) if self.error else Pending.of(None)
 
+    def alter_client_metrics(self, name, change, *, validate_only):
+        self.asked.append(("client-metrics", name, change, validate_only))
+        return Pending.failed(self.error) if self.error else Pending.of(None)
+
 
 class Blocks:
     """The way to the controller for producer ids."""
@@ -199,6 +203,8 @@ class Topics:
     def __init__(self, world):
         self.world = world
         self.own = {}
+        self.client_metrics = {}
+        self.client_metrics_version = 0
         self.asked = []
         self.leaders = True
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from barnabas.admin.context import AdminContext, error_of
 from barnabas.admin.types import (
@@ -30,6 +30,10 @@ from barnabas.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from barnabas.protocol.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 
 Entries = dict[str, ConfigEntry]
 
@@ -37,6 +41,8 @@ Changes = Mapping[str, str | None] | Iterable[AlterConfigOp]
 """New values by key, None for the default; or operations, of which there are more kinds."""
 
 R = TypeVar("R", bound=Response)
+
+_OF_ONE_BROKER: Final = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
 
 
 class Configs:
@@ -145,6 +151,27 @@ class Configs:
             for one in response.responses
         }
 
+    async def list_resources(
+        self, types: Iterable[ResourceType] = (), *, timeout_ms: float | None = None
+    ) -> list[ConfigResource]:
+        """The resources of these types, or of all, that have or may have a configuration (KIP-1142).
+
+        Types that this client does not know are left out. Raises `KafkaError`, and `UnsupportedVersionError`
+        for a broker that cannot say.
+        """
+        wanted = list(types)
+        deadline = self._context.deadline(timeout_ms)
+        request = ListConfigResourcesRequest(resource_types=[int(one) for one in wanted])
+        response = await self._context.cluster.send_to_any(request, ListConfigResourcesResponse, deadline)
+        if error := error_of(response.error_code, None):
+            raise error
+        known = set(ResourceType)
+        return [
+            ConfigResource(ResourceType(one.resource_type), one.resource_name)
+            for one in response.config_resources
+            if one.resource_type in known
+        ]
+
     async def _ask(self, broker: int | None, request: Request, answer: type[R], deadline: Deadline) -> R:
         if broker is None:
             return await self._context.cluster.send_to_any(request, answer, deadline)
@@ -161,7 +188,7 @@ class Configs:
 def _by_broker(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
     grouped: dict[int | None, list[ConfigResource]] = {}
     for resource in resources:
-        own = resource.type is not ResourceType.TOPIC and resource.name.isdigit()
+        own = resource.type in _OF_ONE_BROKER and resource.name.isdigit()
         grouped.setdefault(int(resource.name) if own else None, []).append(resource)
     return grouped
 

@@ -90,11 +90,12 @@ class ResourceType(IntEnum):
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """A topic, a broker (name: its id) or a broker's loggers."""
+    """A topic, a broker (name: its id), a broker's loggers, or a subscription of client metrics."""
 
     type: ResourceType
     name: str

@@ -11,6 +11,7 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.sliced import alone
 from barnabas.cluster.metadata.config_admin import Change, ConfigOp, OpType, check_broker_id
 from barnabas.core import broker_loggers
+from barnabas.core.api_profile import KAFKA_3_9, api_profile
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.slices import Sliced
@@ -104,13 +105,17 @@ def _alter(context: RequestContext, alteration: Alteration, *, validate_only: bo
     if kind not in (TOPIC, BROKER, CLIENT_METRICS):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
     _authorize(context, kind, name)
-    if kind == CLIENT_METRICS:
+    if kind == CLIENT_METRICS and api_profile(context.broker.config) == KAFKA_3_9:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS",
         )
     admin = context.broker.config_admin
-    alter = admin.alter_topic if kind == TOPIC else admin.alter_broker
+    alter = {
+        TOPIC: admin.alter_topic,
+        BROKER: admin.alter_broker,
+        CLIENT_METRICS: admin.alter_client_metrics,
+    }[kind]
     yield from alone(context, alter(name, alteration.change, validate_only=validate_only))
 
 

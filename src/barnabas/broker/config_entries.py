@@ -2,12 +2,13 @@
 value, source, where else it could come from (``ConfigHelper``).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import dropwhile
 from typing import Final, TypeAlias
 
 from barnabas.core import broker_loggers
+from barnabas.core.client_metrics_config import CLIENT_METRICS_CONFIG
 from barnabas.core.config import Config, ConfigKey, ConfigType, Scope, Source, base_name, config_text
 from barnabas.core.ids import java_hash
 from barnabas.core.topic_config import TOPIC_CONFIG
@@ -84,6 +85,22 @@ def logger_entries() -> Entries:
         )
         for name, level in broker_loggers.levels().items()
     ]
+
+
+def client_metrics_entries(values: Mapping[str, str], *, docs: bool) -> Entries:
+    """All keys of a subscription of client metrics with these settings (``ConfigHelper``)."""
+    config = CLIENT_METRICS_CONFIG.parse(values)
+    entries = []
+    for key in CLIENT_METRICS_CONFIG.values():
+        value = config_text(key, config[key.name])
+        if key.type is ConfigType.LIST:
+            # Kafka shows each item of a list once.
+            value = ",".join(dict.fromkeys(config[key.name]))
+        synonyms = []
+        if key.name in values:
+            synonyms = [DescribeConfigsSynonym(name=key.name, value=value, source=Source.CLIENT_METRICS)]
+        entries.append(_entry(key, value, synonyms, docs=docs, read_only=False))
+    return entries
 
 
 def broker_entries(broker: Config, *, docs: bool) -> Entries:

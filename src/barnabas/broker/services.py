@@ -105,6 +105,14 @@ class TopicConfigs(Protocol):
     def forget(self, topics: Iterable[str]) -> None:
         """These topics are deleted: one of the same name is another topic."""
 
+    @property
+    def client_metrics(self) -> Mapping[str, Mapping[str, str]]:
+        """The settings of all subscriptions of client metrics, by name."""
+
+    @property
+    def client_metrics_version(self) -> int:
+        """Grows whenever one of them was changed."""
+
 
 class ConfigAdminPort(Protocol):
     """Changes configurations (`cluster.metadata.config_admin.ConfigAdmin`)."""
@@ -114,6 +122,9 @@ class ConfigAdminPort(Protocol):
 
     def alter_broker(self, name: str, change: Change, *, validate_only: bool) -> Pending[None]:
         """Changes the settings of this broker, or of all with an empty name; fails with KafkaError."""
+
+    def alter_client_metrics(self, name: str, change: Change, *, validate_only: bool) -> Pending[None]:
+        """Changes a subscription of client metrics; fails with KafkaError."""
 
 
 @dataclass(slots=True)

@@ -17,15 +17,22 @@ Given = Mapping[str, Any]
 TOPICS: Final = "topics"
 BROKERS: Final = "brokers"
 BROKER_LOGGERS: Final = "broker-loggers"
+CLIENT_METRICS: Final = "client-metrics"
 USERS: Final = "users"
 CLIENTS: Final = "clients"
 IPS: Final = "ips"
 WITH_QUOTAS: Final = (USERS, CLIENTS, IPS)
 """Their quotas and credentials can be described, not altered."""
-_SUPPORTED: Final = (TOPICS, BROKERS, BROKER_LOGGERS)
+_SUPPORTED: Final = (TOPICS, BROKERS, BROKER_LOGGERS, CLIENT_METRICS)
+_NAMED_FREELY: Final = (TOPICS, CLIENT_METRICS)
 _TYPES: Final = ("topics", "clients", "users", "brokers", "ips", "broker-loggers", "client-metrics")
 _TYPES_OF_ZOOKEEPER: Final = ("users", "brokers")
-_OPTION_OF: Final = {TOPICS: "topic", BROKERS: "broker", BROKER_LOGGERS: "broker-logger"}
+_OPTION_OF: Final = {
+    TOPICS: "topic",
+    BROKERS: "broker",
+    BROKER_LOGGERS: "broker-logger",
+    CLIENT_METRICS: CLIENT_METRICS,
+}
 _OUTSIDE_BRACKETS: Final = r"(?=[^\]]*(?:\[|$))"
 
 
@@ -117,7 +124,7 @@ def _check_entity(given: Given) -> None:
     if types[0] not in _SUPPORTED:
         raise ToolError(f"Entity type {types[0]} is not supported yet: there are {', '.join(_SUPPORTED)}")
     for name in names:
-        if types[0] != TOPICS and name and not re.fullmatch(r"[-+]?[0-9]+", name):
+        if types[0] not in _NAMED_FREELY and name and not re.fullmatch(r"[-+]?[0-9]+", name):
             raise ToolError(
                 f"The entity name for {types[0]} must be a valid integer broker id, but it is: {name}"
             )

@@ -13,6 +13,7 @@ from barnabas.admin.quotas import ClientQuota, Match, QuotaFilter
 from barnabas.cli.config_flags import (
     BROKER_LOGGERS,
     BROKERS,
+    CLIENT_METRICS,
     CLIENTS,
     IPS,
     TOPICS,
@@ -38,6 +39,7 @@ _RESOURCES: Final = {
     TOPICS: ResourceType.TOPIC,
     BROKERS: ResourceType.BROKER,
     BROKER_LOGGERS: ResourceType.BROKER_LOGGER,
+    CLIENT_METRICS: ResourceType.CLIENT_METRICS,
 }
 _QUOTA_ENTITIES: Final = {USERS: "user", CLIENTS: "client-id", IPS: "ip"}
 _MECHANISMS: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
@@ -49,6 +51,7 @@ _SOURCES: Final = {
     Source.STATIC_BROKER: "STATIC_BROKER_CONFIG",
     Source.DEFAULT: "DEFAULT_CONFIG",
     Source.DYNAMIC_BROKER_LOGGER: "DYNAMIC_BROKER_LOGGER_CONFIG",
+    Source.CLIENT_METRICS: "DYNAMIC_CLIENT_METRICS_CONFIG",
 }
 
 
@@ -136,6 +139,11 @@ def _added(given: Given) -> dict[str, str]:
 
 
 async def _describe(admin: AsyncAdmin, entity: Entity, *, everything: bool) -> None:
+    if entity.type == CLIENT_METRICS and entity.name and entity.name not in await _client_metrics(admin):
+        click.echo(
+            printable(f"The {entity.noun} '{entity.name}' doesn't exist and doesn't have dynamic config.")
+        )
+        return
     for name in await _names(admin, entity):
         one = Entity(entity.type, name)
         if name:
@@ -146,11 +154,18 @@ async def _describe(admin: AsyncAdmin, entity: Entity, *, everything: bool) -> N
             click.echo(printable(_entry_line(entry)))
 
 
+async def _client_metrics(admin: AsyncAdmin) -> list[str]:
+    listed = await admin.configs.list_resources([ResourceType.CLIENT_METRICS], timeout_ms=_TIMEOUT_MS)
+    return [resource.name for resource in listed]
+
+
 async def _names(admin: AsyncAdmin, entity: Entity) -> list[str]:
     if entity.name is not None:
         return [entity.name]
     if entity.type == TOPICS:
         return text_order(one.name for one in await admin.topics.list(internal=True))
+    if entity.type == CLIENT_METRICS:
+        return await _client_metrics(admin)
     return [*(str(broker.node_id) for broker in (await admin.cluster.describe()).brokers), ""]
 
 
@@ -162,6 +177,7 @@ async def _entries(admin: AsyncAdmin, entity: Entity, *, everything: bool) -> li
         TOPICS: Source.TOPIC,
         BROKERS: Source.DYNAMIC_BROKER if entity.name else Source.DYNAMIC_DEFAULT_BROKER,
         BROKER_LOGGERS: None,
+        CLIENT_METRICS: Source.CLIENT_METRICS,
     }
     own = sources[entity.type]
     return sorted(
@@ -198,7 +214,7 @@ async def _alter(admin: AsyncAdmin, entity: Entity, added: Mapping[str, str], de
     if entity.type == BROKER_LOGGERS:
         if unknown := [name for name in [*deleted, *added] if name not in before]:
             raise ToolError(f"Invalid broker logger(s): {','.join(unknown)}")
-    elif unset := [key for key in deleted if key not in before]:
+    elif entity.type != CLIENT_METRICS and (unset := [key for key in deleted if key not in before]):
         raise ToolError(f"Invalid config(s): {','.join(unset)}")
     operations = [AlterConfigOp(key, value) for key, value in added.items()]
     if entity.type == BROKERS:

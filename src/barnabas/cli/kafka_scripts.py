@@ -32,6 +32,7 @@ TOOLS: Final = (
         "broker-api-versions",
         ("kafka.admin.BrokerApiVersionsCommand", "org.apache.kafka.tools.BrokerApiVersionsCommand"),
     ),
+    Tool("kafka-client-metrics", "client-metrics", ("org.apache.kafka.tools.ClientMetricsCommand",)),
     Tool("kafka-cluster", "cluster", ("kafka.tools.ClusterTool", "org.apache.kafka.tools.ClusterTool")),
     Tool("kafka-configs", "configs", ("kafka.admin.ConfigCommand",)),
     Tool(

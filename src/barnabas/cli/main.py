@@ -44,6 +44,9 @@ COMMANDS: Final = {
         "reassign_partitions:reassign_partitions",
         "Move replicas to other brokers (kafka-reassign-partitions.sh).",
     ),
+    "client-metrics": _Entry(
+        "client_metrics:client_metrics", "Say which metrics clients push (kafka-client-metrics.sh)."
+    ),
     "leader-election": _Entry(
         "leader_election:leader_election", "Elect leaders of partitions (kafka-leader-election.sh)."
     ),

@@ -1,12 +1,14 @@
 """DescribeConfigs (32), v1-4.
 
 Behaviour: the configuration of topics, of this broker, and what is set for all brokers, each value with its
-source and what it would be without it, in the order of Kafka's answers; the levels of this broker's loggers.
+source and what it would be without it, in the order of Kafka's answers; the levels of this broker's loggers;
+subscriptions of client metrics, those that there are not with their defaults.
 Passwords are never shown. A kind of resource that there is not refuses the whole request.
 Limit:     a resource that is named several times is described once (Kafka: as often as it is named), as a
            small request would otherwise fill the memory: the broker has more than a hundred keys.
 Versions:  v1 synonyms and sources (KIP-226) · v3 types and documentation (KIP-569) · v4 flexible.
-Not implemented: v0 (KIP-896); client metrics (resource 16), which Kafka has with KRaft only: INVALID_REQUEST.
+           Client metrics (resource 16) in profile 4.4; Kafka 3.9 has them with KRaft only: INVALID_REQUEST.
+Not implemented: v0 (KIP-896).
 """
 
 from collections.abc import Collection, Container
@@ -18,6 +20,7 @@ from barnabas.broker.config_entries import (
     CLIENT_METRICS,
     TOPIC,
     broker_entries,
+    client_metrics_entries,
     cluster_default_entries,
     in_order,
     logger_entries,
@@ -27,6 +30,8 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
 from barnabas.core import broker_loggers
+from barnabas.core.api_profile import KAFKA_3_9, api_profile
+from barnabas.core.client_metrics_config import CLIENT_METRICS_CONFIG
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import broker_id_of, validate_topic_name
 from barnabas.core.slices import Sliced
@@ -87,6 +92,8 @@ def _keys_of(context: RequestContext, kind: int) -> Container[str]:
     """The names of all that this kind of resource has."""
     if kind == TOPIC:
         return TOPIC_CONFIG
+    if kind == CLIENT_METRICS:
+        return CLIENT_METRICS_CONFIG
     return broker_loggers.levels() if kind == BROKER_LOGGER else context.broker.config.table
 
 
@@ -112,7 +119,9 @@ def _identity(context: RequestContext, resource: DescribeConfigsResource) -> tup
     if kind == CLIENT_METRICS:
         missing = "Client metrics subscription name must not be empty"
         no_kraft = "Config type client-metrics is only supported on KRaft clusters"
-        raise KafkaError(ErrorCode.INVALID_REQUEST, no_kraft if name else missing)
+        if not name or api_profile(broker.config) == KAFKA_3_9:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, no_kraft if name else missing)
+        return kind, name
     if not name:
         if kind == BROKER_LOGGER:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
@@ -148,6 +157,8 @@ def _describe(
         entries = topic_entries(config, topic_config(topic_defaults(config), own), docs=docs)
     elif resource.resource_type == BROKER_LOGGER:
         entries = logger_entries()
+    elif resource.resource_type == CLIENT_METRICS:
+        entries = client_metrics_entries(context.broker.topic_configs.client_metrics.get(name, {}), docs=docs)
     elif name:
         entries = broker_entries(config, docs=docs)
     else:

@@ -1,7 +1,7 @@
 """ListConfigResources (74), v0-1.
 
 Behaviour: the names of resources that have, or may have, a configuration (KIP-1142): topics, brokers, their
-loggers. There are no subscriptions of client metrics and no configurations of groups yet, so none are named.
+loggers, subscriptions of client metrics. There are no configurations of groups yet, so none are named.
 Versions:  v0 (ListClientMetricsResources) client metrics only · v1 types in the request, none for all.
 Not implemented: nothing.
 """
@@ -13,7 +13,6 @@ from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
-from barnabas.cluster.metadata.cache import Snapshot
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
@@ -31,21 +30,25 @@ GROUP: Final = 32
 TYPES_SINCE: Final = 1
 
 
-def _brokers(snapshot: Snapshot) -> Iterable[str]:
-    return map(str, sorted(snapshot.brokers))
+def _brokers(context: RequestContext) -> Iterable[str]:
+    return map(str, sorted(context.broker.metadata_cache.snapshot.brokers))
 
 
-def _topics(snapshot: Snapshot) -> Iterable[str]:
-    return snapshot.partitions
+def _topics(context: RequestContext) -> Iterable[str]:
+    return context.broker.metadata_cache.snapshot.partitions
 
 
-def _none(_snapshot: Snapshot) -> Iterable[str]:
+def _client_metrics(context: RequestContext) -> Iterable[str]:
+    return list(context.broker.topic_configs.client_metrics)
+
+
+def _none(_context: RequestContext) -> Iterable[str]:
     return ()
 
 
-_NAMES: Final[Mapping[int, Callable[[Snapshot], Iterable[str]]]] = {
+_NAMES: Final[Mapping[int, Callable[[RequestContext], Iterable[str]]]] = {
     GROUP: _none,
-    CLIENT_METRICS: _none,
+    CLIENT_METRICS: _client_metrics,
     BROKER_LOGGER: _brokers,
     BROKER: _brokers,
     TOPIC: _topics,
@@ -62,11 +65,10 @@ def list_config_resources(
     wanted = set(request.resource_types) if context.version >= TYPES_SINCE else {CLIENT_METRICS}
     if not wanted <= _NAMES.keys():
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    snapshot = context.broker.metadata_cache.snapshot
     response = ListConfigResourcesResponse()
     for resource_type, names in _NAMES.items():
         if not wanted or resource_type in wanted:
-            for name in names(snapshot):
+            for name in names(context):
                 response.config_resources.append(
                     ConfigResource(resource_name=name, resource_type=resource_type)
                 )

@@ -21,7 +21,7 @@ from barnabas.cli.options import (
     "--entity-type",
     multiple=True,
     metavar="TYPE",
-    help="topics, brokers or broker-loggers; with --describe also users, clients or ips.",
+    help="topics, brokers, broker-loggers or client-metrics; with --describe also users, clients or ips.",
 )
 @click.option("--entity-name", multiple=True, metavar="NAME", help="The topic's name, or the broker's id.")
 @click.option("--entity-default", is_flag=True, help="With brokers: what holds for all of them.")
@@ -30,6 +30,9 @@ from barnabas.cli.options import (
 @click.option("--broker-defaults", is_flag=True, help="Short for --entity-type brokers --entity-default.")
 @click.option(
     "--broker-logger", metavar="ID", help="Short for --entity-type broker-loggers --entity-name ID."
+)
+@click.option(
+    "--client-metrics", metavar="NAME", help="Short for --entity-type client-metrics --entity-name NAME."
 )
 @click.option(
     "--add-config",
@@ -46,7 +49,7 @@ def configs(ctx: click.Context, /, **_given: object) -> None:
     """Show and change settings of topics and brokers, with the flags and lines of kafka-configs.sh.
 
     Quotas of users, clients and addresses and credentials of users are shown where brokers keep them; to
-    change them, and client metrics, is not supported yet.
+    change them is not supported yet.
 
     \b
     Examples:

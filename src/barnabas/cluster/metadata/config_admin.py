@@ -11,8 +11,9 @@ from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.cluster.metadata.cache import MetadataCache
-from barnabas.cluster.metadata.configs import ConfigStore, check_config_size
+from barnabas.cluster.metadata.configs import CLIENT_METRICS, ConfigStore, check_config_size
 from barnabas.cluster.store import znodes
+from barnabas.core.client_metrics_config import CLIENT_METRICS_CONFIG, validated
 from barnabas.core.config import Config, ConfigTable, ConfigType, config_text
 from barnabas.core.dynamic_broker_config import DynamicBrokerConfig
 from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
@@ -105,6 +106,27 @@ class ConfigAdmin:
             # KAFKA-13609: INVALID_CONFIG would be the right code.
             raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
         yield self._write("brokers", entity, values, validate_only=validate_only)
+
+    @steps
+    def alter_client_metrics(self, name: str, change: Change, *, validate_only: bool) -> Steps[None]:
+        """Changes a subscription of client metrics; one without settings is deleted.
+        Raises KafkaError with the words of Kafka 4.4.
+        """
+        if not isinstance(change, Mapping):
+            for operation in change:
+                if operation.kind in (OpType.APPEND, OpType.SUBTRACT):
+                    # Kafka's controller does not know that two of these keys are lists.
+                    verb = OpType(operation.kind).name
+                    raise KafkaError(
+                        ErrorCode.INVALID_CONFIG,
+                        f"Can't {verb} to key {operation.name} because its type is not LIST.",
+                    )
+        entity = znodes.sanitize(name)
+        if not name:
+            validated(name, {})
+        values = yield self._values(CLIENT_METRICS, entity, change, CLIENT_METRICS_CONFIG)
+        validated(name, values)
+        yield self._write(CLIENT_METRICS, entity, values, validate_only=validate_only)
 
     @steps
     def _values(

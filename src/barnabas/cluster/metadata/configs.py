@@ -20,6 +20,7 @@ from barnabas.cluster.store.contract import Change, MetadataStore, NodeExistsErr
 from barnabas.cluster.store.payload import UnreadableZnodeError
 from barnabas.cluster.store.unreadable import readable
 from barnabas.cluster.store.znodes import ConfigChange
+from barnabas.core.client_metrics_config import validated
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
 from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
@@ -30,6 +31,9 @@ from barnabas.core.topic_config import TOPIC_CONFIG, topic_config
 _events: Final = EventLog("cluster.configs")
 
 NOTICE_PREFIX: Final = f"{znodes.CONFIG_CHANGES}/config_change_"
+CLIENT_METRICS: Final = "client-metrics"
+"""The type of subscriptions of client metrics (``ConfigType.CLIENT_METRICS``)."""
+
 NOTICE_LIFE_MS: Final = 15 * 60 * 1000
 
 OnConfigChange: TypeAlias = Callable[[ConfigChange, Mapping[str, str]], object]
@@ -47,6 +51,8 @@ class ConfigStore:
         self._store = store
         self._clock = clock
         self._topics: dict[str, Mapping[str, str]] = {}
+        self._client_metrics: dict[str, Mapping[str, str]] = {}
+        self._client_metrics_version = 0
         self._on_change: OnConfigChange = lambda _change, _values: None
         self._last_notice = -1
         self._reading = False
@@ -69,8 +75,13 @@ class ConfigStore:
     @steps
     def write(self, entity_type: str, entity: str, values: Mapping[str, str]) -> Steps[None]:
         """Replaces the settings of an entity, and writes the notice that every broker reads."""
-        yield self._put(entity_type, entity, values)
-        if entity_type == "topics":
+        if entity_type == CLIENT_METRICS and not values:
+            yield self._purge(znodes.config_path(entity_type, entity))
+        else:
+            yield self._put(entity_type, entity, values)
+        if entity_type == CLIENT_METRICS:
+            self._keep_client_metrics(entity, values)
+        elif entity_type == "topics":
             # A client that asks this broker next sees what it has changed.
             self._topics[znodes.desanitize(entity)] = dict(values)
         notice = znodes.encode_config_change(ConfigChange(entity_type, entity))
@@ -110,6 +121,34 @@ class ConfigStore:
         self._store.listen(self)
         names = yield self._children("/config/topics")
         yield self.ensure(znodes.desanitize(name) for name in names)
+        for entity in (yield self._children(f"/config/{CLIENT_METRICS}")):
+            values = yield self.read(CLIENT_METRICS, entity)
+            self._keep_client_metrics(entity, values)
+
+    @property
+    def client_metrics(self) -> Mapping[str, Mapping[str, str]]:
+        """The settings of all subscriptions of client metrics, by name."""
+        return self._client_metrics
+
+    @property
+    def client_metrics_version(self) -> int:
+        """Grows whenever one of them was changed."""
+        return self._client_metrics_version
+
+    def _keep_client_metrics(self, entity: str, values: Mapping[str, str]) -> None:
+        """A subscription without settings is none (``ClientMetricsManager.updateSubscription``)."""
+        name = znodes.desanitize(entity)
+        try:
+            validated(name, values)
+        except KafkaError as error:
+            # Somebody else wrote it: it counts as one without settings.
+            _events.warning("client_metrics_not_valid", name=name, error=error)
+            values = {}
+        if values:
+            self._client_metrics[name] = dict(values)
+        else:
+            self._client_metrics.pop(name, None)
+        self._client_metrics_version += 1
 
     def topic(self, topic: str) -> Mapping[str, str]:
         """A topic's own settings, as far as they were read (see `ensure`)."""
@@ -204,6 +243,8 @@ class ConfigStore:
             self._topics[znodes.desanitize(change.entity)] = values
         else:
             values = yield self.read(change.entity_type, change.entity)
+        if change.entity_type == CLIENT_METRICS:
+            self._keep_client_metrics(change.entity, values)
         _events.info("config_changed", type=change.entity_type, entity=change.entity)
         self._on_change(change, values)
 
@@ -212,7 +253,7 @@ class ConfigStore:
         try:
             yield self._store.delete(path)
         except NoNodeError:
-            _events.debug("config_notice_purged_by_another", path=path)
+            _events.debug("config_znode_removed_by_another", path=path)
 
     @steps
     def _children(self, path: str) -> Steps[list[str]]:

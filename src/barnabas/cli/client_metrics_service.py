@@ -1,0 +1,81 @@
+"""What ``barnabas client-metrics`` does once its flags are understood (``ClientMetricsCommand``)."""
+
+import asyncio
+import random
+from typing import Any, Final
+
+import click
+
+from barnabas.admin import AlterConfigOp, AlterOp, AsyncAdmin, ConfigResource, ResourceType
+from barnabas.cli.options import ToolError, admin_options, connected_admin, printable
+from barnabas.core.client_metrics_config import INTERVAL_MS, MATCH, METRICS
+from barnabas.core.errors import BarnabasError
+from barnabas.core.ids import random_uuid, uuid_text
+
+_TIMEOUT_MS: Final = 30_000
+
+
+def run(given: dict[str, Any]) -> None:
+    """Does the one action that was asked for. Raises ToolError with the script's line."""
+    try:
+        asyncio.run(_run(given))
+    except BarnabasError as error:
+        raise ToolError(f"Error while executing client metrics command : {error}") from error
+
+
+async def _run(given: dict[str, Any]) -> None:
+    options = admin_options(given["command-config"], given["bootstrap-server"], "barnabas-client-metrics")
+    async with connected_admin(options, _TIMEOUT_MS) as admin:
+        if given["alter"]:
+            await _alter(admin, given)
+        elif given["delete"]:
+            await _delete(admin, given["name"])
+        elif given["describe"]:
+            await _describe(admin, given["name"])
+        else:
+            click.echo("\n".join(map(printable, await _names(admin))))
+
+
+async def _alter(admin: AsyncAdmin, given: dict[str, Any]) -> None:
+    name = uuid_text(random_uuid(random.SystemRandom())) if given["generate-name"] else given["name"]
+    texts = {INTERVAL_MS: given["interval"], METRICS: given["metrics"], MATCH: given["match"]}
+    # An empty text takes a setting away.
+    changes = [
+        AlterConfigOp(key, text, AlterOp.SET if text else AlterOp.DELETE)
+        for key, text in texts.items()
+        if text is not None
+    ]
+    await admin.configs.alter({_resource(name): changes}, timeout_ms=_TIMEOUT_MS)
+    click.echo(printable(f"Altered client metrics config for {name}."))
+
+
+async def _delete(admin: AsyncAdmin, name: str) -> None:
+    resource = _resource(name)
+    described = (await admin.configs.describe(resource, timeout_ms=_TIMEOUT_MS))[resource]
+    changes = [AlterConfigOp(key, "", AlterOp.DELETE) for key in described]
+    await admin.configs.alter({resource: changes}, timeout_ms=_TIMEOUT_MS)
+    click.echo(printable(f"Deleted client metrics config for {name}."))
+
+
+async def _describe(admin: AsyncAdmin, name: str | None) -> None:
+    names = await _names(admin)
+    if name is not None and name not in names:
+        click.echo(
+            printable(f"The client metric resource {name} doesn't exist and doesn't have dynamic config.")
+        )
+        return
+    for each in names if name is None else [name]:
+        click.echo(printable(f"Client metrics configs for {each} are:"))
+        resource = _resource(each)
+        entries = (await admin.configs.describe(resource, timeout_ms=_TIMEOUT_MS))[resource]
+        for entry in sorted(entries.values(), key=lambda entry: entry.name):
+            click.echo(printable(f"  {entry.name}={entry.value}"))
+
+
+async def _names(admin: AsyncAdmin) -> list[str]:
+    listed = await admin.configs.list_resources([ResourceType.CLIENT_METRICS], timeout_ms=_TIMEOUT_MS)
+    return [resource.name for resource in listed]
+
+
+def _resource(name: str) -> ConfigResource:
+    return ConfigResource(ResourceType.CLIENT_METRICS, name)
