@@ -225,7 +225,8 @@ def tls_settings(tmp_path, number, authority, **more):
         "ssl.keystore.key": signed.key_pem(),
         "ssl.keystore.certificate.chain": signed.chain_pem,
         "ssl.truststore.certificates": authority.pem_text,
-        "listener.name.inner.ssl.client.auth": "required",
+        # Of the clients on SSL; those on SASL_SSL log in without one.
+        "ssl.client.auth": "required",
         **more,
     }
 
@@ -306,5 +307,46 @@ def test_a_password_is_not_set_while_the_broker_runs(run, tmp_path):
             described = (await admin.configs.describe(own))[own]
             kept = described["listener.name.outer.plain.sasl.jaas.config"]
             assert (kept.value, kept.is_sensitive) == (None, True)
+
+    run(scenario(), 60)
+
+
+def test_a_new_certificate_is_read_when_the_location_is_set_again(run, tmp_path):
+    old, new = Authority(), Authority()
+    store = tmp_path / "broker.pem"
+
+    async def scenario():
+        given = tls_settings(
+            tmp_path,
+            1,
+            old,
+            **{"listener.security.protocol.map": "INNER:PLAINTEXT,OUTER:SSL", "ssl.client.auth": "none"},
+        )
+        for key in ("ssl.keystore.key", "ssl.keystore.certificate.chain"):
+            del given[key]
+        old.sign("127.0.0.1").pem(store)
+        given["ssl.keystore.location"] = str(store)
+        async with running(given) as (node,):
+            inner, outer = (f"127.0.0.1:{endpoint.port}" for endpoint in node.endpoints)
+
+            async def trusts(authority):
+                options = {"security.protocol": "SSL", "ssl.truststore.certificates": authority.pem_text}
+                try:
+                    await AsyncAdmin({"bootstrap.servers": outer, **options}).topics.list()
+                except SslAuthenticationError:
+                    return False
+                return True
+
+            assert (await trusts(old), await trusts(new)) == (True, False)
+            async with AsyncAdmin({"bootstrap.servers": inner}) as admin:
+                key, own = "listener.name.outer.ssl.keystore.location", ConfigResource.broker(1)
+                new.sign("127.0.0.1").pem(store)
+                await admin.configs.alter({own: {key: str(store)}})
+                while not await trusts(new):  # noqa: ASYNC110 - the notice is on its way
+                    await asyncio.sleep(0.01)
+                assert not await trusts(old)
+                with pytest.raises(KafkaError, match="No such file"):
+                    await admin.configs.alter({own: {key: str(tmp_path / "none")}})
+            assert await trusts(new)
 
     run(scenario(), 60)

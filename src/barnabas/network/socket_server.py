@@ -191,6 +191,11 @@ class SocketServer:
         else:
             self.processor.sasl[listener] = sasl
 
+    def renew(self, listener: str, tls: "TlsListener") -> None:
+        """New connections of an open listener get these keys and certificates."""
+        current = self._tls[listener]
+        current.context, current.principal_of = tls.context, tls.principal_of
+
     def bind(self, endpoint: Endpoint) -> Endpoint:
         """Listens on the endpoint; the endpoint with its real port. A server that has started accepts from
         now on.

@@ -7,6 +7,7 @@ and `password`, who this broker is at the listeners of the others.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from barnabas.core.config import Config
@@ -77,6 +78,23 @@ def _tls_values(config: Config, endpoint: Endpoint) -> dict[str, Any]:
     from barnabas.network.tls_context import KEYS  # noqa: PLC0415
 
     return {key: listener_value(config, endpoint.name, key) for key in KEYS}
+
+
+def store_state(config: Config, endpoint: Endpoint) -> tuple[object, ...]:
+    """What tells whether a listener's stores of keys are others than before: where they are, and when and how
+    large they were written (``SslFactory.SecurityFileChangeListener``).
+    """
+    if not endpoint.security_protocol.endswith("SSL"):
+        return ()
+    state: list[object] = []
+    for key in ("ssl.keystore.location", "ssl.truststore.location"):
+        location = listener_value(config, endpoint.name, key)
+        try:
+            found = None if location is None else Path(location).stat()
+        except OSError:
+            found = None
+        state += (location, found and (found.st_mtime_ns, found.st_size, found.st_ino))
+    return tuple(state)
 
 
 def _sasl(config: Config, endpoint: Endpoint, find: FindCredential) -> SaslListener | None:

@@ -21,7 +21,7 @@ from barnabas.network.endpoints import Endpoint, ListenerConfig
 from barnabas.network.sasl.scram import FindCredential
 from barnabas.network.settings import SocketSettings
 from barnabas.network.socket_server import SocketServer
-from barnabas.node.channel_security import InterBrokerSecurity, listener_security
+from barnabas.node.channel_security import InterBrokerSecurity, listener_security, store_state
 
 _log = EventLog("node.dynamic_listeners")
 
@@ -34,8 +34,18 @@ _OF_SECURITY: Final = (
 )
 """Keys that are read when a listener is opened, and when a channel to another broker is made."""
 
-_RECONFIGURABLE: Final = {"max.connections", "max.connection.creation.rate", "num.network.threads"}
-"""What may change of a listener that is open (``ListenerReconfigurableConfigs``)."""
+_RECONFIGURABLE: Final = {
+    "max.connections",
+    "max.connection.creation.rate",
+    "num.network.threads",
+    "ssl.keystore.location",
+    "ssl.keystore.type",
+    "ssl.truststore.location",
+    "ssl.truststore.type",
+}
+"""What may change of a listener that is open (``ListenerReconfigurableConfigs``). Of TLS no passwords: those
+are not set dynamically here.
+"""
 
 
 def parse_listeners(config: Config) -> ListenerConfig:
@@ -72,6 +82,8 @@ class DynamicListenerConfig:
         self._config = config
         self._server = server
         self._registration = registration
+        self._stores = {endpoint.name: store_state(config, endpoint) for endpoint in self.endpoints}
+        """What the stores of keys of each listener were when they were read."""
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -131,6 +143,8 @@ class DynamicListenerConfig:
         for endpoint in listeners.listeners:
             if endpoint.name not in server.listeners:
                 self._open(endpoint)
+            elif self._stores.get(endpoint.name) != store_state(wanted, endpoint):
+                self._renew(endpoint)
         open_ones = [each for each in listeners.advertised if each.name in server.listeners]
         advertised = replace(listeners, advertised=tuple(open_ones)).advertise(
             self.endpoints, socket.gethostname()
@@ -147,7 +161,24 @@ class DynamicListenerConfig:
             # It could be bound when the change was judged, here or by the broker that was asked.
             _log.error("listener.not_opened", listener=endpoint.name, reason=error.strerror)
         else:
+            self._stores[endpoint.name] = store_state(self._config, endpoint)
             _log.info("listener.opened", endpoint=bound)
+
+    def _renew(self, endpoint: Endpoint) -> None:
+        """Other keys or certificates are there: new connections get them
+        (``SslFactory.createNewSslEngineFactory``).
+        """
+        state = store_state(self._config, endpoint)
+        try:
+            security = listener_security(self._config, endpoint, self._find_credential)
+        except ConfigError as error:
+            # The files were in order when the change was judged.
+            _log.error("listener.keys_not_renewed", listener=endpoint.name, reason=error)
+            return
+        if security.tls is not None:
+            self._server.renew(endpoint.name, security.tls)
+        self._stores[endpoint.name] = state
+        _log.info("listener.keys_renewed", listener=endpoint.name)
 
     def __repr__(self) -> str:
         return f"<DynamicListenerConfig {','.join(map(str, self.endpoints))}>"
