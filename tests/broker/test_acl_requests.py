@@ -139,7 +139,7 @@ def test_what_kafka_cannot_read_closes_the_connection(world, field):
 class Reader:
     """Who may look at the cluster and change nothing."""
 
-    def authorize(self, request, operation, resource, name, count=1, **_logs):
+    def authorize(self, request, operation, resource, name, count=None, **_logs):
         return operation is Operation.DESCRIBE
 
 

@@ -37,7 +37,7 @@ class Only:
     def __init__(self, *topics):
         self.topics = topics
 
-    def authorize(self, request, operation, resource, name, count=1, **_logs):
+    def authorize(self, request, operation, resource, name, count=None, **_logs):
         return operation is not Operation.ALTER or (resource is Resource.TOPIC and name in self.topics)
 
 
@@ -302,7 +302,7 @@ def test_alter_configs(world, version):
 
 def test_configs_are_refused_one_by_one(make_world):
     class Denies:
-        def authorize(self, request, operation, resource, name, count=1, **_logs):
+        def authorize(self, request, operation, resource, name, count=None, **_logs):
             return operation is not Operation.ALTER_CONFIGS or name == "t"
 
     world = make_world(authorizer=Denies())
@@ -417,7 +417,7 @@ def test_reassignments_are_the_controllers(world):
 
 def test_reassignments_need_a_right_to_the_cluster(make_world):
     class Denies:
-        def authorize(self, request, operation, resource, name, count=1, **_logs):
+        def authorize(self, request, operation, resource, name, count=None, **_logs):
             return operation not in (Operation.ALTER, Operation.DESCRIBE)
 
     world = make_world(authorizer=Denies())

@@ -129,7 +129,7 @@ def test_what_cannot_be_moved_says_why(two_disks):
 
 def test_who_may_not_alter_the_cluster_moves_nothing(make_world):
     class ReadOnly:
-        def authorize(self, request, operation, resource, name, count=1, **_logs):
+        def authorize(self, request, operation, resource, name, count=None, **_logs):
             return operation is not Operation.ALTER
 
     world = make_world(authorizer=ReadOnly(), directories=("/data", "/other"))

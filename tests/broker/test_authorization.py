@@ -56,7 +56,7 @@ class Denying:
         self.asked = []
         self.deny = False
 
-    def authorize(self, request, operation, resource, name, count=1, **_logs):
+    def authorize(self, request, operation, resource, name, count=None, **_logs):
         assert (request.principal, request.client_host) == ("User:ANONYMOUS", "127.0.0.1")
         self.asked.append((operation.name, resource.name, name))
         return not self.deny or (operation, resource, name) in self.allowed
@@ -357,3 +357,39 @@ def test_no_answer_tells_whether_a_hidden_topic_exists(world, authorizer, ask):
 def text_of(response):
     """The whole response, without the addresses of its buffers."""
     return re.sub(r"0x[0-9a-f]+", "", repr(response))
+
+
+def test_only_what_a_client_asked_for_by_name_is_denied_aloud(make_world):
+    """The audit has a line at INFO for what a request names; other questions are the broker's own."""
+    aloud = []
+
+    class Listening(Denying):
+        def authorize(self, request, operation, resource, name, count=None, *, log_if_denied=True, **_logs):
+            if log_if_denied:
+                aloud.append((operation.name, name, 1 if count is None else count(name)))
+            return not self.deny
+
+    authorizer = Listening()
+    world = make_world(authorizer=authorizer)
+    world.create()
+    authorizer.deny = True
+
+    def said(request, version):
+        aloud.clear()
+        world.send(request, version)
+        return list(aloud)
+
+    assert said(MetadataRequest(topics=None), 12) == []
+    assert said(MetadataRequest(topics=[MetadataRequestTopic(name="orders")]), 12) == [
+        ("DESCRIBE", "orders", 1)
+    ]
+    assert said(InitProducerIdRequest(transactional_id=None), 4) == []
+    creation = CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1)])
+    assert said(creation, 7) == [("CREATE", "new", 1)]
+    epochs = OffsetForLeaderTopic(topic="orders", partitions=[OffsetForLeaderPartition(partition=0)])
+    assert said(OffsetForLeaderEpochRequest(topics=[epochs]), 4) == [("DESCRIBE", "orders", 1)]
+    partitions = [FetchPartition(partition=index, partition_max_bytes=100) for index in (0, 1)]
+    fetching = FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic="orders", partitions=partitions)])
+    assert said(fetching, 12) == [("READ", "orders", 2)]
+    refused = world.send(fetching, 12).responses[0].partitions
+    assert [code(each.error_code) for each in refused] == ["TOPIC_AUTHORIZATION_FAILED"] * 2

@@ -179,7 +179,7 @@ def test_alter_configs_knows_no_loggers(world):
 
 def test_levels_are_changed_by_those_only_who_may_change_the_cluster(make_world):
     class Denies:
-        def authorize(self, request, operation, resource, name, count=1, **_logs):
+        def authorize(self, request, operation, resource, name, count=None, **_logs):
             return operation is not Operation.ALTER_CONFIGS
 
     world = make_world(authorizer=Denies())

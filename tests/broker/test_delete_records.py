@@ -117,7 +117,7 @@ def test_a_log_start_never_moves_back(world):
 
 def test_each_partition_is_refused_with_kafkas_code(make_world):
     class NotSecret:
-        def authorize(self, request, operation, resource, name, count=1, **_logs):
+        def authorize(self, request, operation, resource, name, count=None, **_logs):
             return operation is not Operation.DELETE or name != "secret"
 
     world = make_world(authorizer=NotSecret())

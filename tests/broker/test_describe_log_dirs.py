@@ -73,7 +73,7 @@ def test_a_directory_out_of_service_says_so(world):
 
 def test_who_may_not_describe_the_cluster_sees_nothing(make_world):
     class Nobody:
-        def authorize(self, request, operation, resource, name, count=1, **_logs):
+        def authorize(self, request, operation, resource, name, count=None, **_logs):
             return operation is not Operation.DESCRIBE
 
     world = make_world(authorizer=Nobody())

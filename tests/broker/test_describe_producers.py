@@ -59,7 +59,7 @@ def test_a_follower_answers_too(world):
 
 def test_each_partition_is_refused_with_kafkas_code(make_world):
     class NotSecret:
-        def authorize(self, request, operation, resource, name, count=1, **_logs):
+        def authorize(self, request, operation, resource, name, count=None, **_logs):
             return operation is not Operation.READ or name != "secret"
 
     world = make_world(authorizer=NotSecret())

@@ -214,7 +214,7 @@ class Denies:
         self.denied = denied
         self.asked = []
 
-    def authorize(self, request, operation, resource, name, count=1, **_logs):
+    def authorize(self, request, operation, resource, name, count=None, **_logs):
         self.asked.append((operation, resource, name))
         return (resource, name) not in self.denied
 

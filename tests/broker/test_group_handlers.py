@@ -131,7 +131,7 @@ class Rights:
     def deny(self, operation, resource, *names):
         self.denied |= {(operation, resource, name) for name in names}
 
-    def authorize(self, request, operation, resource, name, count=1, **_logs):
+    def authorize(self, request, operation, resource, name, count=None, **_logs):
         self.asked.append((operation.name, resource.name, name))
         return (operation, resource, name) not in self.denied
 

@@ -235,7 +235,7 @@ def timed(make_world, monkeypatch, without_a_log):
 class DeniesNames:
     """Allows what concerns the cluster, and nothing that a client names."""
 
-    def authorize(self, request, operation, resource, name, count=1, **_logs):
+    def authorize(self, request, operation, resource, name, count=None, **_logs):
         return resource is Resource.CLUSTER
 
     def authorize_any(self, request, operation, resource):

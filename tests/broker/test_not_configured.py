@@ -22,7 +22,7 @@ RULE = {"resource_type": 2, "resource_name": "orders", "operation": 3, "permissi
 class Nobody:
     """Nobody may do anything to the cluster."""
 
-    def authorize(self, request, operation, resource, name, count=1, **_logs):
+    def authorize(self, request, operation, resource, name, count=None, **_logs):
         return operation not in {Operation.ALTER, Operation.DESCRIBE}
 
 

@@ -39,7 +39,7 @@ class Denying:
     def __init__(self, name):
         self.name = name
 
-    def authorize(self, request, operation, resource, name, count=1, **_logs):
+    def authorize(self, request, operation, resource, name, count=None, **_logs):
         return name != self.name
 
     def authorize_any(self, request, operation, resource):
@@ -49,7 +49,7 @@ class Denying:
 class DenyingConfigs(Denying):
     """Allows everything but to look at the cluster's configuration."""
 
-    def authorize(self, request, operation, resource, name, count=1, **_logs):
+    def authorize(self, request, operation, resource, name, count=None, **_logs):
         return (operation, resource) != (Operation.DESCRIBE_CONFIGS, Resource.CLUSTER)
 
 

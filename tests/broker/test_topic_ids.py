@@ -39,7 +39,7 @@ class Rights:
     def __init__(self):
         self.denied = set()
 
-    def authorize(self, request, operation, resource, name, count=1, **_logs):
+    def authorize(self, request, operation, resource, name, count=None, **_logs):
         return name not in self.denied
 
     def authorize_any(self, request, operation, resource):

@@ -49,7 +49,7 @@ class Denying:
         self.denied = set()
         self.asked = []
 
-    def authorize(self, request, operation, resource, name, count=1, **_logs):
+    def authorize(self, request, operation, resource, name, count=None, **_logs):
         self.asked.append((operation.name, resource.name, name))
         return (operation, resource, name) not in self.denied
 

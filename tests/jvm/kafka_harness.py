@@ -48,6 +48,7 @@ BROKER_OPTIONS: Final = [
 TOOL_OPTIONS: Final = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
 
 TOOLS: Final = {
+    "kafka-acls": "kafka.admin.AclCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
     "kafka-configs": "kafka.admin.ConfigCommand",

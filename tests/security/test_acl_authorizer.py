@@ -107,18 +107,18 @@ def test_the_audit_has_kafkas_lines_and_levels(brokers, authorizer, caplog):
     caplog.clear()
     for operation in (Operation.READ, Operation.DESCRIBE_CONFIGS):
         for logs in ({}, {"log_if_allowed": False, "log_if_denied": False}):
-            authorizer.authorize(asking(), operation, Resource.TOPIC, "orders", 3, **logs)
+            authorizer.authorize(asking(), operation, Resource.TOPIC, "orders", lambda _: 3, **logs)
     authorizer.authorize_any(asking(api=ApiKey.INIT_PRODUCER_ID), Operation.WRITE, Resource.TOPIC)
 
     lines = [(record.levelno, record.getMessage()) for record in caplog.records if record.name == AUTHORIZER]
     allowed = (
         "Principal = User:alice is Allowed Operation = Read from host = 10.0.0.1 on resource = "
-        "Topic:LITERAL:orders for request = FETCH with resourceRefCount = 3"
+        "Topic:LITERAL:orders for request = Fetch with resourceRefCount = 3"
     )
     denied = allowed.replace("Allowed", "Denied").replace("Read", "DescribeConfigs")
     any_topic = (
         "Principal = User:alice is Denied Operation = Write from host = 10.0.0.1 on resource = "
-        "Topic:UNKNOWN:NONE for request = INIT_PRODUCER_ID with resourceRefCount = 0"
+        "Topic:UNKNOWN:NONE for request = InitProducerId with resourceRefCount = 0"
     )
     assert lines == [
         (logging.DEBUG, allowed),

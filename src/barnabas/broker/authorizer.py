@@ -3,7 +3,7 @@
 Handlers ask where and in the order in which ``KafkaApis`` asks; who answers is a constructor argument.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from barnabas.core.acl import CLUSTER_NAME, SUPPORTED, AclBinding, AclFilter, Operation, Resource
@@ -47,14 +47,15 @@ class Authorizer(Protocol):
         operation: Operation,
         resource: Resource,
         name: str,
-        count: int = 1,
+        count: Callable[[str], int] | None = None,
         *,
         log_if_allowed: bool = True,
         log_if_denied: bool = True,
     ) -> bool:
         """Whether the client may do the operation to the resource of that name (``Action``).
 
-        `count` is how often the request names the resource. A denial is worth a line in the log only if the
+        `count` says how often the request names the resource, once without it; it is asked where a line is
+        written. A denial is worth a line in the log only if the
         client asked for this resource by name, a grant only if it gets something by it.
         """
 
@@ -73,7 +74,7 @@ class AllowAll:
         operation: Operation,
         resource: Resource,
         name: str,
-        count: int = 1,
+        count: Callable[[str], int] | None = None,
         *,
         log_if_allowed: bool = True,
         log_if_denied: bool = True,

@@ -1,5 +1,6 @@
 """What a handler is given besides the request: who asks, how, and of whom (``RequestContext``)."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from barnabas.broker.authorizer import CLUSTER_NAME, SUPPORTED, Operation, Resource
@@ -21,16 +22,28 @@ class Permissions(dict[str, bool]):
     the authorizer is asked for each name once.
     """
 
-    __slots__ = ("_context", "_operation", "_resource")
+    __slots__ = ("_context", "_count", "_log_if_denied", "_operation", "_resource")
 
-    def __init__(self, context: "RequestContext", operation: Operation, resource: Resource) -> None:
+    def __init__(
+        self,
+        context: "RequestContext",
+        operation: Operation,
+        resource: Resource,
+        count: Callable[[str], int] | None,
+        *,
+        log_if_denied: bool,
+    ) -> None:
         super().__init__()
+        self._count = count
+        self._log_if_denied = log_if_denied
         self._context = context
         self._operation = operation
         self._resource = resource
 
     def __missing__(self, name: str) -> bool:
-        allowed = self[name] = self._context.authorize(self._operation, self._resource, name)
+        allowed = self[name] = self._context.authorize(
+            self._operation, self._resource, name, self._count, log_if_denied=self._log_if_denied
+        )
         return allowed
 
 
@@ -99,7 +112,7 @@ class RequestContext:
         operation: Operation,
         resource: Resource,
         name: str,
-        count: int = 1,
+        count: Callable[[str], int] | None = None,
         *,
         log_if_allowed: bool = True,
         log_if_denied: bool = True,
@@ -139,9 +152,16 @@ class RequestContext:
             _log.info("request.stale_broker_epoch", request=self, epoch=broker_epoch, current=current)
             raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
 
-    def may(self, operation: Operation, resource: Resource = Resource.TOPIC) -> Permissions:
+    def may(
+        self,
+        operation: Operation,
+        resource: Resource = Resource.TOPIC,
+        *,
+        count: Callable[[str], int] | None = None,
+        log_if_denied: bool = True,
+    ) -> Permissions:
         """Whether the client may do this, by the name of the resource: ``may_read[topic]``."""
-        return Permissions(self, operation, resource)
+        return Permissions(self, operation, resource, count, log_if_denied=log_if_denied)
 
     def authorized_operations(self, resource: Resource, name: str) -> int:
         """All that the client may do to a resource, as a set of bits."""

@@ -13,7 +13,7 @@ its name.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from barnabas.core.acl import (
@@ -59,7 +59,7 @@ class AclAuthorizer:
         operation: Operation,
         resource: Resource,
         name: str,
-        count: int = 1,
+        count: Callable[[str], int] | None = None,
         *,
         log_if_allowed: bool = True,
         log_if_denied: bool = True,
@@ -76,7 +76,8 @@ class AclAuthorizer:
             else (logging.INFO if log_if_denied else TRACE)
         )
         if _audit.isEnabledFor(level):
-            _write(level, request, operation, f"{pascal_name(resource)}:LITERAL:{name}", allowed, count)
+            named = 1 if count is None else count(name)
+            _write(level, request, operation, f"{pascal_name(resource)}:LITERAL:{name}", allowed, named)
         return allowed
 
     def authorize_any(self, request: Any, operation: Operation, resource: Resource) -> bool:
@@ -158,6 +159,6 @@ def _write(
         pascal_name(operation),
         request.client_host,
         shown(resource),
-        ApiKey(request.api_key).name,
+        pascal_name(ApiKey(request.api_key)),
         count,
     )

@@ -124,7 +124,7 @@ def _refused(context: RequestContext, partitions: PartitionSet) -> Sliced[Codes]
     """Partitions that the client may not write to, or that there are not.
     Brokers need no right to a topic.
     """
-    may_write = context.may(Operation.WRITE)
+    may_write = context.may(Operation.WRITE, count=lambda topic: len(partitions[topic]))
     from_client = context.version < FROM_BROKERS_SINCE
     existing = context.broker.metadata_cache.snapshot.partitions
     refused: Codes = {}

@@ -9,10 +9,11 @@ Not implemented: v0-3, whose record formats Kafka 4 no longer has (KIP-896).
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
-from barnabas.broker.authorizer import Operation
+from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
 from barnabas.broker.fetch_context import TOPIC_IDS_SINCE, FetchContext, new_context, requested
 from barnabas.broker.isolation_level import isolation_of
@@ -92,6 +93,7 @@ class _Fetch(Work[FetchResponse]):
         "_fetch",
         "_leaders",
         "_may_read",
+        "_named",
         "_names",
         "_params",
         "_partitions",
@@ -125,9 +127,11 @@ class _Fetch(Work[FetchResponse]):
         self._request = request
         self._params = _params(context, request, services.config["fetch.max.bytes"])
         self._names = services.metadata_cache.snapshot.topic_names if version >= TOPIC_IDS_SINCE else {}
-        self._may_read = context.may(Operation.READ)
+        self._may_read: dict[str, bool] = {}
+        """Of each topic that the client asked for, once it was found out."""
         self._readable: list[CachedPartition] = []
         self._refused: Results = []
+        self._named: Counter[str | None] | None = None
         self._fetch: Fetch | None = None
         self._leaders: dict[int, NodeEndpoint] = {}
         self._entries = entries = _entries(request)
@@ -204,6 +208,18 @@ class _Fetch(Work[FetchResponse]):
         self._partitions = self._session.partitions()
         self._resumed = None
 
+    def _ask_for(self, topic: str) -> bool:
+        context = self._context
+        allowed = context.authorize(Operation.READ, Resource.TOPIC, topic, self._times_named)
+        self._may_read[topic] = allowed
+        return allowed
+
+    def _times_named(self, topic: str) -> int:
+        """How many partitions of a topic are asked for; a denial says so in the audit."""
+        if self._named is None:
+            self._named = Counter(each.topic for each in self._partitions)
+        return self._named[topic]
+
     # --- who is refused, in which order, with which code ----------------------------------------------------
 
     def _select(self, left: int) -> bool:
@@ -225,7 +241,9 @@ class _Fetch(Work[FetchResponse]):
             index = each.partition
             if each.topic is None:
                 refused.append((each, _refused(index, ErrorCode.UNKNOWN_TOPIC_ID)))
-            elif not from_follower and not may_read[each.topic]:
+            elif not from_follower and not (
+                may_read[each.topic] if each.topic in may_read else self._ask_for(each.topic)
+            ):
                 refused.append((each, _refused(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
             elif index not in known.get(each.topic, ()):
                 refused.append((each, _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))

@@ -57,7 +57,7 @@ def _authorize(context: RequestContext, request: InitProducerIdRequest) -> None:
     if name is not None:
         require_transactional_id(context, name)
     elif not (
-        context.authorize_cluster(Operation.IDEMPOTENT_WRITE)
+        context.authorize_cluster(Operation.IDEMPOTENT_WRITE, log_if_denied=False)
         # Who may write to any topic may do so idempotently (KIP-679).
         or context.authorize_any(Operation.WRITE, Resource.TOPIC)
     ):

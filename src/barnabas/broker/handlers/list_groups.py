@@ -21,7 +21,8 @@ from barnabas.protocol.messages.list_groups import ListedGroup, ListGroupsReques
 @handles(ApiKey.LIST_GROUPS, versions=(0, 5))
 @sliced
 def list_groups(context: RequestContext, request: ListGroupsRequest) -> Sliced[ListGroupsResponse]:
-    may_see_all = context.authorize_cluster(Operation.DESCRIBE)
+    may_see_all = context.authorize_cluster(Operation.DESCRIBE, log_if_denied=False)
+    may_describe = context.may(Operation.DESCRIBE, Resource.GROUP, log_if_denied=False)
     coordinator = context.broker.group_coordinator
     states = yield from _lowered(request.states_filter)
     types = yield from _lowered(request.types_filter)
@@ -33,7 +34,7 @@ def list_groups(context: RequestContext, request: ListGroupsRequest) -> Sliced[L
         wanted = (not states or group.state_name.lower() in states) and (
             not types or group.type.value in types
         )
-        if wanted and (may_see_all or context.authorize(Operation.DESCRIBE, Resource.GROUP, group.group_id)):
+        if wanted and (may_see_all or may_describe[group.group_id]):
             response.groups.append(
                 ListedGroup(
                     group_id=group.group_id,

@@ -62,9 +62,10 @@ def metadata(context: RequestContext, request: MetadataRequest) -> Sliced[Metada
     found = _Found(context, snapshot, in_bytes=context.on_wire and not with_operations)
     topics = request.topics
     if topics is None or (context.version == 0 and not topics):
+        # A client hears nothing of topics that it may not describe, and has not asked for them either.
+        may_describe = context.may(Operation.DESCRIBE, log_if_denied=False)
         for name in snapshot.partitions:
-            # A client hears nothing of topics that it may not describe.
-            if found.may_describe[name]:
+            if may_describe[name]:
                 yield from found.describe(name)
             yield
     else:
@@ -160,7 +161,7 @@ class _Found:
 
     def _create(self, names: list[str]) -> Sliced[None]:
         context = self._context
-        anything = context.authorize_cluster(Operation.CREATE)
+        anything = context.authorize_cluster(Operation.CREATE, log_if_denied=False)
         may_create = context.may(Operation.CREATE)
         allowed = []
         for name in names:

@@ -55,7 +55,7 @@ def _failed(
 def write_txn_markers(
     context: RequestContext, request: WriteTxnMarkersRequest
 ) -> Sliced[WriteTxnMarkersResponse]:
-    if not context.authorize_cluster(Operation.ALTER):
+    if not context.authorize_cluster(Operation.ALTER, log_if_denied=False):
         context.require_cluster(Operation.CLUSTER_ACTION)
     codes: Codes = {}
     written: list[Pending[None]] = []
