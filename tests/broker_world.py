@@ -10,7 +10,7 @@ from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.dispatch import Dispatcher
 from barnabas.broker.handlers import api_table
 from barnabas.broker.producer_ids import ProducerIdManager
-from barnabas.broker.profiles import profile_of
+from barnabas.broker.profiles import profile_of, takes_client_metrics
 from barnabas.broker.services import BrokerServices
 from barnabas.broker.topic_changes import TopicChanges
 from barnabas.cluster.controller.producer_ids import ProducerIdBlock
@@ -28,6 +28,7 @@ from barnabas.log.config import LogConfig
 from barnabas.log.manager import LogManager
 from barnabas.network.peer import ListenerId, Peer
 from barnabas.node.channels import LocalBroker
+from barnabas.node.client_metrics import client_metrics
 from barnabas.node.coordinators import group_coordinator, transaction_coordinator
 from barnabas.node.marker_channel import TxnMarkerChannel
 from barnabas.node.verification import AddPartitionsToTxnManager
@@ -360,6 +361,10 @@ class World:
             transaction_coordinator=self.transaction_coordinator,
             **{name: part for name, part in options.items() if part is not None},
         )
+        self.receiver = None
+        if takes_client_metrics(self.config):
+            pushed = client_metrics(self.config, self.topics, self.clock, random.Random(1), self.elsewhere)
+            self.services.client_metrics, self.receiver = pushed
         self.dispatcher = Dispatcher(self.services)
         self.control = Control()
         self.peer = Peer(LISTENER, ("127.0.0.1", 50000), self.control)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
+from barnabas.broker.client_metrics.otlp import is_available
 from barnabas.core.api_profile import KAFKA_3_9, KAFKA_4_4, api_profile
 from barnabas.protocol.api import ApiKey
 
@@ -119,6 +120,12 @@ _CHANGED_IN_4_4: Final[Mapping[ApiKey, Range]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
 }
 
+_CLIENT_METRICS: Final[Mapping[ApiKey, Range]] = {
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: (0, 0),
+    ApiKey.PUSH_TELEMETRY: (0, 0),
+}
+"""What Kafka shows where a receiver of client metrics is configured (KIP-714)."""
+
 PROFILE_3_9: Final = Profile(KAFKA_3_9, _VERSIONS_OF_3_9, frozenset(), {})
 
 _CONSUMER_GROUPS: Final[Mapping[ApiKey, Range]] = {
@@ -153,6 +160,20 @@ def profile_of(config: Mapping[str, Any]) -> Profile:
     if config["zookeeper.connect"]:
         # A JVM broker asks a controller for its versions before it asks for a block of producer ids.
         profile = replace(profile, between_brokers=frozenset())
+    if takes_client_metrics(config):
+        profile = replace(profile, versions={**profile.versions, **_CLIENT_METRICS})
     if "consumer" in config["group.coordinator.rebalance.protocols"]:
         return replace(profile, versions={**profile.versions, **_CONSUMER_GROUPS})
     return profile
+
+
+def takes_client_metrics(config: Mapping[str, Any]) -> bool:
+    """Whether clients may push their metrics to a broker with this configuration: in profile 4.4, where they
+    can be shown and read.
+    """
+    return (
+        config["barnabas.client.telemetry.enable"]
+        and config["metrics.port"] >= 0
+        and api_profile(config) == KAFKA_4_4
+        and is_available()
+    )

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from barnabas.broker.authorizer import AclAdmin, AllowAll, Authorizer, NoAcls
 from barnabas.broker.auto_topics import AutoTopics
+from barnabas.broker.client_metrics.manager import ClientMetricsManager
 from barnabas.broker.described_topics import DescribedTopics
 from barnabas.broker.producer_ids import ProducerIdManager
 from barnabas.broker.profiles import Range
@@ -152,6 +153,8 @@ class BrokerServices:
     transaction_coordinator: TransactionCoordinator
     authorizer: Authorizer = field(default_factory=AllowAll)
     acls: AclAdmin = field(default_factory=NoAcls)
+    client_metrics: ClientMetricsManager | None = None
+    """Takes what clients push; None where that is not advertised."""
     quotas: Quotas = field(default_factory=NoQuotas)
     described_topics: DescribedTopics = field(default_factory=DescribedTopics)
     features: Mapping[str, Range] = field(default_factory=dict)

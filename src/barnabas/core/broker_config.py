@@ -140,6 +140,13 @@ BROKER_CONFIG: Final = ConfigTable(
             "one, -1 serves none.", between(-1, 65_535)),
         ConfigKey("metrics.host", STRING, None,
             "The address of that port; that of the first listener where not set."),
+        ConfigKey("barnabas.client.telemetry.enable", BOOLEAN, True,
+            "Whether clients may push metrics (KIP-714), which metrics.port then shows; in profile 4.4, "
+            "where that port is on and the extra 'telemetry' is installed."),
+        ConfigKey("barnabas.client.telemetry.series.max", INT, 20_000,
+            "How many series of clients are kept; what is beyond is left out and counted.", at_least(0)),
+        ConfigKey("telemetry.max.bytes", INT, 1_048_576, "The largest push of a client, in bytes as sent.",
+            at_least(1)),
         # Metadata store
         ConfigKey("zookeeper.connect", STRING, None,
             "The ZooKeeper servers, as host:port,host:port/path; not set means the embedded store."),

@@ -196,7 +196,7 @@ KEYS_NOT_OBEYED: Final = (
         ConfigKey("queued.max.request.bytes", LONG, -1, ""),
     ),
     *_not_obeyed(
-        "Of metrics and telemetry of Java, which this broker does not have.",
+        "Of metrics of Java, which this broker does not have.",
         ConfigKey("auto.include.jmx.reporter", BOOLEAN, True, ""),
         ConfigKey("kafka.metrics.polling.interval.secs", INT, 10, "", at_least(1)),
         ConfigKey("kafka.metrics.reporters", LIST, [], ""),
@@ -204,7 +204,6 @@ KEYS_NOT_OBEYED: Final = (
         ConfigKey("metrics.num.samples", INT, 2, "", at_least(1)),
         ConfigKey("metrics.recording.level", STRING, "INFO", ""),
         ConfigKey("metrics.sample.window.ms", LONG, 30000, "", at_least(1)),
-        ConfigKey("telemetry.max.bytes", INT, 1_048_576, "", at_least(1)),
     ),
     *_not_obeyed(
         "Of share groups, which Kafka 3.9 does not serve with ZooKeeper either.",

@@ -102,10 +102,11 @@ class Metric(NamedTuple):
 class Registry:
     """All metrics of one broker, in the order in which they were added."""
 
-    __slots__ = ("_metrics",)
+    __slots__ = ("_metrics", "_sources")
 
     def __init__(self) -> None:
         self._metrics: dict[str, Metric] = {}
+        self._sources: list[Callable[[], Iterable[Metric]]] = []
 
     def add(
         self,
@@ -128,8 +129,14 @@ class Registry:
         """Adds a gauge without labels."""
         self.add(name, Kind.GAUGE, doc, lambda: (((), read()),))
 
+    def include(self, source: Callable[[], Iterable[Metric]]) -> None:
+        """Adds metrics whose names are not known before: `source` gives those that there are now."""
+        self._sources.append(source)
+
     def __iter__(self) -> Iterator[Metric]:
-        return iter(list(self._metrics.values()))
+        yield from list(self._metrics.values())
+        for source in self._sources:
+            yield from source()
 
     def __len__(self) -> int:
         return len(self._metrics)

@@ -11,6 +11,9 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 THIS_BROKER: Final = "Process:this"
 """The principal of requests that a broker sends itself in its process; no connection has it."""
 
+UNKNOWN_SOFTWARE: Final = ("unknown", "unknown")
+"""Of a client that has not said what it is (``ClientInformation.EMPTY``)."""
+
 
 class ListenerId(NamedTuple):
     """The name of a listener and the security protocol that it speaks."""
@@ -38,7 +41,7 @@ class ConnectionControl(Protocol):
 class Peer:
     """One connected client or broker. `session` is free for the service to keep what it likes."""
 
-    __slots__ = ("_control", "address", "listener", "principal", "session")
+    __slots__ = ("_control", "address", "listener", "principal", "session", "software")
 
     def __init__(
         self,
@@ -51,8 +54,15 @@ class Peer:
         self.address = address
         self.principal = principal
         self.session: Any = None
+        self.software = UNKNOWN_SOFTWARE
+        """Name and version of the client's library, once it has said them (KIP-511)."""
         self._control = control
         """None where there is no connection: it is closed, or the peer lives in this process."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection, and it is not closed."""
+        return self._control is not None
 
     def mute_until(self, monotonic_ms: float) -> None:
         """Handles no request of this peer before this time (throttling); responses still go out."""

@@ -20,6 +20,7 @@ from barnabas.core.metrics import Histogram, Kind, Reading, Registry, distributi
 from barnabas.log.cleaner.log_cleaner import LogCleaner
 from barnabas.log.log import Log
 from barnabas.log.manager import LogManager
+from barnabas.node.client_metrics import ClientMetrics
 from barnabas.node.parts import Parts
 from barnabas.replica.fetcher.manager import ReplicaFetcherManager
 from barnabas.replica.manager import ReplicaManager
@@ -69,6 +70,7 @@ def broker_metrics(
     _add_transactions(registry, parts)
     _add_load_times(registry, parts)
     _add_loop(registry, loop_lag, connections)
+    _add_client_metrics(registry, parts.client_metrics)
     return registry
 
 
@@ -108,6 +110,47 @@ def _add_requests(registry: Registry, named: Sequence[tuple[str, tuple[RequestMe
     summary(
         "throttletimems", "Milliseconds for which the answer asks the client to wait.", lambda each: each[4]
     )
+
+
+def _add_client_metrics(registry: Registry, pushed: ClientMetrics | None) -> None:
+    """All of them are 0 on a broker to which clients do not push."""
+
+    def figure(read: Callable[[ClientMetrics], float]) -> Callable[[], float]:
+        return lambda: 0 if pushed is None else read(pushed)
+
+    registry.gauge(
+        "barnabas_client_metrics_instances",
+        "Clients that pushed their metrics here, or asked for what to push, lately.",
+        figure(lambda parts: parts.manager.instance_count()),
+    )
+    registry.gauge(
+        "barnabas_client_metrics_series",
+        "Series that clients have pushed; what they are follows the metrics of the broker.",
+        figure(lambda parts: parts.receiver.series_count),
+    )
+
+    def counter(name: str, doc: str, read: Callable[[ClientMetrics], float]) -> None:
+        registry.counter(f"barnabas_client_metrics_{name}_total", doc, figure(read))
+
+    counter("pushes", "Pushes that were taken.", lambda parts: parts.receiver.pushes)
+    counter("malformed", "Pushes that could not be read.", lambda parts: parts.receiver.malformed)
+    counter(
+        "left_out",
+        "Values beyond what is kept of a push, a client or all clients.",
+        lambda parts: parts.receiver.left_out,
+    )
+    counter(
+        "throttled",
+        "Requests of clients before the time of their next push.",
+        lambda parts: parts.manager.throttled,
+    )
+    counter(
+        "unknown_subscriptions",
+        "Pushes for a subscription that was changed meanwhile.",
+        lambda parts: parts.manager.unknown_subscriptions,
+    )
+    if pushed is not None:
+        registry.include(pushed.receiver.families)
 
 
 def _add_topics(registry: Registry, stats: BrokerTopicStats) -> None:

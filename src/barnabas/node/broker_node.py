@@ -203,6 +203,7 @@ class BrokerNode:
             dynamic_config=self._dynamic_config,
             logs=logs,
             registration=registration,
+            offload=self._environment.offload,
             loader=self._loader("offsets.load.buffer.size"),
             transaction_loader=self._loader("transaction.state.log.load.buffer.size"),
             authorizer=authorizer,

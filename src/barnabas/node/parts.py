@@ -10,7 +10,7 @@ from barnabas.broker.authorizer import AclAdmin, Authorizer
 from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.handlers import api_table
 from barnabas.broker.producer_ids import ProducerIdManager
-from barnabas.broker.profiles import profile_of
+from barnabas.broker.profiles import profile_of, takes_client_metrics
 from barnabas.broker.registry import ApiTable
 from barnabas.broker.services import BrokerServices
 from barnabas.broker.topic_changes import TopicChanges
@@ -30,6 +30,7 @@ from barnabas.core.config import Config
 from barnabas.core.dynamic_broker_config import DynamicBrokerConfig
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import random_uuid
+from barnabas.core.offload import Offload
 from barnabas.core.pending import Pending
 from barnabas.core.topic_config import topic_defaults
 from barnabas.log.manager import LogManager
@@ -47,6 +48,7 @@ from barnabas.node.broker_clients import (
 )
 from barnabas.node.channel_security import InterBrokerSecurity
 from barnabas.node.channels import BrokerChannels, LocalBroker
+from barnabas.node.client_metrics import client_metrics
 from barnabas.node.control_requests import ControlRequests
 from barnabas.node.controlled_shutdown import ControlledShutdown
 from barnabas.node.coordinators import group_coordinator, transaction_coordinator
@@ -87,6 +89,8 @@ class Foundation(NamedTuple):
     dynamic_config: DynamicBrokerConfig
     logs: LogManager
     registration: BrokerRegistration
+    offload: Offload
+    """For what would hold the loop."""
     loader: Loader
     transaction_loader: Loader
     authorizer: Authorizer
@@ -175,6 +179,11 @@ class Parts:
             loader=on.transaction_loader,
         )
         self.finalized_features = FinalizedFeatures(on.store)
+        self.client_metrics = (
+            client_metrics(config, on.configs, clock, rng, on.offload)
+            if takes_client_metrics(config)
+            else None
+        )
         profile = profile_of(config)
         self.services = local.services = BrokerServices(
             broker_id=on.broker_id,
@@ -192,6 +201,7 @@ class Parts:
             broker_epoch=on.broker_epoch,
             api_table=on.apis(api_table(profile)),
             features=profile.features,
+            client_metrics=None if self.client_metrics is None else self.client_metrics.manager,
             topic_changes=self._topic_changes,
             auto_topics=AutoTopics(self._topics, config),
             group_coordinator=self.group_coordinator,

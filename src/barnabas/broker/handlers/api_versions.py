@@ -40,6 +40,8 @@ def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
     """The APIs of this broker and their versions."""
     if context.version >= 3 and not _says_what_it_is(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if context.version >= 3:
+        context.peer.software = (request.client_software_name, request.client_software_version)
     if context.version >= IDENTITY_SINCE and (mistake := _mistaken_identity(context, request)):
         return ApiVersionsResponse(error_code=mistake)
     features = context.broker.features

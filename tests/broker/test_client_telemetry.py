@@ -1,0 +1,278 @@
+"""Clients ask what to push, and push it (KIP-714): the checks in Kafka's order, and what is shown of it."""
+
+import pytest
+
+pytest.importorskip("opentelemetry.proto.metrics.v1.metrics_pb2")
+
+from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
+
+from barnabas.broker.client_metrics import manager as managing
+from barnabas.broker.client_metrics import receiver as receiving
+from barnabas.broker.client_metrics.subscriptions import ClientMetricsSubscriptions, TelemetryClient
+from barnabas.broker.profiles import profile_of
+from barnabas.core.broker_config import broker_config
+from barnabas.core.errors import ErrorCode
+from barnabas.core.ids import ZERO_UUID
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from barnabas.protocol.messages.push_telemetry import PushTelemetryRequest
+from barnabas.records.compression import Codec, compress
+from barnabas.records.crc import crc32c
+
+ID = bytes(range(16))
+INTERVAL_MS = 1000
+
+
+@pytest.fixture
+def world(make_world):
+    world = make_world(barnabas_api_profile="4.4", metrics_port="0")
+    subscribe(world, "all", {"interval.ms": str(INTERVAL_MS), "metrics": "*"})
+    return world
+
+
+def subscribe(world, name, values):
+    world.topics.client_metrics[name] = values
+    world.topics.client_metrics_version += 1
+
+
+def get(world, instance_id=ID):
+    return world.send(GetTelemetrySubscriptionsRequest(client_instance_id=instance_id), 0)
+
+
+def subscription_of(world, instance_id=ID):
+    client = TelemetryClient("test", world.peer)
+    return ClientMetricsSubscriptions(world.topics).wanted_of(instance_id, client).subscription_id
+
+
+def push(world, data=b"", instance_id=ID, codec=0, subscription_id=None, *, terminating=False):
+    if subscription_id is None:
+        subscription_id = subscription_of(world, instance_id)
+    request = PushTelemetryRequest(
+        client_instance_id=instance_id,
+        subscription_id=subscription_id,
+        terminating=terminating,
+        compression_type=codec,
+        metrics=data,
+    )
+    return world.send(request, 0).error_code
+
+
+def metrics(*points, monotonic=True, delta=True, name="org.apache.kafka.producer.record.send.total"):
+    """The bytes of one metric with these values, by the value of its label `topic`."""
+    data = MetricsData()
+    metric = data.resource_metrics.add().scope_metrics.add().metrics.add(name=name)
+    if monotonic is not None:
+        metric.sum.is_monotonic = monotonic
+        metric.sum.aggregation_temporality = 1 if delta else 2
+    into = (metric.gauge if monotonic is None else metric.sum).data_points
+    for topic, value in points:
+        point = into.add(as_double=value)
+        point.attributes.add(key="topic").value.string_value = topic
+    return data.SerializeToString()
+
+
+def shown(world):
+    """The values of all series, by their name and the label `topic`."""
+    found = {}
+    for metric in world.receiver.families():
+        place = metric.labels.index("topic")
+        for labels, value in metric.read():
+            found[metric.name, labels[place]] = value
+    return found
+
+
+def test_a_client_gets_an_id_and_all_that_is_asked_of_it(world):
+    answer = get(world, ZERO_UUID)
+
+    assert answer.error_code == ErrorCode.NONE
+    assert answer.client_instance_id not in (ZERO_UUID, ID)
+    assert answer.accepted_compression_types == [4, 3, 1, 2]
+    assert (answer.push_interval_ms, answer.telemetry_max_bytes) == (INTERVAL_MS, 1_048_576)
+    assert answer.delta_temporality
+    assert answer.requested_metrics == ["*"]
+
+
+def test_subscriptions_that_match_are_taken_together(make_world):
+    world = make_world(barnabas_api_profile="4.4", metrics_port="0")
+    world.peer.software = ("apache-kafka-java", "4.4.0")
+    subscribe(world, "one", {"interval.ms": "5000", "metrics": "b.,a."})
+    subscribe(
+        world, "two", {"interval.ms": "2000", "metrics": "a.,c.", "match": "client_software_name=apache.*"}
+    )
+    subscribe(world, "part", {"metrics": "d.", "match": "client_software_name=apache"})
+    subscribe(world, "both", {"metrics": "e.", "match": "client_software_version=4.*,client_source_port=1"})
+    answer = get(world)
+
+    assert sorted(answer.requested_metrics) == ["a.", "b.", "c."]
+    assert answer.push_interval_ms == 2000
+
+
+def test_the_id_of_a_subscription_is_kafkas(world):
+    """A checksum of the text of Java's set of metrics and of the interval, mixed with the client's id."""
+    instance_id = bytes(8) + bytes.fromhex("0000000100000002")
+
+    assert get(world, instance_id).subscription_id % 2**32 == crc32c(b"[*]1000") ^ 1 ^ 2
+    subscribe(world, "all", {"metrics": "Aa,BB,b"})
+    assert subscription_of(world, instance_id) % 2**32 == crc32c(b"[Aa, BB, b]300000") ^ 1 ^ 2
+
+
+def test_a_client_asks_once_an_interval(world):
+    assert get(world).error_code == ErrorCode.NONE
+    assert get(world).error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    world.clock.advance(INTERVAL_MS)
+    assert get(world).error_code == ErrorCode.NONE
+
+
+def test_a_client_pushes_once_an_interval_and_once_more_when_it_ends(world):
+    get(world)
+    assert push(world) == ErrorCode.NONE
+    assert push(world) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert push(world, terminating=True) == ErrorCode.NONE
+    assert push(world, terminating=True) == ErrorCode.INVALID_REQUEST
+
+
+def test_a_changed_subscription_is_asked_for_at_once(world):
+    old = get(world).subscription_id
+    subscribe(world, "all", {"interval.ms": str(INTERVAL_MS), "metrics": "a."})
+
+    assert push(world, subscription_id=old) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    answer = get(world)
+    assert (answer.error_code, answer.requested_metrics) == (ErrorCode.NONE, ["a."])
+    world.clock.advance(INTERVAL_MS)
+    assert push(world, subscription_id=answer.subscription_id) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("instance_id", [ZERO_UUID, bytes(15) + b"\x01"])
+def test_a_push_needs_an_id(world, instance_id):
+    assert push(world, instance_id=instance_id, subscription_id=1) == ErrorCode.INVALID_REQUEST
+
+
+def test_a_codec_that_there_is_not_is_refused_and_asked_about_at_once(world):
+    get(world)
+    assert push(world, b"x", codec=5) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert get(world).error_code == ErrorCode.NONE
+
+
+def test_a_push_has_as_many_bytes_as_are_allowed(world):
+    get(world)
+    assert push(world, bytes(1_048_577)) == ErrorCode.TELEMETRY_TOO_LARGE
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_what_is_pushed_in_any_codec_is_shown_and_deltas_are_added_up(world, codec):
+    get(world)
+    for value in (3.0, 4.0):
+        assert push(world, compress(codec, metrics(("a", value), ("b", 1.0))), codec=codec) == ErrorCode.NONE
+        world.clock.advance(INTERVAL_MS)
+
+    name = "org_apache_kafka_producer_record_send_total"
+    assert shown(world) == {(name, "a"): 7.0, (name, "b"): 2.0}
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "name"),
+    [
+        ({"monotonic": True, "delta": False}, "org.apache.kafka.x", "org_apache_kafka_x_total"),
+        ({"monotonic": None}, "org.apache.kafka.x.total", "org_apache_kafka_x_total_value"),
+        (
+            {"monotonic": None},
+            "kafka_server_kafkaserver_brokerstate",
+            "client_kafka_server_kafkaserver_brokerstate",
+        ),
+    ],
+)
+def test_other_values_take_the_place_of_the_last(world, kind, given, name):
+    get(world)
+    for value in (3.0, 4.0):
+        push(world, metrics(("a", value), name=given, **kind))
+        world.clock.advance(INTERVAL_MS)
+
+    assert shown(world) == {(name, "a"): 4.0}
+
+
+def test_series_that_are_pushed_no_longer_go(world):
+    get(world)
+    push(world, metrics(("a", 1.0), ("b", 1.0)))
+    for _ in range(61):
+        world.clock.advance(INTERVAL_MS)
+        push(world, metrics(("a", 1.0)))
+
+    assert {topic for _, topic in shown(world)} == {"a"}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\xff" * 40, b"\x0a\xff\xff\xff\xff\x0f", metrics(("a", 1.0))[:-3]],
+    ids=["noise", "length", "cut"],
+)
+def test_bytes_that_are_no_metrics_are_refused_and_harm_nobody(world, data):
+    get(world)
+    assert push(world, data) == ErrorCode.INVALID_RECORD
+    world.clock.advance(INTERVAL_MS)
+    assert push(world, metrics(("a", 1.0))) == ErrorCode.NONE
+    assert len(shown(world)) == 1
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_a_bomb_is_read_elsewhere_and_refused(world, codec):
+    get(world)
+    world.elsewhere.waits = True
+    bomb = compress(codec, bytes(receiving.PLAIN_BYTES_MAX + 1))
+    request = PushTelemetryRequest(
+        client_instance_id=ID, subscription_id=subscription_of(world), compression_type=codec, metrics=bomb
+    )
+    answer = world.start(request, 0)
+    assert answer() is None
+    world.elsewhere.finish()
+    assert answer().error_code == ErrorCode.INVALID_RECORD
+
+
+def test_the_series_of_one_client_are_bounded(world, monkeypatch):
+    monkeypatch.setattr(receiving, "SERIES_OF_CLIENT_MAX", 3)
+    get(world)
+    push(world, metrics(*((str(number), 1.0) for number in range(5))))
+
+    assert len(shown(world)) == 3
+    assert world.receiver.left_out == 2
+
+
+def test_all_series_are_bounded(make_world):
+    world = make_world(barnabas_api_profile="4.4", metrics_port="0", barnabas_client_telemetry_series_max="3")
+    get(world)
+    push(world, metrics(*((str(number), 1.0) for number in range(5))))
+
+    assert len(shown(world)) == 3
+
+
+def test_clients_that_are_known_are_bounded_and_go_with_their_connection(world, monkeypatch):
+    monkeypatch.setattr(managing, "INSTANCES_MAX", 10)
+    for number in range(20):
+        get(world, number.to_bytes(16) if number > 1 else ID)
+    assert world.services.client_metrics.instance_count() == 10
+
+    world.peer._control = None
+    assert world.services.client_metrics.instance_count() == 0
+
+
+def test_a_silent_client_is_forgotten(world):
+    get(world)
+    world.clock.advance(59_999)
+    assert world.services.client_metrics.instance_count() == 1
+    world.clock.advance(1)
+    assert world.services.client_metrics.instance_count() == 0
+
+
+@pytest.mark.parametrize(
+    ("config", "advertised"),
+    [
+        ({"metrics.port": "0"}, True),
+        ({}, False),
+        ({"metrics.port": "0", "barnabas.client.telemetry.enable": "false"}, False),
+        ({"metrics.port": "0", "barnabas.api.profile": "3.9"}, False),
+    ],
+)
+def test_it_is_advertised_where_pushes_are_taken(config, advertised):
+    versions = profile_of(broker_config(config)).versions
+
+    assert (ApiKey.PUSH_TELEMETRY in versions) is advertised
+    assert (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS in versions) is advertised
