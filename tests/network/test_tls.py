@@ -3,6 +3,7 @@ import contextlib
 import gc
 import os
 import shutil
+import socket
 import ssl
 import struct
 import subprocess
@@ -244,6 +245,7 @@ def test_so_many_handshakes_and_no_more(serve_tls):
     async def scenario(server, port, reader, writer):
         [connection] = server.connections
         connection._tls.handshakes_max = 3
+        connection._tls.handshake_ms_max = 3_600_000
         idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
         refused, other = await asyncio.open_connection("127.0.0.1", port)
         assert await refused.read() == b""
@@ -325,3 +327,29 @@ def test_the_rest_of_a_large_request_arrives_though_a_record_was_begun(serve_tls
         client.writer.transport.abort()
 
     serve_tls(scenario, service=service)
+
+
+def test_the_end_of_a_record_beyond_the_buffer_is_read_though_the_socket_is_empty(serve_tls, certificate):
+    body = bytes(1020)
+
+    async def scenario(_server, port, _reader, _writer):
+        trust = ssl.create_default_context(cafile=certificate[0])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        client = DrippingClient(reader, writer, trust)
+        await client.shake_hands()
+        # One small record: those of 16 KB behind it do not end where the buffer of 128 KB does.
+        records = client.encrypted(framed(bytes(996)))
+        for _ in range(8):
+            records += client.encrypted(framed(body) * 16)
+        writer.write(records)
+        answered = b""
+        async with asyncio.timeout(5):
+            while len(answered) < 1000 + 8 * 16 * 1024:
+                try:
+                    answered += client.end.read(65_536)
+                except ssl.SSLWantReadError:
+                    client.incoming.write(await reader.read(65_536))
+        writer.transport.abort()
+
+    serve_tls(scenario, receive_buffer_bytes=1 << 20)
