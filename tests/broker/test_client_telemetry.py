@@ -276,3 +276,38 @@ def test_it_is_advertised_where_pushes_are_taken(config, advertised):
 
     assert (ApiKey.PUSH_TELEMETRY in versions) is advertised
     assert (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS in versions) is advertised
+
+
+def test_large_pushes_are_read_a_few_at_a_time(world):
+    world.elsewhere.waits = True
+    bomb = compress(Codec.ZSTD, bytes(receiving.AT_ONCE_BYTES_MAX + 1))
+    answers = []
+    for number in range(2, receiving.READING_MAX + 3):
+        instance_id = number.to_bytes(16)
+        request = PushTelemetryRequest(
+            client_instance_id=instance_id,
+            subscription_id=subscription_of(world, instance_id),
+            compression_type=Codec.ZSTD,
+            metrics=bomb,
+        )
+        answers.append(world.start(request, 0))
+
+    *waiting, last = (answer() for answer in answers)
+    assert waiting == [None] * receiving.READING_MAX
+    assert last.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    world.elsewhere.finish()
+    assert push(world, metrics(("a", 1.0))) == ErrorCode.NONE
+
+
+def test_a_thousand_clients_push_among_some_that_mean_harm(world):
+    for number in range(2, 1002):
+        instance_id = number.to_bytes(16)
+        harmful = number % 10 == 0
+        data = b"\xff" * number if harmful else compress(Codec.ZSTD, metrics((str(number), 1.0)))
+        code = push(world, data, instance_id=instance_id, codec=0 if harmful else Codec.ZSTD)
+
+        assert code == (ErrorCode.INVALID_RECORD if harmful else ErrorCode.NONE)
+
+    assert len(shown(world)) == world.receiver.pushes == 900
+    assert world.receiver.malformed == 100
+    assert world.services.client_metrics.instance_count() == 1000
