@@ -147,6 +147,16 @@ def _list_config(context: click.Context, _option: click.Parameter, word: str | N
     help="For tests: plant faults and move time through this port of 127.0.0.1 (barnabas control); 0 takes a "
     "free one.",
 )
+@click.option(
+    "--brokers",
+    metavar="N|auto",
+    help="Run so many brokers, each a process of its own; auto is one for each core. Their ids, ports and "
+    "folders below --data count up.",
+)
+@click.option("--rack", metavar="NAME", help="With --brokers: the rack of all.  [default: the host's name]")
+@click.option(
+    "--with-parent", type=int, hidden=True, help="End when this process is not the parent any more."
+)
 def serve(
     data: Path | None,
     host: str | None,
@@ -161,6 +171,9 @@ def serve(
     logs: list[tuple[list[str], str]],
     event_loop: str,
     control: int | None,
+    brokers: str | None,
+    rack: str | None,
+    with_parent: int | None,
 ) -> None:
     """Run one broker in the foreground, until SIGTERM or Ctrl-C.
 
@@ -176,10 +189,14 @@ def serve(
       barnabas serve --config server.properties --set log.retention.hours=24
 
     \b
-    Three brokers on one machine, with one metadata store:
+    A broker for each core of the machine, or four, on ports from 9092 on, with one metadata store:
+      barnabas serve --brokers auto
+      barnabas serve --brokers 4 --port 9092 --data ./data
+
+    \b
+    The same by hand:
       barnabas serve --id 1 --port 19091 --data ./data-1 --store ./store
       barnabas serve --id 2 --port 19092 --data ./data-2 --store ./store
-      barnabas serve --id 3 --port 19093 --data ./data-3 --store ./store
 
     \b
     A broker of a cluster on ZooKeeper, which may have Apache Kafka 3.9 brokers too:
@@ -199,11 +216,56 @@ def serve(
         config = broker_config(given)
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
+    if brokers is not None:
+        _run_rack(config)
+        return
+    if rack is not None:
+        raise click.UsageError("--rack is for --brokers; of one broker it is --set broker.rack=NAME")
     if config["barnabas.log.names"] == "kafka":
         lines.setFormatter(KafkaFormatter(config["broker.id"]))
     warn_of_odd_keys(config, [*config.unknown, *config.explicit()])
     raise_limit()
-    _run(config, event_loop, control)
+    _run(config, event_loop, control, with_parent)
+
+
+def _run_rack(config: Config) -> None:
+    """Several brokers: the settings are good, and each child checks its own."""
+    from barnabas.cli import rack_service
+
+    context = click.get_current_context()
+    given = context.params
+    if given["control"] is not None:
+        raise click.UsageError("--control is for one broker")
+    if given["config_file"] is not None and given["data"] is None:
+        raise click.UsageError("--brokers needs --data: each broker has a folder of its own below it")
+    same: list[str] = []
+    for option, value in (
+        ("--host", given["host"]),
+        ("--advertise", given["advertise"]),
+        ("--config", given["config_file"]),
+        ("--log-level", given["log_level"]),
+        ("--event-loop", given["event_loop"]),
+    ):
+        if value is not None:
+            same += [option, str(value)]
+    for setting in given["settings"]:
+        same += ["--set", setting]
+    for loggers, level in given["logs"]:
+        for logger in loggers:
+            same += ["--log", f"{logger}={level.lower()}"]
+    rack_service.run(
+        rack_service.RackOptions(
+            brokers=given["brokers"],
+            data=given["data"],
+            store=given["store"],
+            zookeeper=given["zookeeper"],
+            first_id=given["broker_id"],
+            port=given["port"],
+            rack=given["rack"] or config["broker.rack"],
+            same=same,
+            metrics_port=config["metrics.port"] if config["metrics.port"] >= 0 else None,
+        )
+    )
 
 
 def _from_file(config_file: Path | None) -> dict[str, str]:
@@ -277,7 +339,7 @@ def _from_settings(settings: tuple[str, ...]) -> dict[str, str]:
     return given
 
 
-def _run(config: Config, event_loop: str, control: int | None) -> None:
+def _run(config: Config, event_loop: str, control: int | None, parent: int | None) -> None:
     if event_loop == "uvloop":
         with extra("uvloop", "--event-loop uvloop"):
             import uvloop  # type: ignore[import-not-found, unused-ignore]
@@ -292,7 +354,16 @@ def _run(config: Config, event_loop: str, control: int | None) -> None:
     # starting.
     os.umask(os.umask(0o077) | int(config["barnabas.data.umask"], 8))
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(_serve(config, control))
+        runner.run(_serve(config, control, parent))
+
+
+async def _end_without(parent: int, end: "Callable[[], None]") -> None:
+    """A broker of a machine ends when the machine's parent is gone."""
+    from barnabas.node.broker_rack import parent_is_gone
+
+    await parent_is_gone(parent)
+    _log.warning("serve.parent_gone", parent=parent)
+    end()
 
 
 def _controlled(config: Config, loop: asyncio.AbstractEventLoop, port: int) -> "RemoteControl":
@@ -302,7 +373,7 @@ def _controlled(config: Config, loop: asyncio.AbstractEventLoop, port: int) -> "
     return RemoteControl(config, loop, port)
 
 
-async def _serve(config: Config, control: int | None) -> None:
+async def _serve(config: Config, control: int | None, parent: int | None) -> None:
     """Runs a node from its start to a signal; every failure to start is one line."""
     # What a start makes stays; the node switches the collector on again when it runs.
     gc.disable()
@@ -319,6 +390,7 @@ async def _serve(config: Config, control: int | None) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
+    watching = None if parent is None else asyncio.ensure_future(_end_without(parent, end))
     try:
         await node.start()
     except (StartError, ConfigError) as error:
@@ -340,7 +412,7 @@ async def _serve(config: Config, control: int | None) -> None:
     failed = asyncio.ensure_future(node.failed())
     await asyncio.wait({stopped, failed}, return_when=asyncio.FIRST_COMPLETED)
     reason = failed.result() if failed.done() else None
-    for task in (stopped, failed):
+    for task in (stopped, failed, *([watching] if watching else [])):
         task.cancel()
     if controlled is not None:
         await asyncio.to_thread(controlled.close)

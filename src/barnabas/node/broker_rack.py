@@ -1,0 +1,234 @@
+"""`BrokerRack`: the brokers of one machine, each a process of its own, and the parent that looks after them.
+
+Theory of operation
+-------------------
+One broker is one loop, and uses one core. A machine of many cores is a rack of brokers, and clients spread
+their load over them by leaders, as over any cluster. The parent opens no port of Kafka's and reads no log. It
+
+- starts all brokers, and says that they are ready once all of them are;
+- starts a broker again that ended by itself, at its port, after a while that doubles each time up to
+  `RESTART_MS_MAX`; one that ends `RESTARTS_MAX` times without having been ready in between, or that never was
+  ready, ends them all, with its reason;
+- ends them one after the other, the last first, so that each hands over what it leads. A second signal, or
+  `STOP_S` without an end, kills what is left.
+
+A broker ends in order when its parent is gone (``barnabas serve --with-parent``): a machine of which a part
+runs on, and nobody restarts it, is worse than none, and a service manager starts all of it anew.
+
+What the brokers say on standard error comes out with the broker's id in front of each line.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, Final, TextIO
+
+from barnabas.core.errors import BarnabasError
+from barnabas.core.eventlog import EventLog
+
+_log = EventLog("node.broker_rack")
+
+READY_S: Final = 120.0
+"""How long all brokers of a machine may take to be ready for the first time."""
+STOP_S: Final = 60.0
+RESTART_MS_MIN: Final = 500
+RESTART_MS_MAX: Final = 30_000
+RESTARTS_MAX: Final = 5
+BROKERS_MAX: Final = 256
+PARENT_LOOK_S: Final = 0.5
+_LINE_BYTES_MAX: Final = 1 << 20
+
+
+class RackError(BarnabasError):
+    """Brokers cannot be started, or one of them cannot go on; the text says which, and why."""
+
+
+class _RackMember:
+    """One broker over all its lives."""
+
+    def __init__(self, broker_id: int) -> None:
+        self.id = broker_id
+        self.process: asyncio.subprocess.Process | None = None
+        self.ready: asyncio.Event = asyncio.Event()
+        self.address = ""
+        """Its listener, as its own ready line has it."""
+        self.failures = 0
+        """Ends without having been ready, one after the other."""
+        self.last_words = ""
+
+    @property
+    def port(self) -> int | None:
+        """Where it has listened; None before it was ready."""
+        digits = self.address.rpartition(":")[2]
+        return int(digits) if digits.isdecimal() else None
+
+    @property
+    def runs(self) -> bool:
+        return self.process is not None and self.process.returncode is None
+
+    def signal(self, number: int) -> None:
+        """Sends a signal, if it runs."""
+        if self.process is not None and self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                self.process.send_signal(number)
+
+    def __repr__(self) -> str:
+        return f"<_RackMember {self.id} {'runs' if self.runs else 'is down'} failures={self.failures}>"
+
+
+class BrokerRack:
+    """The brokers of one machine. Belongs to the running event loop."""
+
+    def __init__(
+        self,
+        ids: Sequence[int],
+        command_of: Callable[[int, int | None], Sequence[str]],
+        *,
+        errors: TextIO = sys.stderr,
+        restart_ms_min: int = RESTART_MS_MIN,
+    ) -> None:
+        """`command_of` gives the command line of a broker, from its id and the port that it has had; what
+        brokers say of errors goes to `errors`.
+        """
+        self._members = [_RackMember(broker_id) for broker_id in ids]
+        self._command_of = command_of
+        self._errors = errors
+        self._restart_ms_min = restart_ms_min
+        self._stopping = False
+        self._failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def addresses(self) -> dict[int, str]:
+        """The listeners of each broker, by its id, as far as it has been ready."""
+        return {each.id: each.address for each in self._members if each.address}
+
+    @property
+    def pids(self) -> dict[int, int]:
+        """The processes that run, by the id of the broker."""
+        return {each.id: each.process.pid for each in self._members if each.process is not None and each.runs}
+
+    async def start(self) -> None:
+        """Starts all brokers; returns when all are ready. Raises RackError, and then none runs."""
+        for member in self._members:
+            self._spawn(self._look_after(member))
+        ready = asyncio.ensure_future(self._all_ready())
+        failed = asyncio.ensure_future(self.failed())
+        done, _ = await asyncio.wait({ready, failed}, timeout=READY_S, return_when=asyncio.FIRST_COMPLETED)
+        failed.cancel()
+        if not done:
+            late = ", ".join(str(each.id) for each in self._members if not each.ready.is_set())
+            self._fail(f"not ready within {READY_S:g} s: broker {late}")
+        if self._failure.done():
+            ready.cancel()
+            await self.stop()
+            raise RackError(self._failure.result())
+
+    async def _all_ready(self) -> None:
+        for member in self._members:
+            await member.ready.wait()
+
+    async def failed(self) -> str:
+        """Waits until a broker cannot go on; returns which, and why."""
+        return await asyncio.shield(self._failure)
+
+    async def stop(self) -> None:
+        """Ends the brokers in order, the last first. Harmless when repeated."""
+        self._stopping = True
+        for member in reversed(self._members):
+            if member.process is None:
+                continue
+            member.signal(signal.SIGTERM)
+            try:
+                async with asyncio.timeout(STOP_S):
+                    await member.process.wait()
+            except TimeoutError:
+                _log.warning("broker.killed", broker=member.id, reason=f"it did not end within {STOP_S:g} s")
+                member.signal(signal.SIGKILL)
+                await member.process.wait()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def kill(self) -> None:
+        """Ends all brokers at once, without a word to clients; `stop` returns then."""
+        self._stopping = True
+        for member in self._members:
+            member.signal(signal.SIGKILL)
+
+    # -------------------------------------------------------------------------------------- one broker
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _fail(self, reason: str) -> None:
+        if not self._failure.done():
+            self._failure.set_result(reason)
+
+    async def _look_after(self, member: _RackMember) -> None:
+        """Starts a broker, and starts it again for as long as that helps."""
+        delay_ms = self._restart_ms_min
+        while not self._stopping:
+            was_ready = await self._live(member)
+            if self._stopping:
+                return
+            code = member.process.returncode if member.process is not None else None
+            member.failures = 0 if was_ready else member.failures + 1
+            if was_ready:
+                delay_ms = self._restart_ms_min
+            if member.failures >= RESTARTS_MAX or (member.failures and not member.address):
+                # It never was ready: what is wrong is wrong for good, as a port that is taken.
+                words = member.last_words or "it said nothing"
+                self._fail(f"broker {member.id} ended with exit code {code}: {words}")
+                return
+            _log.warning("broker.ended", broker=member.id, exit_code=code, again_in_ms=delay_ms)
+            await asyncio.sleep(delay_ms / 1000)
+            delay_ms = min(2 * delay_ms, RESTART_MS_MAX)
+
+    async def _live(self, member: _RackMember) -> bool:
+        """One life of a broker, from its start to its end; whether it was ready."""
+        process = member.process = await asyncio.create_subprocess_exec(
+            *self._command_of(member.id, member.port),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=_LINE_BYTES_MAX,
+            # Ctrl-C at a terminal is for the parent, which then ends them in order.
+            start_new_session=True,
+        )
+        was_ready = False
+        copying = asyncio.ensure_future(self._copy_errors(member, process))
+        assert process.stdout is not None, "it is a pipe"
+        with suppress(ValueError):  # a line that is too long: it is none of a broker
+            async for line in process.stdout:
+                if line.startswith(b"ready "):
+                    was_ready = True
+                    member.address = line.split()[1].decode(errors="replace")
+                    member.ready.set()
+                    if member.failures:
+                        _log.info("broker.back", broker=member.id)
+        await process.wait()
+        await copying
+        return was_ready
+
+    async def _copy_errors(self, member: _RackMember, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr is not None, "it is a pipe"
+        with suppress(ValueError):
+            async for line in process.stderr:
+                text = line.decode(errors="replace").rstrip("\n")
+                member.last_words = text.removeprefix("Error: ") or member.last_words
+                print(f"[{member.id}] {text}", file=self._errors, flush=True)
+
+    def __repr__(self) -> str:
+        return f"<BrokerRack {self._members}>"
+
+
+async def parent_is_gone(parent: int) -> None:
+    """Returns when this process is no child of its parent any more."""
+    while os.getppid() == parent:  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(PARENT_LOOK_S)

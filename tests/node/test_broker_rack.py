@@ -1,0 +1,164 @@
+"""``barnabas serve --brokers N``: the brokers of a machine, their parent, and what becomes of them."""
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from barnabas.admin import Admin, NewTopic
+from barnabas.client import Producer
+from serving import READY_SECONDS, STOP_SECONDS, die_with_parent, free_port
+from waiting import until
+
+
+class Rack:
+    """The parent of several brokers, as a user starts it."""
+
+    def __init__(self, data, *options):
+        command = [sys.executable, "-m", "barnabas", "serve", "--data", str(data), *options]
+        self.errors = Path(f"{data}.log")
+        self._stderr = self.errors.open("ab")
+        self.process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - it makes one system call
+        )
+
+    def wait_until_ready(self):
+        ready, _, _ = select.select([self.process.stdout], [], [], READY_SECONDS)
+        self.ready_line = self.process.stdout.readline().decode() if ready else ""
+        assert self.ready_line.startswith("ready "), self.errors.read_text()
+        self.addresses = re.findall(r"127\.0\.0\.1:\d+", self.ready_line)
+        return self
+
+    @property
+    def bootstrap(self):
+        return ",".join(self.addresses)
+
+    def children(self):
+        """The brokers' processes, by their ids."""
+        found = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    words = (entry / "cmdline").read_bytes().split(b"\0")
+                    state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+                except OSError:
+                    continue
+                own = [b"--with-parent", str(self.process.pid).encode()]
+                if state != "Z" and own in [words[i : i + 2] for i in range(len(words))]:
+                    found[int(words[words.index(b"--id") + 1])] = int(entry.name)
+        return found
+
+    def end(self, number=signal.SIGTERM):
+        """The exit code; harmless when it has ended."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        code = self.process.wait(STOP_SECONDS * 3)
+        self.process.stdout.close()
+        self._stderr.close()
+        return code
+
+
+@pytest.fixture
+def start(tmp_path):
+    racks = []
+
+    def make(*options, data="data"):
+        racks.append(Rack(tmp_path / data, *options))
+        return racks[-1]
+
+    yield make
+    for rack in racks:
+        rack.end()
+
+
+def test_three_brokers_serve_one_cluster_and_end_with_their_parent(start, tmp_path):
+    rack = start("--brokers", "3", "--port", "0", "--rack", "here").wait_until_ready()
+    with Admin(rack.bootstrap) as admin:
+        admin.topics.create(NewTopic("t", 6, 2))
+        brokers = admin.cluster.describe().brokers
+    assert sorted(each.node_id for each in brokers) == [1, 2, 3]
+    assert {each.rack for each in brokers} == {"here"}
+    with Producer(rack.bootstrap) as producer:
+        for partition in range(6):
+            producer.send("t", b"", partition=partition).result()
+    assert sorted(rack.children()) == [1, 2, 3]
+    assert rack.end() == 0
+    assert rack.children() == {}
+    assert all((tmp_path / "data" / each / ".kafka_cleanshutdown").exists() for each in "123")
+
+
+def test_a_broker_that_is_killed_comes_back_at_its_port(start):
+    rack = start("--brokers", "2", "--port", "0").wait_until_ready()
+    before = rack.children()
+    with Admin(rack.bootstrap) as admin:
+        admin.topics.create(NewTopic("t", 1, assignment={0: [2]}))
+        os.kill(before[2], signal.SIGKILL)
+        until(lambda: rack.children().get(2) not in (None, before[2]))
+        until(lambda: len(admin.cluster.describe().brokers) == 2)
+    with Producer(rack.addresses[1]) as producer:
+        assert producer.send("t", b"").result().offset == 0
+    assert "broker.ended" in rack.errors.read_text()
+    assert rack.children()[1] == before[1]
+
+
+def test_brokers_end_in_order_when_their_parent_is_killed(start, tmp_path):
+    rack = start("--brokers", "2", "--port", "0").wait_until_ready()
+    assert rack.end(signal.SIGKILL) == -signal.SIGKILL
+    until(lambda: rack.children() == {})
+    assert (tmp_path / "data" / "1" / ".kafka_cleanshutdown").exists()
+
+
+def test_more_brokers_later_and_fewer_are_refused(start):
+    assert start("--brokers", "1", "--port", "0").wait_until_ready().end() == 0
+    assert start("--brokers", "2", "--port", "0").wait_until_ready().end() == 0
+    rack = start("--brokers", "1", "--port", "0")
+    assert rack.process.wait(READY_SECONDS) == 1
+    assert "has data of broker 2, left out by --brokers 1: start all of them" in rack.errors.read_text()
+
+
+def test_a_port_of_the_range_that_is_taken_ends_all_with_one_reason(start):
+    first = free_port()
+    import socket
+
+    taken = socket.socket()
+    taken.bind(("127.0.0.1", first + 1))
+    taken.listen()
+    try:
+        rack = start("--brokers", "3", "--port", str(first))
+        assert rack.process.wait(READY_SECONDS) == 1
+        assert re.search(
+            r"^Error: broker 2 ended with exit code 1: .*in use", rack.errors.read_text(), re.MULTILINE
+        )
+        until(lambda: rack.children() == {})
+    finally:
+        taken.close()
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "1000", "two", ""])
+def test_a_number_that_cannot_be(start, number):
+    rack = start("--brokers", number)
+    assert rack.process.wait(READY_SECONDS) != 0
+    assert "a number up to 256, or auto" in rack.errors.read_text()
+
+
+def test_a_setting_that_cannot_be_is_said_before_any_broker_starts(start):
+    rack = start("--brokers", "2", "--set", "num.partitions=many")
+    assert rack.process.wait(READY_SECONDS) == 1
+    assert rack.errors.read_text().startswith("Error: Invalid value many for configuration num.partitions")
+
+
+def test_a_second_signal_does_not_wait(start):
+    rack = start("--brokers", "2", "--port", "0").wait_until_ready()
+    for pid in rack.children().values():
+        os.kill(pid, signal.SIGSTOP)  # they cannot end by themselves
+    rack.process.send_signal(signal.SIGTERM)
+    until(lambda: (rack.process.send_signal(signal.SIGTERM), rack.process.poll())[1] is not None)
+    assert rack.children() == {}
