@@ -13,7 +13,7 @@ from typing import Final
 import click
 
 from barnabas.core.broker_config import WITHOUT_FILE
-from barnabas.node.broker_rack import BROKERS_MAX, BrokerRack, RackError
+from barnabas.node.broker_processes import BROKERS_MAX, BrokerProcesses, RackError
 
 PORT: Final = 9092
 FIRST_ID: Final = 1
@@ -94,7 +94,7 @@ def command_of(
 
 
 async def _run(ids: list[int], options: RackOptions, data: Path) -> None:
-    rack = BrokerRack(ids, lambda each, port: command_of(each, ids.index(each), port, options, data))
+    rack = BrokerProcesses(ids, lambda each, port: command_of(each, ids.index(each), port, options, data))
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
 

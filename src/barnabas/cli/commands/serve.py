@@ -359,7 +359,7 @@ def _run(config: Config, event_loop: str, control: int | None, parent: int | Non
 
 async def _end_without(parent: int, end: "Callable[[], None]") -> None:
     """A broker of a machine ends when the machine's parent is gone."""
-    from barnabas.node.broker_rack import parent_is_gone
+    from barnabas.node.broker_processes import parent_is_gone
 
     await parent_is_gone(parent)
     _log.warning("serve.parent_gone", parent=parent)

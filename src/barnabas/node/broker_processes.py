@@ -1,4 +1,4 @@
-"""`BrokerRack`: the brokers of one machine, each a process of its own, and the parent that looks after them.
+"""`BrokerProcesses`: the brokers of one machine, each its own process, and the parent that looks after them.
 
 Theory of operation
 -------------------
@@ -29,7 +29,7 @@ from typing import Any, Final, TextIO
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
 
-_log = EventLog("node.broker_rack")
+_log = EventLog("node.broker_processes")
 
 READY_S: Final = 120.0
 """How long all brokers of a machine may take to be ready for the first time."""
@@ -79,7 +79,7 @@ class _RackMember:
         return f"<_RackMember {self.id} {'runs' if self.runs else 'is down'} failures={self.failures}>"
 
 
-class BrokerRack:
+class BrokerProcesses:
     """The brokers of one machine. Belongs to the running event loop."""
 
     def __init__(
@@ -225,7 +225,7 @@ class BrokerRack:
                 print(f"[{member.id}] {text}", file=self._errors, flush=True)
 
     def __repr__(self) -> str:
-        return f"<BrokerRack {self._members}>"
+        return f"<BrokerProcesses {self._members}>"
 
 
 async def parent_is_gone(parent: int) -> None:
