@@ -61,7 +61,7 @@ HOLD_MS_MAX = 50.0 if ELEMENTS > 40_000 else 30.0
 COMMIT_HOLD_MS_MAX = 50.0
 """For 10,000 partitions that exist: a commit is written whole or not at all."""
 TRANSACTION_HOLD_MS_MAX = 100.0
-"""So is the record of a transaction, of 1 MB: it takes 20 ms alone, and 55 beside two other files of tests."""
+"""So is the record of a transaction, of 1 MB: it takes 20 ms alone, and 55 beside two other files."""
 TRANSACTION_PARTITIONS = 250_000
 """Of one transaction: as many as fit into a record of ``__transaction_state``."""
 PARTITIONS = 200
