@@ -15,6 +15,7 @@ from barnabas.broker.services import BrokerServices
 from barnabas.broker.topic_changes import TopicChanges
 from barnabas.cluster.controller.producer_ids import ProducerIdBlock
 from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.cluster.metadata.scram_admin import ScramAdmin
 from barnabas.cluster.metadata.topics import CreatedTopic
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.core.broker_config import broker_config
@@ -359,6 +360,7 @@ class World:
             auto_topics=AutoTopics(self.topics, self.config),
             group_coordinator=self.coordinator,
             transaction_coordinator=self.transaction_coordinator,
+            scram_credentials=ScramAdmin(None),
             **{name: part for name, part in options.items() if part is not None},
         )
         self.receiver = None

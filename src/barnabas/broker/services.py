@@ -22,6 +22,7 @@ from barnabas.cluster.controller.reassignment import Target
 from barnabas.cluster.leadership import IsrProposal, IsrVerdict, ReplicaAssignment
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.config_admin import Change
+from barnabas.cluster.metadata.scram_admin import ScramAdmin
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from barnabas.core.clock import Clock
@@ -151,6 +152,7 @@ class BrokerServices:
     auto_topics: AutoTopics
     group_coordinator: GroupCoordinator
     transaction_coordinator: TransactionCoordinator
+    scram_credentials: ScramAdmin
     authorizer: Authorizer = field(default_factory=AllowAll)
     acls: AclAdmin = field(default_factory=NoAcls)
     client_metrics: ClientMetricsManager | None = None

@@ -22,6 +22,7 @@ from barnabas.cluster.metadata.configs import ConfigStore
 from barnabas.cluster.metadata.decisions import read_decisions
 from barnabas.cluster.metadata.finalized_features import FinalizedFeatures
 from barnabas.cluster.metadata.registration import BrokerRegistration, propagate_log_dir_event
+from barnabas.cluster.metadata.scram_admin import ScramAdmin
 from barnabas.cluster.metadata.topics import TopicAdmin, TopicDefaults
 from barnabas.cluster.store.contract import MetadataStore
 from barnabas.coordinator.runtime.loading import Loader
@@ -205,6 +206,7 @@ class Parts:
             topic_changes=self._topic_changes,
             auto_topics=AutoTopics(self._topics, config),
             group_coordinator=self.group_coordinator,
+            scram_credentials=ScramAdmin(on.configs),
             transaction_coordinator=self.transaction_coordinator,
             finalized_features_epoch=lambda: self.finalized_features.epoch,
             authorizer=on.authorizer,

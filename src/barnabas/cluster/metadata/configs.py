@@ -72,6 +72,10 @@ class ConfigStore:
             return {}
         return readable(self._store, path, znodes.decode_config, data) or {}
 
+    def entities(self, entity_type: str) -> Pending[list[str]]:
+        """The entities of a type that have settings, as `znodes.sanitize` gives their names."""
+        return self._children(f"/config/{entity_type}")
+
     @steps
     def write(self, entity_type: str, entity: str, values: Mapping[str, str]) -> Steps[None]:
         """Replaces the settings of an entity, and writes the notice that every broker reads."""

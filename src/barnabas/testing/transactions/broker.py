@@ -86,6 +86,7 @@ class TransactionalBroker(SimulatedBroker):
             producer_ids=nobody,
             topic_configs=nobody,
             config_admin=nobody,
+            scram_credentials=nobody,
             topic_changes=nobody,
             auto_topics=nobody,
         )
