@@ -1,5 +1,7 @@
 """Clients ask what to push, and push it (KIP-714): the checks in Kafka's order, and what is shown of it."""
 
+import sys
+
 import pytest
 
 pytest.importorskip("opentelemetry.proto.metrics.v1.metrics_pb2")
@@ -9,7 +11,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 from barnabas.broker.client_metrics import manager as managing
 from barnabas.broker.client_metrics import receiver as receiving
 from barnabas.broker.client_metrics.subscriptions import ClientMetricsSubscriptions, TelemetryClient
-from barnabas.broker.profiles import profile_of
+from barnabas.broker.profiles import profile_of, wants_client_metrics
 from barnabas.core.broker_config import broker_config
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import ZERO_UUID
@@ -311,3 +313,11 @@ def test_a_thousand_clients_push_among_some_that_mean_harm(world):
     assert len(shown(world)) == world.receiver.pushes == 900
     assert world.receiver.malformed == 100
     assert world.services.client_metrics.instance_count() == 1000
+
+
+def test_it_is_not_advertised_without_the_library(monkeypatch):
+    monkeypatch.setitem(sys.modules, "opentelemetry.proto.metrics.v1.metrics_pb2", None)
+    config = broker_config({"metrics.port": "0"})
+
+    assert ApiKey.PUSH_TELEMETRY not in profile_of(config).versions
+    assert wants_client_metrics(config), "the broker says what is missing"

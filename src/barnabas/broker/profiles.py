@@ -173,9 +173,13 @@ def takes_client_metrics(config: Mapping[str, Any]) -> bool:
     """Whether clients may push their metrics to a broker with this configuration: in profile 4.4, where they
     can be shown and read.
     """
+    return wants_client_metrics(config) and is_available()
+
+
+def wants_client_metrics(config: Mapping[str, Any]) -> bool:
+    """Whether a broker with this configuration takes them, once the library that reads them is installed."""
     return (
         config["barnabas.client.telemetry.enable"]
         and config["metrics.port"] >= 0
         and api_profile(config) == KAFKA_4_4
-        and is_available()
     )

@@ -10,7 +10,7 @@ from barnabas.broker.authorizer import AclAdmin, Authorizer
 from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.handlers import api_table
 from barnabas.broker.producer_ids import ProducerIdManager
-from barnabas.broker.profiles import profile_of, takes_client_metrics
+from barnabas.broker.profiles import profile_of, takes_client_metrics, wants_client_metrics
 from barnabas.broker.registry import ApiTable
 from barnabas.broker.services import BrokerServices
 from barnabas.broker.topic_changes import TopicChanges
@@ -185,6 +185,10 @@ class Parts:
             if takes_client_metrics(config)
             else None
         )
+        if wants_client_metrics(config) and self.client_metrics is None:
+            _log.info(
+                "client_metrics.off", missing="pip install 'barnabas[telemetry]': clients push no metrics"
+            )
         profile = profile_of(config)
         self.services = local.services = BrokerServices(
             broker_id=on.broker_id,
