@@ -136,6 +136,7 @@ class _SyncConfigs(Face[Configs]):
     try_describe = mirrored(Configs.try_describe)
     alter = mirrored(Configs.alter)
     try_alter = mirrored(Configs.try_alter)
+    list_resources = mirrored(Configs.list_resources)
 
 
 class _SyncGroups(Face[Groups]):
