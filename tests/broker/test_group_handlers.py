@@ -446,6 +446,69 @@ def test_a_partition_that_is_named_twice_counts_once_with_its_last_entry(world, 
     assert committed(coordinator)["orders", 0].offset == 2
 
 
+def commit_entries(make, *topics, version=9):
+    """Sends topics with their (partition, offset, metadata) to a broker of the profile 4.4; the answer."""
+    asked = [
+        OffsetCommitRequestTopic(
+            name=name,
+            partitions=[
+                OffsetCommitRequestPartition(
+                    partition_index=partition, committed_offset=offset, committed_metadata=metadata
+                )
+                for partition, offset, metadata in entries
+            ],
+        )
+        for name, *entries in topics
+    ]
+    world = make(barnabas_api_profile="4.4")
+    response = world.send(OffsetCommitRequest(group_id="g", topics=asked), version)
+    return [
+        (topic.name, [(each.partition_index, code(each.error_code)) for each in topic.partitions])
+        for topic in response.topics
+    ]
+
+
+def test_kafka_4_answers_every_entry_of_a_partition_and_keeps_the_last(make, coordinator):
+    answer = commit_entries(make, ("orders", (0, 1, ""), (1, 1, ""), (0, 2, "")))
+
+    assert answer == [("orders", [(0, "NONE"), (1, "NONE"), (0, "NONE")])]
+    assert committed(coordinator)["orders", 0].offset == 2
+
+
+def test_kafka_4_answers_every_entry_of_a_topic(make, coordinator):
+    answer = commit_entries(make, ("orders", (0, 1, "")), ("orders", (0, 2, "")))
+
+    assert answer == [("orders", [(0, "NONE")])] * 2
+    assert committed(coordinator)["orders", 0].offset == 2
+
+
+def test_kafka_4_makes_one_of_a_topics_entries_when_something_was_refused_before(make):
+    answer = commit_entries(make, ("orders", (0, 1, ""), (7, 1, "")), ("orders", (7, 1, ""), (0, 2, "")))
+
+    refused = (7, "UNKNOWN_TOPIC_OR_PARTITION")
+    assert answer == [("orders", [refused, refused, (0, "NONE"), (0, "NONE")])]
+
+
+@pytest.mark.parametrize("large", [0, 1])
+def test_kafka_4_stores_the_last_entry_whose_metadata_is_not_too_large(make, coordinator, large):
+    entries = [(0, offset, "x" * 5000 if offset == large else "") for offset in (0, 1)]
+
+    answer = commit_entries(make, ("orders", *entries))
+
+    codes_wanted = ["NONE", "NONE"]
+    codes_wanted[large] = "OFFSET_METADATA_TOO_LARGE"
+    assert answer == [("orders", [(0, each) for each in codes_wanted])]
+    assert committed(coordinator)["orders", 0].offset == 1 - large
+
+
+def test_kafka_4_refuses_every_entry_where_the_group_does(make, coordinator):
+    coordinator.answers["offset_commit"] = error("UNKNOWN_MEMBER_ID")
+
+    answer = commit_entries(make, ("orders", (0, 1, "x" * 5000), (0, 2, "")))
+
+    assert answer == [("orders", [(0, "UNKNOWN_MEMBER_ID")] * 2)]
+
+
 # --- OffsetFetch --------------------------------------------------------------------------------------
 
 

@@ -3,10 +3,12 @@ the partitions that they may touch, and a code for each in the answer.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
+from barnabas.coordinator.offsets.commits import is_too_large
+from barnabas.core.api_profile import KAFKA_3_9, api_profile
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition, Uuid
 from barnabas.core.slices import Sliced
@@ -28,6 +30,13 @@ TopicKey: TypeAlias = str | Uuid
 """A topic as a request names it: by name, or an id that no topic has."""
 
 
+class _Commit(_Partition, Protocol):
+    committed_metadata: str | None
+
+
+C = TypeVar("C", bound=_Commit)
+
+
 class _Topic(Protocol[P]):
     name: str
     topic_id: Uuid
@@ -37,10 +46,12 @@ class _Topic(Protocol[P]):
 class PartitionCodes:
     """A code for each partition, topics in the order in which they were first spoken of."""
 
-    __slots__ = ("topic_ids", "topics")
+    __slots__ = ("apart", "topic_ids", "topics")
 
     def __init__(self) -> None:
         self.topics: dict[TopicKey, list[tuple[int, ErrorCode]]] = {}
+        self.apart: list[tuple[TopicKey, list[tuple[int, ErrorCode]]]] = []
+        """Topics as often as the request names them, where the answer has them so (see `add_committed`)."""
         self.topic_ids: dict[str, Uuid] = {}
         """The ids by which topics were asked for: the answer has the same, whatever became of the topic."""
 
@@ -58,6 +69,31 @@ class PartitionCodes:
             if not place % PORTION:
                 yield
 
+    def add_committed(self, commits: "Commits[C]", codes: Mapping[TopicPartition, ErrorCode]) -> Sliced[None]:
+        """The coordinator's codes of a commit: one a partition, or one an entry where all are answered.
+
+        With all entries, a topic that is named twice is answered twice where nothing was refused before the
+        coordinator was asked; otherwise those of one name become one (`OffsetCommitResponse.Builder.merge`).
+        """
+        if commits.entries is None:
+            yield from self.add(codes)
+            return
+        nothing_refused = not self.topics
+        for topic, partitions in commits.entries:
+            found: list[tuple[int, ErrorCode]] = []
+            if nothing_refused:
+                self.apart.append((topic, found))
+            else:
+                found = self.topics.setdefault(topic, found)
+            for each in partitions:
+                code = codes[TopicPartition(topic, each.partition_index)]
+                if code is ErrorCode.NONE and not commits.fits(each):
+                    # Another entry of the partition was stored, this one was not.
+                    code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                found.append((each.partition_index, code))
+                yield
+            yield
+
     def topics_of(self, topic: Callable[..., T], partition: Callable[..., object]) -> Sliced[list[T]]:
         """The topics of a response, of its own classes.
 
@@ -65,7 +101,7 @@ class PartitionCodes:
         """
         found = []
         left = PORTION
-        for name, codes in self.topics.items():
+        for name, codes in self.apart or self.topics.items():
             partitions = []
             for index, code in codes:
                 partitions.append(partition(partition_index=index, error_code=code))
@@ -111,9 +147,34 @@ def known_partitions(
     One that is named twice counts once, with its last entry, as in Kafka. What is left is no more than
     what exists: the coordinator works it off in one piece, as a commit is written whole or not at all.
     """
+    found: dict[TopicPartition, P] = {}
+
+    def keep(topic: str, partitions: list[P]) -> Sliced[None]:
+        for each in partitions:
+            found[TopicPartition(topic, each.partition_index)] = each
+            yield
+
+    yield from _each_known(context, topics, codes, keep)
+    return found
+
+
+def known_commits(
+    context: RequestContext, topics: Iterable[tuple[TopicKey, Sequence[C]]], codes: PartitionCodes
+) -> Sliced["Commits[C]"]:
+    """As `known_partitions`, for commits, whose entries Kafka 4.4 answers one by one."""
+    commits: Commits[C] = Commits(context)
+    yield from _each_known(context, topics, codes, commits.add)
+    return commits
+
+
+def _each_known(
+    context: RequestContext,
+    topics: Iterable[tuple[TopicKey, Sequence[P]]],
+    codes: PartitionCodes,
+    keep: Callable[[str, list[P]], Sliced[None]],
+) -> Sliced[None]:
     may_read = context.may(Operation.READ)
     existing = context.broker.metadata_cache.snapshot.partitions
-    found: dict[TopicPartition, P] = {}
     for name, partitions in topics:
         yield
         # An id that no topic has belongs to nothing that could be allowed or refused.
@@ -127,13 +188,46 @@ def known_partitions(
             yield from codes.refuse(name, partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             continue
         known = existing[name]
-        unknown = []
+        present: list[P] = []
+        unknown: list[P] = []
         for each in partitions:
-            if each.partition_index in known:
-                found[TopicPartition(name, each.partition_index)] = each
-            else:
-                unknown.append(each)
+            (present if each.partition_index in known else unknown).append(each)
             yield
         if unknown:
             yield from codes.refuse(name, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return found
+        if present:
+            yield from keep(name, present)
+
+
+class Commits(Generic[C]):
+    """The commits of a request that the coordinator is asked about.
+
+    Kafka 3.9 keeps them by partition: one that is named twice counts once, with its last entry, and is
+    answered once. Kafka 4.4 works off and answers every entry: the last one whose metadata is not too large
+    is stored.
+    """
+
+    def __init__(self, context: RequestContext) -> None:
+        self._metadata_bytes_max = context.broker.config["offset.metadata.max.bytes"]
+        self.by_partition: dict[TopicPartition, C] = {}
+        self.entries: list[tuple[str, list[C]]] | None = (
+            None if api_profile(context.broker.config) == KAFKA_3_9 else []
+        )
+
+    def add(self, topic: str, partitions: list[C]) -> Sliced[None]:
+        """The entries of a topic that exist."""
+        if self.entries is None:
+            for each in partitions:
+                self.by_partition[TopicPartition(topic, each.partition_index)] = each
+                yield
+            return
+        self.entries.append((topic, partitions))
+        for each in partitions:
+            tp = TopicPartition(topic, each.partition_index)
+            if tp not in self.by_partition or self.fits(each):
+                self.by_partition[tp] = each
+            yield
+
+    def fits(self, commit: C) -> bool:
+        """Whether the metadata is not too large."""
+        return not is_too_large(commit.committed_metadata or "", self._metadata_bytes_max)

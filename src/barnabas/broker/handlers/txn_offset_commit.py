@@ -16,7 +16,7 @@ from typing import Final
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group_requests import require_group
-from barnabas.broker.offset_requests import PORTION, PartitionCodes, known_partitions, named_by_id
+from barnabas.broker.offset_requests import PORTION, PartitionCodes, known_commits, named_by_id
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
 from barnabas.broker.transaction_requests import require_transactional_id
@@ -63,12 +63,12 @@ def txn_offset_commit(
     require_group(context, Operation.READ, request.group_id)
     codes = PartitionCodes()
     if context.version >= TOPIC_IDS_SINCE:
-        known = yield from known_partitions(context, named_by_id(context, request.topics, codes), codes)
+        known = yield from known_commits(context, named_by_id(context, request.topics, codes), codes)
     else:
         asked = ((topic.name, topic.partitions) for topic in request.topics)
-        known = yield from known_partitions(context, asked, codes)
-    if known:
-        commits = yield from _commits(known, context.broker.clock.time_ms())
+        known = yield from known_commits(context, asked, codes)
+    if known.by_partition:
+        commits = yield from _commits(known.by_partition, context.broker.clock.time_ms())
         try:
             context.broker.group_coordinator.begin_transactional_commit(request.group_id)
             check = yield _verified(context, request)
@@ -85,8 +85,8 @@ def txn_offset_commit(
             committed = (yield answer) if isinstance(answer, Pending) else answer
         except KafkaError as refusal:
             # What was refused before the group was asked keeps its own code.
-            committed = dict.fromkeys(known, _known_to_client(refusal.code, context.version))
-        yield from codes.add(committed)
+            committed = dict.fromkeys(known.by_partition, _known_to_client(refusal.code, context.version))
+        yield from codes.add_committed(known, committed)
     return (yield from _response(codes))
 
 

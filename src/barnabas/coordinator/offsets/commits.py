@@ -56,13 +56,18 @@ def commit_records(
     records: list[CoordinatorRecord] = []
     refused: Codes = {}
     for tp, commit in commits.items():
-        if _utf16_length(commit.metadata) > metadata_bytes_max:
+        if is_too_large(commit.metadata, metadata_bytes_max):
             refused[tp] = ErrorCode.OFFSET_METADATA_TOO_LARGE
         else:
             records.append(commit_record(group_id, tp, commit))
         if not len(records) % PORTION:
             yield
     return records, refused
+
+
+def is_too_large(metadata: str, metadata_bytes_max: int) -> bool:
+    """Whether ``offset.metadata.max.bytes`` refuses it; Kafka counts characters, not bytes."""
+    return _utf16_length(metadata) > metadata_bytes_max
 
 
 def _utf16_length(text: str) -> int:
