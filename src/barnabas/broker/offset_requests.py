@@ -69,7 +69,9 @@ class PartitionCodes:
             if not place % PORTION:
                 yield
 
-    def add_committed(self, commits: "Commits[C]", codes: Mapping[TopicPartition, ErrorCode]) -> Sliced[None]:
+    def add_committed(
+        self, commits: "RequestedCommits[C]", codes: Mapping[TopicPartition, ErrorCode]
+    ) -> Sliced[None]:
         """The coordinator's codes of a commit: one a partition, or one an entry where all are answered.
 
         With all entries, a topic that is named twice is answered twice where nothing was refused before the
@@ -160,9 +162,9 @@ def known_partitions(
 
 def known_commits(
     context: RequestContext, topics: Iterable[tuple[TopicKey, Sequence[C]]], codes: PartitionCodes
-) -> Sliced["Commits[C]"]:
+) -> Sliced["RequestedCommits[C]"]:
     """As `known_partitions`, for commits, whose entries Kafka 4.4 answers one by one."""
-    commits: Commits[C] = Commits(context)
+    commits: RequestedCommits[C] = RequestedCommits(context)
     yield from _each_known(context, topics, codes, commits.add)
     return commits
 
@@ -199,7 +201,7 @@ def _each_known(
             yield from keep(name, present)
 
 
-class Commits(Generic[C]):
+class RequestedCommits(Generic[C]):
     """The commits of a request that the coordinator is asked about.
 
     Kafka 3.9 keeps them by partition: one that is named twice counts once, with its last entry, and is
