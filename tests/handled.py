@@ -11,7 +11,8 @@ from barnabas.network.peer import ListenerId, Peer
 from barnabas.protocol.framing import RequestHeader
 from standing_clock import Clock
 
-APIS = {api.request: api for api in api_table(PROFILE_4_4).values()}
+TABLE = api_table(PROFILE_4_4)
+APIS = {api.request: api for api in TABLE.values()}
 
 
 def handled(coordinator, request, version=None, *, client_id="app", host="127.0.0.1"):
@@ -23,6 +24,7 @@ def handled(coordinator, request, version=None, *, client_id="app", host="127.0.
         group_coordinator=coordinator,
         authorizer=AllowAll(),
         clock=Clock(),
+        api_table=TABLE,
         config={"group.coordinator.rebalance.protocols": ["classic", "consumer"]},
     )
     header = RequestHeader(int(api.key), api.max_version if version is None else version, 0, client_id)

@@ -1,5 +1,7 @@
 """The APIs of groups: what the coordinator is asked, and what becomes of its answers in each version."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from barnabas.broker.authorizer import Operation, Resource
@@ -51,6 +53,8 @@ COMMITTED = 42
 
 class Coordinator:
     """Notes what it is asked; answers what the test laid down, else what is good."""
+
+    settings = SimpleNamespace(offset_metadata_max_bytes=4096)
 
     def __init__(self):
         self.asked = []

@@ -32,8 +32,10 @@ def attack(victim, apis, rounds):
 def test_every_api_of_clients_answers_or_closes(victim):
     answered = attack(victim, apis_of_clients(), CLIENT_ROUNDS)
 
-    # An envelope is for brokers of KRaft: Kafka closes the connection.
-    assert {api.name for api in apis_of_clients()} - {api.name for api in answered} == {"ENVELOPE"}
+    # An envelope is for brokers of KRaft: Kafka closes the connection. So it does where a rule, or a filter
+    # of rules, has a number that means nothing, as nearly each one here.
+    closed = {api.name for api in apis_of_clients()} - {api.name for api in answered}
+    assert {"ENVELOPE"} <= closed <= {"ENVELOPE", "CREATE_ACLS", "DELETE_ACLS", "DESCRIBE_ACLS"}
 
 
 def test_every_api_of_controllers_answers_or_closes(untouched):

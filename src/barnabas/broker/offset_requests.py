@@ -8,10 +8,10 @@ from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.coordinator.offsets.commits import is_too_large
-from barnabas.core.api_profile import KAFKA_3_9, api_profile
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition, Uuid
 from barnabas.core.slices import Sliced
+from barnabas.protocol.api import ApiKey
 
 T = TypeVar("T")
 
@@ -201,6 +201,10 @@ def _each_known(
             yield from keep(name, present)
 
 
+TOPIC_IDS_SINCE: Final = 10
+"""The version of OffsetCommit that names topics by id."""
+
+
 class RequestedCommits(Generic[C]):
     """The commits of a request that the coordinator is asked about.
 
@@ -210,11 +214,12 @@ class RequestedCommits(Generic[C]):
     """
 
     def __init__(self, context: RequestContext) -> None:
-        self._metadata_bytes_max = context.broker.config["offset.metadata.max.bytes"]
+        broker = context.broker
+        self._metadata_bytes_max = broker.group_coordinator.settings.offset_metadata_max_bytes
         self.by_partition: dict[TopicPartition, C] = {}
-        self.entries: list[tuple[str, list[C]]] | None = (
-            None if api_profile(context.broker.config) == KAFKA_3_9 else []
-        )
+        # Kafka answers one by one since it names topics by id.
+        one_by_one = broker.api_table[ApiKey.OFFSET_COMMIT].supports(TOPIC_IDS_SINCE)
+        self.entries: list[tuple[str, list[C]]] | None = [] if one_by_one else None
 
     def add(self, topic: str, partitions: list[C]) -> Sliced[None]:
         """The entries of a topic that exist."""

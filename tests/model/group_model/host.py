@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from barnabas.broker.authorizer import AllowAll
 from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers import api_table
 from barnabas.broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
 from barnabas.broker.handlers.delete_groups import delete_groups
 from barnabas.broker.handlers.heartbeat import heartbeat
@@ -21,6 +22,7 @@ from barnabas.broker.handlers.offset_commit import offset_commit
 from barnabas.broker.handlers.offset_delete import offset_delete
 from barnabas.broker.handlers.offset_fetch import offset_fetch
 from barnabas.broker.handlers.sync_group import sync_group
+from barnabas.broker.profiles import PROFILE_3_9
 from barnabas.coordinator.classic.groups import ClassicGroups
 from barnabas.coordinator.consumer.groups import ConsumerGroups
 from barnabas.coordinator.consumer.topics import TopicsImage
@@ -290,6 +292,9 @@ _HANDLERS: Final[dict[type, Callable[[RequestContext, Any], Any]]] = {
 }
 
 
+_TABLE: Final = api_table(PROFILE_3_9)
+
+
 class _Everything:
     """The partitions of a cluster in which every topic has all that are asked for."""
 
@@ -305,6 +310,7 @@ def _context(coordinator: GroupCoordinator, call: Call) -> RequestContext:
         group_coordinator=coordinator,
         authorizer=AllowAll(),
         clock=coordinator._clock,
+        api_table=_TABLE,
         config={"group.coordinator.rebalance.protocols": ["classic", "consumer"]},
         metadata_cache=SimpleNamespace(snapshot=SimpleNamespace(partitions=_Everything())),
     )
