@@ -66,6 +66,7 @@ SCENARIOS: Final[dict[str, Callable[[World], None]]] = {
     "update features": features.update_features,
     "access rules": security.access_rules,
     "delegation tokens": security.delegation_tokens,
+    "scram credentials": security.scram_credentials,
     "sasl": security.sasl,
     "producer ids": producer_ids.init_producer_id,
     "transactional producers": transactions.transactional_producers,

@@ -1,5 +1,12 @@
-"""Security that is not configured: no authorizer, no SASL, no delegation tokens."""
+"""Security that is not configured: no authorizer, no SASL, no tokens. Passwords can be kept all the same."""
 
+from collections.abc import Iterable
+
+from barnabas.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from barnabas.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from barnabas.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from barnabas.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -7,6 +14,10 @@ from barnabas.protocol.messages.describe_acls import DescribeAclsRequest
 from barnabas.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
+)
+from barnabas.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
 )
 from barnabas.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from barnabas.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
@@ -52,3 +63,55 @@ def sasl(world: World) -> None:
     """SASL on a listener without it."""
     world.ask("handshake", SaslHandshakeRequest(mechanism="PLAIN"))
     world.ask("authenticate", SaslAuthenticateRequest(auth_bytes=b"x"))
+
+
+SHA_256, SHA_512 = 1, 2
+
+
+def scram_credentials(world: World) -> None:
+    """Passwords for SCRAM: what is kept, told, refused and taken away."""
+
+    def kept(user: str, mechanism: int = SHA_256, iterations: int = 4096) -> ScramCredentialUpsertion:
+        return ScramCredentialUpsertion(
+            name=user, mechanism=mechanism, iterations=iterations, salt=b"salt", salted_password=b"p" * 32
+        )
+
+    def gone(user: str, mechanism: int = SHA_256) -> ScramCredentialDeletion:
+        return ScramCredentialDeletion(name=user, mechanism=mechanism)
+
+    def describe(what: str, users: Iterable[str] | None) -> None:
+        named = None if users is None else [UserName(name=user) for user in users]
+        world.ask(what, DescribeUserScramCredentialsRequest(users=named))
+
+    def alter(
+        what: str,
+        upsertions: Iterable[ScramCredentialUpsertion] = (),
+        deletions: Iterable[ScramCredentialDeletion] = (),
+    ) -> None:
+        request = AlterUserScramCredentialsRequest(upsertions=list(upsertions), deletions=list(deletions))
+        world.ask(what, request)
+
+    describe("nobody is known", None)
+    describe("of nobody", [])
+    describe("one who is not known", ["scram-nobody"])
+    alter("nothing")
+    alter("one", [kept("scram-a")])
+    alter("two of one", [kept("scram-b"), kept("scram-b", SHA_512, 16_384)])
+    describe("all", None)
+    describe("some", ["scram-b", "scram-nobody", "scram-a"])
+    describe("one twice", ["scram-a", "scram-a"])
+    describe("without a name", [""])
+    for what, upsertion in {
+        "too few iterations": kept("scram-c", iterations=4095),
+        "too many iterations": kept("scram-c", iterations=16_385),
+        "no mechanism": kept("scram-c", 0),
+        "an odd mechanism": kept("scram-c", 7),
+        "no name": kept(""),
+    }.items():
+        alter(what, [upsertion])
+    alter("one kept twice", [kept("scram-d"), kept("scram-d")])
+    alter("kept and gone", [kept("scram-d")], [gone("scram-d")])
+    alter("one good and one not", [kept("scram-e"), kept("scram-e", SHA_512, 1)])
+    alter("gone that was not there", [], [gone("scram-nobody"), gone("scram-a", SHA_512)])
+    alter("gone", [], [gone("scram-a"), gone("scram-b"), gone("scram-b", SHA_512)])
+    describe("all in the end", None)

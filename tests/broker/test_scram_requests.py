@@ -62,12 +62,12 @@ def describe(world, *users):
 def test_credentials_are_set_shown_and_removed(world):
     assert alter(world, upsertion("a"), upsertion("")) == {
         "": ("UNACCEPTABLE_CREDENTIAL", "Username must not be empty"),
-        "a": ("NONE", None),
+        "a": ("NONE", ""),
     }
     assert describe(world) == ("NONE", {"a": [(1, 4096)]})
     assert describe(world, "b", "a") == ("NONE", {"b": "RESOURCE_NOT_FOUND", "a": [(1, 4096)]})
     gone = [ScramCredentialDeletion(name="a", mechanism=1)]
-    assert alter(world, deletions=gone) == {"a": ("NONE", None)}
+    assert alter(world, deletions=gone) == {"a": ("NONE", "")}
     assert describe(world) == ("NONE", {})
 
 

@@ -22,14 +22,15 @@ from barnabas.protocol.messages.alter_user_scram_credentials import (
 
 def _failed(
     request: AlterUserScramCredentialsRequest, error: KafkaError, _version: int
-) -> AlterUserScramCredentialsResponse:
-    names = [each.name for each in request.deletions] + [each.name for each in request.upsertions]
-    return AlterUserScramCredentialsResponse(
-        results=[
+) -> Sliced[AlterUserScramCredentialsResponse]:
+    response = AlterUserScramCredentialsResponse()
+    named = [each.name for each in request.deletions] + [each.name for each in request.upsertions]
+    for user in dict.fromkeys(named):
+        yield
+        response.results.append(
             AlterUserScramCredentialsResult(user=user, error_code=error.code, error_message=str(error))
-            for user in dict.fromkeys(names)
-        ]
-    )
+        )
+    return response
 
 
 @handles(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions=(0, 0), failed=_failed)
@@ -40,7 +41,10 @@ def alter_user_scram_credentials(
     if not context.broker.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
     context.require_cluster(Operation.ALTER)
-    alterations = [CredentialAlteration(each.name, each.mechanism) for each in request.deletions]
+    alterations = []
+    for deletion in request.deletions:
+        yield
+        alterations.append(CredentialAlteration(deletion.name, deletion.mechanism))
     for each in request.upsertions:
         yield
         alterations.append(
@@ -52,7 +56,7 @@ def alter_user_scram_credentials(
     response = AlterUserScramCredentialsResponse()
     for user, error in results.items():
         yield
-        result = AlterUserScramCredentialsResult(user=user, error_message=None)
+        result = AlterUserScramCredentialsResult(user=user, error_message="")
         if error is not None:
             result.error_code, result.error_message = error.code, error.own_message
         response.results.append(result)

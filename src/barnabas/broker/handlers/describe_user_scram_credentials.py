@@ -37,7 +37,7 @@ def describe_user_scram_credentials(
     response = DescribeUserScramCredentialsResponse()
     for user, found in described.items():
         yield
-        result = DescribeUserScramCredentialsResult(user=user, error_message=None)
+        result = DescribeUserScramCredentialsResult(user=user, error_message="")
         if isinstance(found, KafkaError):
             result.error_code, result.error_message = found.code, found.own_message
         else:
