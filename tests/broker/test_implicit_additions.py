@@ -1,10 +1,14 @@
 """The second part of KIP-890 at the broker: what writes to a partition adds it to its transaction."""
 
+import dataclasses
+
 import pytest
 
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.log.validator import RECORDS_AT_ONCE
 from barnabas.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from barnabas.protocol.messages.end_txn import EndTxnRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.protocol.messages.txn_offset_commit import (
@@ -65,6 +69,37 @@ def test_the_first_batch_adds_its_partition_to_the_transaction(world, version, o
 
     assert produce(world, data(orders, 1, **batch), version) == (E.NONE, 0)
     assert in_transaction(world) == ("Ongoing", [("orders", [1])])
+
+
+def test_a_marker_while_another_process_looks_into_the_first_batch_makes_the_append_fail(world):
+    """Nobody would end the transaction that the batch opens."""
+    world.log_config = dataclasses.replace(world.log_config, cleanup_policy="compact")
+    world.create("keyed", 1, topic_id=STRANGE)
+    producer = begun(world)
+    records = build_batch(
+        [Record(each, 1_700_000_000_000, b"k", b"v") for each in range(RECORDS_AT_ONCE + 1)],
+        **producer,
+        base_sequence=0,
+        transactional=True,
+    )
+    topic = TopicProduceData(
+        topic_id=STRANGE, partition_data=[PartitionProduceData(index=0, records=records)]
+    )
+    world.elsewhere.waits = True
+    request = ProduceRequest(transactional_id=ID, acks=1, timeout_ms=1000, topic_data=[topic])
+    answer = world.start(request, 13)
+    world.clock.advance(10)
+    assert (answer(), in_transaction(world)) == (None, ("Ongoing", [("keyed", [0])]))
+
+    assert world.send(EndTxnRequest(transactional_id=ID, committed=False, **producer), 4).error_code == 0
+    world.clock.advance(10)
+    world.elsewhere.finish()
+    world.clock.advance(10)
+
+    (found,) = answer().responses[0].partition_responses
+    assert E.of(found.error_code) is E.INVALID_TXN_STATE
+    assert in_transaction(world)[0] == "CompleteAbort"
+    assert not world.partition("keyed").log.producers.ongoing
 
 
 def test_before_that_version_it_has_to_be_added_first(world):

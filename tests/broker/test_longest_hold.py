@@ -51,6 +51,11 @@ from barnabas.protocol.messages.stop_replica import (
     StopReplicaTopicState,
 )
 from barnabas.protocol.messages.update_metadata import UpdateMetadataPartitionState
+from barnabas.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from barnabas.protocol.wire import Wire
 from barnabas.testing.disk import SimulatedFilesystem
 from standing_clock import Clock
@@ -348,6 +353,20 @@ def test_a_transaction_of_very_many_partitions_does_not_hold_the_loop(timed, all
         # The first of them also makes the frame, which a client does elsewhere.
         assert max(timed.clock.holds_ms[1:]) < allowed_ms * TRANSACTION_HOLD_MS_MAX / HOLD_MS_MAX
     assert timed.transaction_coordinator.describe("copier").state is TransactionState.PREPARE_ABORT
+
+
+def test_markers_for_very_many_partitions_that_are_not_here_do_not_hold_the_loop(timed, allowed_ms):
+    topic = WritableTxnMarkerTopic(name="n1", partition_indexes=range(2, TRANSACTION_PARTITIONS))
+    marker = WritableTxnMarker(producer_id=7, producer_epoch=0, topics=[topic])
+    header = RequestHeader(ApiKey.WRITE_TXN_MARKERS, 1, 1, "t")
+    encoded = materialize(encode_request(header, WriteTxnMarkersRequest(markers=[marker])))
+    frame = memoryview(bytearray(encoded[4:]))
+
+    answer = timed.clock.measure(lambda: timed.dispatcher.handle(timed.peer, frame))
+    timed.clock.advance(1000)
+
+    assert answer.done
+    assert max(timed.clock.holds_ms) < allowed_ms
 
 
 @pytest.fixture

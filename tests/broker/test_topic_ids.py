@@ -1,9 +1,12 @@
 """Topics are named by id (Produce 13, OffsetCommit 10, OffsetFetch 10): the answers of a genuine 4.4.0."""
 
+import dataclasses
+
 import pytest
 
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, ZERO_UUID
+from barnabas.log.validator import RECORDS_AT_ONCE
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -200,6 +203,32 @@ def test_a_producer_that_waits_while_its_topic_is_made_anew_is_not_acknowledged(
     assert place == (OLD, 0)
     assert code != "NONE"
     assert world.replicas.produce_purgatory.size == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "named", "code"),
+    [(13, {"topic_id": OLD}, "UNKNOWN_TOPIC_ID"), (12, {"name": "orders"}, "NOT_LEADER_OR_FOLLOWER")],
+)
+def test_a_batch_that_is_looked_into_elsewhere_while_its_topic_is_made_anew(make_world, version, named, code):
+    """Its records must not land in the new topic."""
+    world = make_world(barnabas_api_profile="4.4")
+    world.log_config = dataclasses.replace(world.log_config, cleanup_policy="compact")
+    world.create("orders", topic_id=OLD)
+    world.elsewhere.waits = True
+    data = PartitionProduceData(index=0, records=batch(RECORDS_AT_ONCE + 1))
+    request = ProduceRequest(
+        acks=1, timeout_ms=500, topic_data=[TopicProduceData(partition_data=[data], **named)]
+    )
+    answer = world.start(request, version)
+    assert answer() is None
+
+    delete(world)
+    world.create("orders", topic_id=NEW)
+    world.elsewhere.finish()
+
+    [topic] = answer().responses
+    assert ErrorCode.of(topic.partition_responses[0].error_code).name == code
+    assert world.partition("orders").log.log_end_offset == 0
 
 
 def test_names_are_taken_as_before_where_the_version_has_names(modern):

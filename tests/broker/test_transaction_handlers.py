@@ -528,6 +528,27 @@ def test_markers_from_the_past(world, make_batch):
     assert len(markers_in(world)) == 1
 
 
+def test_a_marker_that_names_a_partition_twice_is_written_once(world, make_batch):
+    produce(world, make_batch, (8, 2))
+    topic = WritableTxnMarkerTopic(name="orders", partition_indexes=[0, 0])
+    strange = WritableTxnMarkerTopic(name="nowhere", partition_indexes=[7, 7])
+    marker = WritableTxnMarker(
+        producer_id=8,
+        producer_epoch=2,
+        transaction_result=True,
+        coordinator_epoch=4,
+        topics=[topic, topic, strange],
+    )
+    (answer,) = world.send(WriteTxnMarkersRequest(markers=[marker]), 1).markers
+
+    assert {
+        (topic.name, each.partition_index, E.of(each.error_code))
+        for topic in answer.topics
+        for each in topic.partitions
+    } == {("orders", 0, E.NONE), ("nowhere", 7, E.UNKNOWN_TOPIC_OR_PARTITION)}
+    assert markers_in(world) == [((8, 2), True, 4)]
+
+
 def test_a_follower_writes_no_markers(world):
     world.create("elsewhere", leader=OTHER, isr=(ME, OTHER))
 

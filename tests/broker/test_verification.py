@@ -16,6 +16,11 @@ from barnabas.protocol.messages.add_partitions_to_txn import (
 from barnabas.protocol.messages.end_txn import EndTxnRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.protocol.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
 from barnabas.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -116,6 +121,18 @@ def produce(world, make_batch, producer, sequence=0, *, partition=0, version=11)
 
 def log_end(world, partition=0):
     return world.partition("t", partition).log.log_end_offset
+
+
+def delete(world, topic, partitions):
+    """The controller deletes a topic."""
+    states = [
+        StopReplicaPartitionState(partition_index=index, leader_epoch=-2, delete_partition=True)
+        for index in range(partitions)
+    ]
+    topics = [StopReplicaTopicState(topic_name=topic, partition_states=states)]
+    request = StopReplicaRequest(controller_id=1, controller_epoch=1, broker_epoch=7, topic_states=topics)
+    assert world.send(request, 4).error_code == 0
+    world.delete(topic)
 
 
 def marker(world, producer, partition=0, topic="t"):
@@ -227,6 +244,25 @@ def test_an_answer_to_an_earlier_question_does_not_count_for_the_next_one(world,
     world.clock.advance(0)
 
     assert codes_of(first()) == [E.INVALID_TXN_STATE]
+
+
+def test_an_answer_does_not_count_for_a_topic_that_was_made_anew_meanwhile(world, make_batch, producer):
+    """Also where the producer's transaction has written to the new one already."""
+    add(world, producer, 0)
+    verifier = world.verifier
+    world.replicas.appender.verifier = held = Held(verifier)
+    waiting = world.start(request_of(make_batch, (0, producer, 0)), 11)
+    assert waiting() is None
+
+    delete(world, "t", 3)
+    world.create("t", 3)
+    world.replicas.appender.verifier = verifier
+    assert codes_of(world.send(request_of(make_batch, (0, producer, 5)), 11)) == [E.NONE]
+    held.answer()
+    world.clock.advance(0)
+
+    assert codes_of(waiting()) == [E.NOT_LEADER_OR_FOLLOWER]
+    assert log_end(world) == 1
 
 
 def test_a_later_batch_does_not_overtake_one_that_is_being_asked_about(world, make_batch, producer):

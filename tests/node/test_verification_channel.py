@@ -175,6 +175,13 @@ def test_a_coordinator_that_does_not_answer_is_asked_again_one_that_cannot_is_be
     assert len(remote.requests) == 1, "the next question goes out"
 
 
+def test_a_coordinator_that_cannot_add_is_not_believed_to_have_added(manager, remote):
+    answer = ask(manager, support=S.ADDED)
+    remote.requests.pop(0)[1].fail(UnsupportedVersionError("too old"))
+
+    assert answer.result() == {TP: E.INVALID_TXN_STATE}
+
+
 def test_a_refusal_of_the_whole_request_is_no_clients_business(manager, remote):
     answer = ask(manager)
     remote.say(error_code=E.CLUSTER_AUTHORIZATION_FAILED)

@@ -150,10 +150,15 @@ class AddPartitionsToTxnManager:
         self._in_flight.discard(broker_id)
         error = answer.error
         if isinstance(error, UnsupportedVersionError):
-            # A broker before KIP-890 cannot be asked: it is as if nobody asked.
             _log.warning("verification.unsupported", broker=broker_id)
             for each in asked.values():
-                each.settle({})
+                # A broker before KIP-890 can add nothing. Kafka appends all the same, and the batch gets no
+                # marker; but there no client finds Produce 12 while such a broker is in the cluster.
+                if each.support is TransactionSupport.ADDED:
+                    each.refuse(ErrorCode.INVALID_TXN_STATE)
+                # It cannot be asked either: it is as if nobody asked.
+                else:
+                    each.settle({})
         elif error is not None:
             _log.warning("verification.failed", broker=broker_id, error=error)
             for each in asked.values():

@@ -110,6 +110,8 @@ class UnverifiedAppend(NamedTuple):
     records: bytearray | memoryview
     header: BatchHeader
     guard: VerificationGuard
+    partition: Partition
+    """The replica that asked: the answer is for no other one of that name."""
 
 
 class DelayedProduce(DelayedOperation):
@@ -310,7 +312,9 @@ class Appender:
             return None  # nobody's: no coordinator knows of it
         producer = header.producer_id, header.producer_epoch
         guard = self._start_verification(tp, *producer, header.base_sequence, support)
-        return None if guard is None else UnverifiedAppend(AppendResult(tp), records, header, guard)
+        if guard is None:
+            return None
+        return UnverifiedAppend(AppendResult(tp), records, header, guard, self._hosted.serve(tp))
 
     @steps
     def append_verified(
@@ -327,10 +331,15 @@ class Appender:
         partitions = [each.result.tp for each in batches]
         # KIP-890: one question for all partitions of the request.
         refused = yield self.verifier.verify(transaction, partitions, support)
-        for result, records, header, guard in batches:
+        for result, records, header, guard, partition in batches:
             code = refused.get(result.tp)
             if code is not None:
                 result.error, result.message = known_to_producers(code)
+                continue
+            try:
+                self._require_same(partition)
+            except KafkaError as error:
+                self._refused(result, None, error, records)
                 continue
             self.append(result.tp, records, required_acks, _CLIENT, header, result, guard)
             # In order: a batch may follow that continues the producer's sequence in the same partition.
@@ -382,6 +391,16 @@ class Appender:
         partition = self._hosted.online.get(tp)
         return None if partition is None else partition.leader_log
 
+    def _require_same(self, partition: Partition) -> None:
+        """Raises what a client is answered whose batch came to another replica than is here now.
+
+        The topic was deleted while the batch waited, and one of its name created, which must not get it.
+        """
+        if self._hosted.serve(partition.tp) is not partition:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"Another replica of {partition.tp} is here now"
+            )
+
     @staticmethod
     def _check_guard(partition: Partition, header: BatchHeader, guard: VerificationGuard | None) -> None:
         """A batch that is there already is answered as the first time, also if its transaction has ended."""
@@ -405,9 +424,9 @@ class Appender:
         try:
             changed = yield partition.validate_heavy(records)
             # The batch was away: leadership may have moved, or the directory failed.
-            partition = self._hosted.serve(result.tp)
+            self._require_same(partition)
             # A marker may have ended the transaction, also one that had written here and has no guard.
-            if header is not None and header.is_transactional and self._verifies:
+            if header is not None and header.is_transactional and (self._verifies or guard is not None):
                 self._check_guard(partition, header, guard)
             buffer = records if changed is None else bytearray(changed)
             info, advanced = partition.append(buffer, required_acks, validated=True)

@@ -283,6 +283,21 @@ def test_a_transaction_of_the_last_epoch_can_be_fenced(rig):
     assert rig.init() == (1001, 0)
 
 
+def test_a_fence_of_the_last_epoch_that_could_not_be_written_is_used_again(rig):
+    with_epoch(rig, EXHAUSTED)
+    rig.add((1000, EXHAUSTED))
+    rig.journal.refuses = E.NOT_ENOUGH_REPLICAS
+    assert rig.init() is E.COORDINATOR_NOT_AVAILABLE
+    rig.journal.refuses = None
+
+    # Kafka 3.9 can neither fence nor abort it any more.
+    assert rig.init() is E.CONCURRENT_TRANSACTIONS
+    assert (rig.state(), rig.metadata().producer) == ("PrepareAbort", (1000, EPOCH_MAX))
+    rig.turn()
+    rig.channel.answer()
+    assert rig.init() == (1001, 0)
+
+
 def test_the_id_is_known_by_its_name(rig):
     rig.init()
 

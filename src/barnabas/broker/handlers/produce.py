@@ -335,6 +335,8 @@ class _Produce(Work[ProduceResponse | None]):
         answers, results, at = self._answers, self._results, self._at
         for result in results[at : at + left] if at or len(results) > left else results:
             info, error, tp = result.info, result.error, result.tp
+            if error is _NOT_LEADER and self._topic_ids is not None and self._is_gone(tp):
+                error = _UNKNOWN_ID
             answer = PartitionProduceResponse(
                 index=tp[1],
                 error_code=error,
@@ -365,6 +367,12 @@ class _Produce(Work[ProduceResponse | None]):
         leaders = [] if self._leaders is None else list(self._leaders.values())
         self.value = ProduceResponse(responses=answers, node_endpoints=leaders)
         self.done = True
+
+    def _is_gone(self, tp: TopicPartition) -> bool:
+        """Whether the topic that the request names by id was deleted while the batch waited."""
+        assert self._topic_ids is not None, "the request has ids"
+        topic_ids = self._context.broker.metadata_cache.snapshot.topic_ids
+        return topic_ids.get(tp.topic) != self._topic_ids[tp.topic]
 
     def _name_leader(self, tp: TopicPartition, answer: PartitionProduceResponse) -> None:
         leader = current_leader(self._context, tp)

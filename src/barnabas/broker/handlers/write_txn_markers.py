@@ -4,6 +4,7 @@ Behaviour: the coordinator of a transaction has the leaders of its partitions wr
 partition is answered when the in-sync replicas have its marker; in ``__consumer_offsets`` the transaction's
 offsets are valid then.
 Versions:  v1 flexible.
+Repeats:   a partition that a marker names twice gets it once.
 Not implemented: nothing.
 """
 
@@ -29,7 +30,7 @@ from barnabas.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from barnabas.records.control import ControlType, EndTransactionMarker, build_marker
-from barnabas.replica.produce import ACKS_ALL, AppendResult, Results
+from barnabas.replica.produce import ACKS_ALL, Results
 
 _log: Final = EventLog("broker.write_txn_markers")
 
@@ -64,7 +65,7 @@ def write_txn_markers(
             # Kafka fails over a batch of nobody, and answers so for the whole request.
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         of_producer = codes.setdefault(marker.producer_id, {})
-        results = yield from _append(context, marker)
+        results = yield from _append(context, marker, of_producer)
         outcome = _acknowledge(context, marker, results, of_producer)
         if outcome is not None:
             written.append(outcome)
@@ -74,19 +75,30 @@ def write_txn_markers(
     return (yield from _response(codes))
 
 
-def _append(context: RequestContext, marker: WritableTxnMarker) -> Sliced[Results]:
-    """Appends one transaction's markers."""
+def _append(
+    context: RequestContext, marker: WritableTxnMarker, codes: dict[TopicPartition, ErrorCode]
+) -> Sliced[Results]:
+    """Appends one transaction's markers; `codes` gets those of partitions that are not here.
+
+    The results are at most as many as there are partitions here: they are acknowledged in one piece.
+    """
     manager = context.broker.replica_manager
     kind = ControlType.COMMIT if marker.transaction_result else ControlType.ABORT
     content = EndTransactionMarker(kind, marker.coordinator_epoch)
     results: Results = []
+    written: set[TopicPartition] = set()
     for topic in marker.topics:
         for partition in topic.partition_indexes:
+            yield
             tp = TopicPartition(topic.name, partition)
+            # Also for one that the cluster has elsewhere: the coordinator looks for its leader again.
             if tp not in manager.partitions.online:
-                # Also for one that the cluster has elsewhere: the coordinator looks for its leader again.
-                results.append(AppendResult(tp, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                codes[tp] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
+            # One that is named twice ends its transaction once. (Kafka 3.9 never answers such a request.)
+            if tp in written:
+                continue
+            written.add(tp)
             batch = build_marker(
                 content,
                 timestamp=context.broker.clock.time_ms(),
@@ -94,7 +106,6 @@ def _append(context: RequestContext, marker: WritableTxnMarker) -> Sliced[Result
                 producer_epoch=marker.producer_epoch,
             )
             results.append(manager.appender.append(tp, bytearray(batch), ACKS_ALL, AppendOrigin.COORDINATOR))
-            yield
         yield
     return results
 

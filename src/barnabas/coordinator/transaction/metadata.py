@@ -190,8 +190,10 @@ class TransactionMetadata:
         The epoch is bumped in memory at once: a producer with the old one is refused from now on, also if the
         record cannot be written.
         """
-        # `is_epoch_exhausted` keeps the highest epoch for this fence; with it used up there is none left.
-        if self.producer_epoch == EPOCH_MAX:
+        # `is_epoch_exhausted` keeps the highest epoch for this fence; with it used up there is none left. It
+        # may be this fence that has used it up, if its record could not be written: Kafka 3.9 refuses then
+        # too, and the transaction stays open until another broker coordinates the id.
+        if self.producer_epoch == EPOCH_MAX and not self.has_failed_epoch_fence:
             raise IllegalTransitionError(f"{self!r} cannot be fenced: there is no higher epoch")
         self._require(_S.PREPARE_EPOCH_FENCE, self.state)
         self._require(_S.PREPARE_ABORT, _S.PREPARE_EPOCH_FENCE)
