@@ -531,7 +531,11 @@ record says all of its id, so a later one that can be read mends it; without one
 What mends both is another leader for the partition, whose copy is whole or whose version knows the record.
 Kafka's coordinators end the load at such a record. Of `__transaction_state` they serve what they had read
 by then: the ids as they were, and no later ones. Of `__consumer_offsets` they serve nothing, and all groups
-begin where `auto.offset.reset` says."""
+begin where `auto.offset.reset` says.
+
+An index of aborted transactions (`.txnindex`) has no checksum, and a segment without one has no aborted
+transactions. An entry that cannot be has it rebuilt with the start. One that is missing, empty or cut between
+two entries is believed, here as in Kafka: readers of committed data are shown what was aborted."""
 COLUMNS = "| damage | after a clean stop | after kill -9 | while it runs | Kafka 3.9 |\n|---|---|---|---|---|"
 SECTIONS = {
     "Segments": SEGMENTS,

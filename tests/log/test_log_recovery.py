@@ -11,8 +11,10 @@ from log_world import NOW_MS, TP, World, batch, fill, values_of
 from barnabas.core.ids import TopicPartition
 from barnabas.log import gapless
 from barnabas.log.filesystem import OsFilesystem
+from barnabas.log.producers import AppendOrigin
 from barnabas.log.recovery import recover_log
 from barnabas.records.batch import build_batch, stamp
+from barnabas.records.control import ControlType, EndTransactionMarker, build_marker
 from barnabas.records.record import Record
 
 ROOT = "/data/orders-0"
@@ -294,6 +296,36 @@ def test_a_bad_index_is_rebuilt_after_a_clean_shutdown(world, suffix, damage):
         name.rpartition(".")[0] + ".timeindex",
     }
     assert world.disk.size(f"{ROOT}/{name}") > 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [(0, -1), (1, -1), (1, 99), (2, 0), (2, 1), (3, 99), (3, -1)],
+    ids=["producer", "first", "late first", "last", "earlier last", "late stable", "stable"],
+)
+@pytest.mark.parametrize("entry", [1, 2])
+def test_a_transaction_index_with_an_entry_that_cannot_be_is_rebuilt(world, entry, field, value):
+    """Readers of committed data would see what a damaged entry leaves out."""
+    world.config = type(world.config)(segment_bytes=500)
+    manager = world.started()
+    log = manager.get_or_create(TP)
+    marker = EndTransactionMarker(ControlType.ABORT, 0)
+    for sequence in range(5):
+        data = batch(producer_id=7, producer_epoch=0, base_sequence=sequence, transactional=True)
+        log.append(data, 0, NOW_MS)
+        end = build_marker(marker, timestamp=NOW_MS, producer_id=7, producer_epoch=0)
+        log.append(bytearray(end), 0, NOW_MS, origin=AppendOrigin.COORDINATOR)
+    expected = log.aborted_transactions(0, 10)
+    manager.shutdown()
+    before = files_of(world, ".txnindex")
+    name = f"{0:020d}.txnindex"
+    assert (len(expected), len(before[name])) == (5, 3 * 34)
+    damaged(world, name, entry * 34 + 2 + field * 8, struct.pack(">q", value))
+
+    log = world.started().get(TP)
+
+    assert log.aborted_transactions(0, 10) == expected
+    assert files_of(world, ".txnindex") == before
 
 
 def test_epochs_are_learnt_from_batches(world):

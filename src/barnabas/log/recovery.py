@@ -118,7 +118,7 @@ def _has_sane_indexes(filesystem: Filesystem, directory: str, base: int) -> bool
         TimeIndex(files, stem + TIME_INDEX_SUFFIX, base, time_bytes // 12, time_bytes).sanity_check(
             time_bytes
         )
-        TransactionIndex(filesystem, stem + TXN_INDEX_SUFFIX).entries  # noqa: B018  # reading checks it
+        TransactionIndex(filesystem, stem + TXN_INDEX_SUFFIX).sanity_check(base)
     except (FileNotFoundError, IndexCorruptError, ValueError) as error:
         _events.warning("index.rebuild", segment=stem, reason=error)
         return False

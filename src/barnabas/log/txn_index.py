@@ -51,6 +51,20 @@ class TransactionIndex:
             self._written = len(self._entries)
         return self._entries
 
+    def sanity_check(self, base_offset: int) -> None:
+        """Raises ValueError for entries that cannot be those of the segment that begins at the offset.
+
+        The file has no checksum, and one that is missing says that nothing was aborted: readers of committed
+        data would see what an entry that was damaged leaves out.
+        """
+        ended = base_offset - 1
+        for txn in self.entries:
+            # Markers follow each other; what is stable then ends behind the marker at most.
+            rises = 0 <= txn.first_offset < txn.last_offset and ended < txn.last_offset
+            if txn.producer_id < 0 or not rises or not 0 <= txn.last_stable_offset <= txn.last_offset + 1:
+                raise ValueError(f"{self.path} has an entry that cannot be: {txn}")
+            ended = txn.last_offset
+
     def append(self, txn: AbortedTxn) -> None:
         """Adds the transaction; its marker is in the log already, so a lack of descriptors or of room only
         delays the file.
