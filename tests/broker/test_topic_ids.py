@@ -28,7 +28,7 @@ from barnabas.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from broker_world import batch
+from broker_world import ME, OTHER, batch
 
 OLD = b"\x01" * 16
 NEW = b"\x02" * 16
@@ -229,6 +229,15 @@ def test_a_batch_that_is_looked_into_elsewhere_while_its_topic_is_made_anew(make
     [topic] = answer().responses
     assert ErrorCode.of(topic.partition_responses[0].error_code).name == code
     assert world.partition("orders").log.log_end_offset == 0
+
+
+def test_a_partition_that_is_led_elsewhere_keeps_its_code_by_id(make_world):
+    world = make_world(barnabas_api_profile="4.4")
+    world.create("orders", leader=OTHER, isr=(ME, OTHER), topic_id=NEW)
+
+    answer = world.send(produce((NEW, 0)), 13)
+    assert produced(answer) == {(NEW, 0): ("NOT_LEADER_OR_FOLLOWER", -1)}
+    assert answer.responses[0].partition_responses[0].current_leader.leader_id == OTHER
 
 
 def test_names_are_taken_as_before_where_the_version_has_names(modern):

@@ -549,6 +549,20 @@ def test_a_marker_that_names_a_partition_twice_is_written_once(world, make_batch
     assert markers_in(world) == [((8, 2), True, 4)]
 
 
+@pytest.mark.parametrize("nobody", [(-1, 0), (7, -1)])
+def test_a_marker_of_nobody_fails_where_it_would_be_written(world, nobody):
+    """As in Kafka 3.9.2: then the whole request, with what was written before it."""
+    assert write_markers(world, (*nobody, True, 0, "orders", 9), (8, 0, True, 0, "orders", 1)) == {
+        (nobody[0], "orders", 9): E.UNKNOWN_TOPIC_OR_PARTITION,
+        (8, "orders", 1): E.NONE,
+    }
+    assert write_markers(world, (9, 0, True, 0, "orders", 1), (*nobody, True, 0, "orders", 0)) == {
+        (9, "orders", 1): E.UNKNOWN_SERVER_ERROR,
+        (nobody[0], "orders", 0): E.UNKNOWN_SERVER_ERROR,
+    }
+    assert [world.partition("orders", each).log.log_end_offset for each in range(2)] == [0, 2]
+
+
 def test_a_follower_writes_no_markers(world):
     world.create("elsewhere", leader=OTHER, isr=(ME, OTHER))
 

@@ -300,11 +300,10 @@ def test_a_bad_index_is_rebuilt_after_a_clean_shutdown(world, suffix, damage):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [(0, -1), (1, -1), (1, 99), (2, 0), (2, 1), (3, 99), (3, -1)],
-    ids=["producer", "first", "late first", "last", "earlier last", "late stable", "stable"],
+    [(0, -1), (1, -1), (1, 99), (2, 0), (2, 1), (2, 5), (3, 99), (3, -1)],
+    ids=["producer", "first", "late first", "last", "early last", "late last", "late stable", "stable"],
 )
-@pytest.mark.parametrize("entry", [1, 2])
-def test_a_transaction_index_with_an_entry_that_cannot_be_is_rebuilt(world, entry, field, value):
+def test_a_transaction_index_with_an_entry_that_cannot_be_is_rebuilt(world, field, value):
     """Readers of committed data would see what a damaged entry leaves out."""
     world.config = type(world.config)(segment_bytes=500)
     manager = world.started()
@@ -320,7 +319,7 @@ def test_a_transaction_index_with_an_entry_that_cannot_be_is_rebuilt(world, entr
     before = files_of(world, ".txnindex")
     name = f"{0:020d}.txnindex"
     assert (len(expected), len(before[name])) == (5, 3 * 34)
-    damaged(world, name, entry * 34 + 2 + field * 8, struct.pack(">q", value))
+    damaged(world, name, 34 + 2 + field * 8, struct.pack(">q", value))
 
     log = world.started().get(TP)
 

@@ -61,9 +61,6 @@ def write_txn_markers(
     codes: Codes = {}
     written: list[Pending[None]] = []
     for marker in request.markers:
-        if marker.producer_id < 0 or marker.producer_epoch < 0:
-            # Kafka fails over a batch of nobody, and answers so for the whole request.
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         of_producer = codes.setdefault(marker.producer_id, {})
         results = yield from _append(context, marker, of_producer)
         outcome = _acknowledge(context, marker, results, of_producer)
@@ -98,6 +95,9 @@ def _append(
             # One that is named twice ends its transaction once. (Kafka 3.9 never answers such a request.)
             if tp in written:
                 continue
+            if marker.producer_id < 0 or marker.producer_epoch < 0:
+                # Kafka fails over a batch of nobody, and answers so for the whole request.
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
             written.add(tp)
             batch = build_marker(
                 content,
