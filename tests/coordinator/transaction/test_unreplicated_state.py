@@ -14,6 +14,7 @@ from barnabas.protocol.messages.describe_transactions import DescribeTransaction
 from barnabas.protocol.messages.end_txn import EndTxnRequest
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.testing import Kafka
 from waiting import until
 
@@ -74,6 +75,12 @@ def coordinator_of(kafka, askers):
     return until(lambda: (leader := found()) is not None and (leader,))[0]
 
 
+def in_sync(asker):
+    """The replicas in sync of the one partition of ``__transaction_state``."""
+    (topic,) = asker.ask(MetadataRequest(topics=[MetadataRequestTopic(name="__transaction_state")]), 9).topics
+    return topic.partitions[0].isr_nodes
+
+
 def test_the_answers_of_a_coordinator_whose_records_are_not_replicated():
     with Kafka(2, settings=SETTINGS) as kafka:
         kafka.create_topic("t", partitions=100)
@@ -84,6 +91,8 @@ def test_the_answers_of_a_coordinator_whose_records_are_not_replicated():
         producer = begin(asker)
         assert until(lambda: asker.code(add(producer, 0), 3) == "NONE")
         kafka.stop_broker(1 - leader)
+        # What is appended before the set shrinks waits for request.timeout.ms, longer than this test does.
+        assert until(lambda: in_sync(asker) == [leader])
         fresh = iter(range(1, 99))
         assert until(lambda: asker.code(add(producer, next(fresh)), 3) == NOT_AVAILABLE)
 
