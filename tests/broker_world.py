@@ -42,6 +42,11 @@ from barnabas.protocol.messages.leader_and_isr import (
     LeaderAndIsrTopicState,
 )
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.protocol.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
 from barnabas.protocol.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
@@ -479,7 +484,18 @@ class World:
         )
         return response
 
+    def delete_replicas(self, topic, partitions):
+        """The controller takes this broker's replicas of a topic away."""
+        states = [
+            StopReplicaPartitionState(partition_index=index, leader_epoch=-2, delete_partition=True)
+            for index in range(partitions)
+        ]
+        topics = [StopReplicaTopicState(topic_name=topic, partition_states=states)]
+        request = StopReplicaRequest(controller_id=1, controller_epoch=1, broker_epoch=7, topic_states=topics)
+        assert self.send(request, 4).error_code == 0
+
     def delete(self, topic):
+        """The controller says that a topic is gone."""
         self.update_metadata(
             {
                 topic: [

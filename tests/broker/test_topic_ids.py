@@ -18,11 +18,6 @@ from barnabas.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from barnabas.protocol.messages.stop_replica import (
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-    StopReplicaTopicState,
-)
 from barnabas.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -66,18 +61,8 @@ def modern(make_world, rights):
     return world
 
 
-def stop(world, topic="orders", partitions=1):
-    states = [
-        StopReplicaPartitionState(partition_index=index, leader_epoch=-2, delete_partition=True)
-        for index in range(partitions)
-    ]
-    topics = [StopReplicaTopicState(topic_name=topic, partition_states=states)]
-    request = StopReplicaRequest(controller_id=1, controller_epoch=1, broker_epoch=7, topic_states=topics)
-    assert world.send(request, 4).error_code == 0
-
-
 def delete(world, topic="orders", partitions=1):
-    stop(world, topic, partitions)
+    world.delete_replicas(topic, partitions)
     world.delete(topic)
 
 
@@ -181,7 +166,7 @@ def test_a_transaction_of_nobody_is_refused_by_id_too(modern):
 
 def test_a_replica_of_another_topic_of_that_name_gets_nothing(modern):
     """The controller makes the leaders of the new topic before it says that there is one."""
-    stop(modern, partitions=2)
+    modern.delete_replicas("orders", 2)
     modern.create("orders", 2, topic_id=NOBODYS, metadata=False)
 
     assert produced(modern.send(produce((NEW, 0)), 13)) == {(NEW, 0): ("UNKNOWN_TOPIC_ID", -1)}

@@ -16,11 +16,6 @@ from barnabas.protocol.messages.add_partitions_to_txn import (
 from barnabas.protocol.messages.end_txn import EndTxnRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from barnabas.protocol.messages.stop_replica import (
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-    StopReplicaTopicState,
-)
 from barnabas.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -121,18 +116,6 @@ def produce(world, make_batch, producer, sequence=0, *, partition=0, version=11)
 
 def log_end(world, partition=0):
     return world.partition("t", partition).log.log_end_offset
-
-
-def delete(world, topic, partitions):
-    """The controller deletes a topic."""
-    states = [
-        StopReplicaPartitionState(partition_index=index, leader_epoch=-2, delete_partition=True)
-        for index in range(partitions)
-    ]
-    topics = [StopReplicaTopicState(topic_name=topic, partition_states=states)]
-    request = StopReplicaRequest(controller_id=1, controller_epoch=1, broker_epoch=7, topic_states=topics)
-    assert world.send(request, 4).error_code == 0
-    world.delete(topic)
 
 
 def marker(world, producer, partition=0, topic="t"):
@@ -254,7 +237,8 @@ def test_an_answer_does_not_count_for_a_topic_that_was_made_anew_meanwhile(world
     waiting = world.start(request_of(make_batch, (0, producer, 0)), 11)
     assert waiting() is None
 
-    delete(world, "t", 3)
+    world.delete_replicas("t", 3)
+    world.delete("t")
     world.create("t", 3)
     world.replicas.appender.verifier = verifier
     assert codes_of(world.send(request_of(make_batch, (0, producer, 5)), 11)) == [E.NONE]

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from barnabas.cluster.metadata.change_notices import NOTICE_LIFE_MS
 from barnabas.cluster.store import acl_znodes
 from barnabas.core.acl import (
     AccessControlEntry,
@@ -16,7 +17,7 @@ from barnabas.core.acl import (
     ResourcePattern,
 )
 from barnabas.core.errors import ErrorCode
-from barnabas.security.acl_store import NOTICE_LIFE_MS, RETRIES_MAX, AclStore
+from barnabas.security.acl_store import RETRIES_MAX, AclStore
 
 TOPIC = ResourcePattern(Resource.TOPIC, "orders")
 GROUPS = ResourcePattern(Resource.GROUP, "g-", PatternType.PREFIXED)

@@ -33,7 +33,7 @@ async def _run(given: dict[str, Any]) -> None:
         elif given["describe"]:
             await _describe(admin, given["name"])
         else:
-            click.echo("\n".join(map(printable, await _names(admin))))
+            click.echo("\n".join(map(printable, await subscriptions(admin))))
 
 
 async def _alter(admin: AsyncAdmin, given: dict[str, Any]) -> None:
@@ -58,7 +58,7 @@ async def _delete(admin: AsyncAdmin, name: str) -> None:
 
 
 async def _describe(admin: AsyncAdmin, name: str | None) -> None:
-    names = await _names(admin)
+    names = await subscriptions(admin)
     if name is not None and name not in names:
         click.echo(
             printable(f"The client metric resource {name} doesn't exist and doesn't have dynamic config.")
@@ -72,7 +72,8 @@ async def _describe(admin: AsyncAdmin, name: str | None) -> None:
             click.echo(printable(f"  {entry.name}={entry.value}"))
 
 
-async def _names(admin: AsyncAdmin) -> list[str]:
+async def subscriptions(admin: AsyncAdmin) -> list[str]:
+    """The names of all subscriptions."""
     listed = await admin.configs.list_resources([ResourceType.CLIENT_METRICS], timeout_ms=_TIMEOUT_MS)
     return [resource.name for resource in listed]
 

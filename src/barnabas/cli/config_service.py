@@ -10,6 +10,7 @@ import click
 
 from barnabas.admin import AlterConfigOp, AlterOp, AsyncAdmin, ConfigEntry, ConfigResource, ResourceType
 from barnabas.admin.quotas import ClientQuota, Match, QuotaFilter
+from barnabas.cli.client_metrics_service import subscriptions
 from barnabas.cli.config_flags import (
     BROKER_LOGGERS,
     BROKERS,
@@ -32,6 +33,7 @@ from barnabas.cli.options import ToolError, admin_options, connected_admin, prin
 from barnabas.core.config import Source, double_text
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import validate_topic_name
+from barnabas.core.scram import NUMBERS
 from barnabas.network.errors import UnsupportedVersionError
 
 _TIMEOUT_MS: Final = 30_000
@@ -42,7 +44,6 @@ _RESOURCES: Final = {
     CLIENT_METRICS: ResourceType.CLIENT_METRICS,
 }
 _QUOTA_ENTITIES: Final = {USERS: "user", CLIENTS: "client-id", IPS: "ip"}
-_MECHANISMS: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 # As DescribeConfigsResponse.ConfigSource names them.
 _SOURCES: Final = {
     Source.TOPIC: "DYNAMIC_TOPIC_CONFIG",
@@ -120,7 +121,8 @@ def _credentials_line(user: str, found: Mapping[int, int] | BarnabasError) -> st
     if isinstance(found, BarnabasError):
         return f"Error retrieving SCRAM credential configs for user-principal '{user}': {java_text(found)}"
     described = ", ".join(
-        f"{_MECHANISMS.get(kind, 'UNKNOWN')}=iterations={count}" for kind, count in found.items()
+        f"{NUMBERS[kind].value if kind in NUMBERS else 'UNKNOWN'}=iterations={count}"
+        for kind, count in found.items()
     )
     return f"SCRAM credential configs for user-principal '{user}' are {described}"
 
@@ -139,7 +141,7 @@ def _added(given: Given) -> dict[str, str]:
 
 
 async def _describe(admin: AsyncAdmin, entity: Entity, *, everything: bool) -> None:
-    if entity.type == CLIENT_METRICS and entity.name and entity.name not in await _client_metrics(admin):
+    if entity.type == CLIENT_METRICS and entity.name and entity.name not in await subscriptions(admin):
         click.echo(
             printable(f"The {entity.noun} '{entity.name}' doesn't exist and doesn't have dynamic config.")
         )
@@ -154,18 +156,13 @@ async def _describe(admin: AsyncAdmin, entity: Entity, *, everything: bool) -> N
             click.echo(printable(_entry_line(entry)))
 
 
-async def _client_metrics(admin: AsyncAdmin) -> list[str]:
-    listed = await admin.configs.list_resources([ResourceType.CLIENT_METRICS], timeout_ms=_TIMEOUT_MS)
-    return [resource.name for resource in listed]
-
-
 async def _names(admin: AsyncAdmin, entity: Entity) -> list[str]:
     if entity.name is not None:
         return [entity.name]
     if entity.type == TOPICS:
         return text_order(one.name for one in await admin.topics.list(internal=True))
     if entity.type == CLIENT_METRICS:
-        return await _client_metrics(admin)
+        return await subscriptions(admin)
     return [*(str(broker.node_id) for broker in (await admin.cluster.describe()).brokers), ""]
 
 

@@ -13,6 +13,7 @@ from typing import Final
 import click
 
 from barnabas.core.broker_config import WITHOUT_FILE
+from barnabas.core.processors import cores
 from barnabas.node.broker_processes import BROKERS_MAX, BrokerProcesses, RackError
 
 PORT: Final = 9092
@@ -50,9 +51,7 @@ def run(options: RackOptions) -> None:
 
 def _count(text: str) -> int:
     if text == "auto":
-        # Without sched_getaffinity (macOS) all cores of the machine count.
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return min(cores, BROKERS_MAX)
+        return min(cores(), BROKERS_MAX)
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= BROKERS_MAX):
         raise click.ClickException(
             f"--brokers {text}: a number up to {BROKERS_MAX}, or auto: one for each core"

@@ -14,9 +14,14 @@ import base64
 import binascii
 import hashlib
 import hmac
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
+
+from barnabas.core.eventlog import EventLog
+
+_log: Final = EventLog("core.scram")
 
 ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 16384
@@ -28,6 +33,11 @@ class ScramMechanism(Enum):
 
     SHA_256 = "SCRAM-SHA-256"
     SHA_512 = "SCRAM-SHA-512"
+
+    @property
+    def number(self) -> int:
+        """What it is called on the wire (``ScramMechanism.type``)."""
+        return 1 if self is ScramMechanism.SHA_256 else 2
 
     @property
     def hash_name(self) -> str:
@@ -54,6 +64,7 @@ class ScramMechanism(Enum):
 
 
 MECHANISMS: Final = frozenset(each.value for each in ScramMechanism)
+NUMBERS: Final = {each.number: each for each in ScramMechanism}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +119,17 @@ def parse_credential(mechanism: ScramMechanism, text: str) -> ScramCredential:
     if not parts["salt"] or len(parts["stored_key"]) != size or len(parts["server_key"]) != size:
         raise ValueError(f"the keys of a {mechanism.value} credential have {size} bytes")
     return ScramCredential(**parts, iterations=int(digits))
+
+
+def credentials_of(
+    user: str, settings: Mapping[str, str]
+) -> Iterator[tuple[ScramMechanism, ScramCredential]]:
+    """The credentials among the settings of a user. One that nobody can log in with is left out, and named in
+    the log.
+    """
+    for mechanism in ScramMechanism:
+        if mechanism.value in settings:
+            try:
+                yield mechanism, parse_credential(mechanism, settings[mechanism.value])
+            except ValueError as error:
+                _log.error("scram.unreadable_credential", user=user, mechanism=mechanism.value, reason=error)

@@ -32,6 +32,7 @@ from barnabas.network.kafka_channel import KafkaChannel
 from barnabas.network.low_water import LowWater
 from barnabas.network.node_link import Node, NodeLink
 from barnabas.network.send_queue import Flush
+from barnabas.network.tls_socket import handshake_words
 
 if TYPE_CHECKING:
     import ssl
@@ -304,10 +305,9 @@ class NodeChannel:
             )
 
     def _read_error(self, error: OSError) -> Exception:
-        reason = getattr(error, "reason", None)
-        if reason and self._link.state.state is not ConnectionState.READY:
+        if getattr(error, "reason", None) and self._link.state.state is not ConnectionState.READY:
             # TLS 1.3: the node looks at this client's certificate when the client's handshake is over.
-            return SslAuthenticationError(f"SSL handshake failed: {str(reason).lower().replace('_', ' ')}")
+            return SslAuthenticationError(f"SSL handshake failed: {handshake_words(error)}")
         return DisconnectedError(f"connection to {self._link.node} was lost: {error}")
 
     def _on_decrypted(self) -> None:

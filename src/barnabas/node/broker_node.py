@@ -322,7 +322,7 @@ class BrokerNode:
             update = partial(self._dynamic_config.update, per_broker=entity != DEFAULT_ENTITY)
             # In the moment in which it is read: a change that is noticed later wins.
             await wait(configs.read("brokers", entity).then(update))
-        await wait(self._scram_credentials.start(store, configs))
+        await wait(self._scram_credentials.start(configs))
         self._use_config()
         logs.producer_expiration_ms = self.config["producer.id.expiration.ms"]
         environment.offload.resize(self.config["num.recovery.threads.per.data.dir"])

@@ -160,6 +160,9 @@ class DynamicListenerConfig:
         except OSError as error:
             # It could be bound when the change was judged, here or by the broker that was asked.
             _log.error("listener.not_opened", listener=endpoint.name, reason=error.strerror)
+        except ConfigError as error:
+            # So could its keys be read then.
+            _log.error("listener.not_opened", listener=endpoint.name, reason=error)
         else:
             self._stores[endpoint.name] = store_state(self._config, endpoint)
             _log.info("listener.opened", endpoint=bound)

@@ -5,8 +5,8 @@ Theory of operation
 -------------------
 The rules of one resource pattern lie in one znode. A change reads that znode, and writes it back only if it
 still has the version that was read; another broker that was quicker is why there are ten more tries. A
-pattern without rules has no znode. A notice names the pattern afterwards; every broker watches the notices,
-reads what they name, and so knows the new rules within moments. Notices go after a quarter of an hour.
+pattern without rules has no znode. A notice names the pattern afterwards (`ChangeNotices`), so every broker
+knows the new rules within moments.
 
 Rules are read when the watch is there: what is written meanwhile leaves a notice. After a new session all of
 them are read again, as notices may have come and gone. A pattern has been read before what a later notice
@@ -21,16 +21,16 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
+from barnabas.cluster.metadata.change_notices import ChangeNotices
 from barnabas.cluster.metadata.registration import ensure_paths
 from barnabas.cluster.store import acl_znodes
+from barnabas.cluster.store.absent import children_if_there
 from barnabas.cluster.store.contract import (
     BadVersionError,
-    Change,
     MetadataStore,
     NodeExistsError,
     NoNodeError,
     SessionExpiredError,
-    WatchEvent,
 )
 from barnabas.cluster.store.unreadable import readable
 from barnabas.core.acl import (
@@ -58,7 +58,6 @@ T = TypeVar("T")
 RETRIES_MAX: Final = 10
 RETRY_BACKOFF_MS: Final = 100
 RETRY_JITTER_MS: Final = 50
-NOTICE_LIFE_MS: Final = 15 * 60 * 1000
 
 DENIED_TO_ALL: Final = frozenset(
     {AccessControlEntry(WILDCARD_PRINCIPAL, WILDCARD, Operation.ALL, Permission.DENY)}
@@ -95,7 +94,17 @@ class AclStore:
         self._clock = clock
         self._rng = rng
         self._on_change: Callable[[], object] = lambda: None
-        self._last_notice = dict.fromkeys(acl_znodes.NOTICES, -1)
+        self._notices = {
+            kind: ChangeNotices(
+                store,
+                clock,
+                f"{path}/{acl_znodes.NOTICE_NAME}",
+                decode=_DECODE_NOTICE[kind],
+                apply=self._read_again,
+                on_notice=partial(self._read_notices, kind),
+            )
+            for kind, path in acl_znodes.NOTICES.items()
+        }
         self._queue: Pending[None] = Pending.of(None)
 
     @steps
@@ -193,8 +202,7 @@ class AclStore:
                 continue
             self._put(pattern, new)
             _events.info("acls_updated", pattern=pattern, rules=len(new))
-            notice = f"{acl_znodes.NOTICES[pattern.pattern_type]}/{acl_znodes.NOTICE_NAME}"
-            yield self._store.create(notice, acl_znodes.encode_notice(pattern), sequence=True)
+            yield self._notices[pattern.pattern_type].write(acl_znodes.encode_notice(pattern))
             return
         raise AclsNotUpdatedError(
             f"Failed to update ACLs for {pattern} after trying a maximum of {RETRIES_MAX} times"
@@ -240,16 +248,14 @@ class AclStore:
 
     @steps
     def _watch_and_load(self) -> Steps[None]:
-        for kind, path in acl_znodes.NOTICES.items():
-            names = yield self._store.children(path, partial(self._notice_came, kind))
-            # What these name is read below.
-            self._last_notice[kind] = max(map(_number, names), default=-1)
+        for notices in self._notices.values():
+            yield notices.watch()
         found: set[ResourcePattern] = set()
         for kind, root in acl_znodes.ROOTS.items():
             for resource in acl_znodes.RESOURCES:
                 where = acl_znodes.pattern_path(ResourcePattern(resource, "", kind)).rstrip("/")
                 assert where.startswith(root)
-                for name in (yield self._children(where)):
+                for name in (yield children_if_there(self._store, where)):
                     pattern = ResourcePattern(resource, name, kind)
                     found.add(pattern)
                     self._put(pattern, (yield self._read(pattern)).entries)
@@ -257,43 +263,13 @@ class AclStore:
         for pattern in [each for each in self.index.patterns() if each not in found]:
             self._put(pattern, ())
 
-    def _notice_came(self, kind: PatternType, event: WatchEvent) -> None:
-        if event.change is Change.CHILDREN:
-            self._in_background(partial(self._process_notices, kind))
+    def _read_notices(self, kind: PatternType) -> None:
+        self._in_background(self._notices[kind].read)
 
     @steps
-    def _process_notices(self, kind: PatternType) -> Steps[None]:
-        where = acl_znodes.NOTICES[kind]
-        names = yield self._store.children(where, partial(self._notice_came, kind))
-        for name in names:
-            path = f"{where}/{name}"
-            try:
-                data, stat = yield self._store.get(path)
-            except NoNodeError:
-                continue
-            if _number(name) > self._last_notice[kind]:
-                self._last_notice[kind] = _number(name)
-                pattern = readable(self._store, path, _DECODE_NOTICE[kind], data)
-                if pattern is not None:
-                    self._put(pattern, (yield self._read(pattern)).entries)
-                    _events.info("acls_changed", pattern=pattern)
-            if self._clock.time_ms() - stat.created_ms > NOTICE_LIFE_MS:
-                yield self._purge(path)
-
-    @steps
-    def _purge(self, path: str) -> Steps[None]:
-        try:
-            yield self._store.delete(path)
-        except NoNodeError:
-            _events.debug("acl_notice_purged_by_another", path=path)
-
-    @steps
-    def _children(self, path: str) -> Steps[list[str]]:
-        try:
-            names: list[str] = yield self._store.children(path)
-        except NoNodeError:
-            return []
-        return names
+    def _read_again(self, pattern: ResourcePattern) -> Steps[None]:
+        self._put(pattern, (yield self._read(pattern)).entries)
+        _events.info("acls_changed", pattern=pattern)
 
     # ------------------------------------------------------------------------------------------ the queue
 
@@ -348,9 +324,3 @@ def _is_refused(character: str) -> bool:
         or "\ud800" <= character <= "\uf8ff"
         or (character >= "\ufff0")
     )
-
-
-def _number(name: str) -> int:
-    """The number of a notice; -1 for a name that no notice has."""
-    digits = name.rpartition("_")[2]
-    return int(digits) if digits.isascii() and digits.isdigit() else -1

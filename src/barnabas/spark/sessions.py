@@ -9,6 +9,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from barnabas.core.processors import cores
 from barnabas.spark import java
 
 if TYPE_CHECKING:
@@ -199,11 +200,6 @@ def _in_its_session(call: Callable[..., Any]) -> Callable[..., Any]:
                 sessions.clearActiveSession()
 
     return active
-
-
-def cores() -> int:
-    """The processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def settings(

@@ -13,7 +13,6 @@ From 200 seeds on a campaign must reach every rare state of its model (`barnabas
 
 import argparse
 import multiprocessing
-import os
 import sys
 import time
 import traceback
@@ -26,6 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from barnabas.core.processors import cores
 from barnabas.node.offload import end_with_the_parent
 from barnabas.testing import sometimes
 
@@ -135,7 +135,7 @@ def run_seeds(
 ) -> Iterator[SeedVerdict]:
     """Runs scenarios side by side, one process a core; their verdicts in the order of the seeds."""
     with ProcessPoolExecutor(
-        processes or os.cpu_count(),
+        processes or cores(),
         mp_context=multiprocessing.get_context("spawn"),
         initializer=end_with_the_parent,
     ) as pool:

@@ -138,9 +138,9 @@ class ClientMetricsReceiver:
     def _new_series(self, name: str, key: _Key) -> _Series | None:
         """A series that is not there yet; None where there are too many."""
         instance_id, _, labels = key
-        if self._count >= self._series_max or self._of_client[instance_id] >= SERIES_OF_CLIENT_MAX:
+        if self._is_full(instance_id):
             self._sweep_sometimes()
-            if self._count >= self._series_max or self._of_client[instance_id] >= SERIES_OF_CLIENT_MAX:
+            if self._is_full(instance_id):
                 return None
         family = self._families.get(name)
         if family is None:
@@ -150,6 +150,10 @@ class ClientMetricsReceiver:
         self._of_client[instance_id] += 1
         self._count += 1
         return series
+
+    def _is_full(self, instance_id: str) -> bool:
+        """Whether there is no room for another series, of anybody or of this client."""
+        return self._count >= self._series_max or self._of_client[instance_id] >= SERIES_OF_CLIENT_MAX
 
     def _sweep_sometimes(self) -> None:
         """At most once a second: whoever fills this up makes nobody look through all of it each time."""

@@ -128,7 +128,11 @@ class _Fetch(Work[FetchResponse]):
         self._params = _params(context, request, services.config["fetch.max.bytes"])
         self._names = services.metadata_cache.snapshot.topic_names if version >= TOPIC_IDS_SINCE else {}
         self._may_read: dict[str, bool] = {}
-        """Of each topic that the client asked for, once it was found out."""
+        """Of each topic that the client asked for, once it was found out.
+
+        Not `RequestContext.may`: it would have to hold `_times_named`, which holds this fetch, and what a
+        fetch waits with would stay until Python looks for cycles.
+        """
         self._readable: list[CachedPartition] = []
         self._refused: Results = []
         self._named: Counter[str | None] | None = None

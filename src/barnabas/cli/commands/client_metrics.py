@@ -20,7 +20,7 @@ _NOT_WITH: Final = {
 @click.option("--alter", is_flag=True, help="Make a subscription, or change it.")
 @click.option("--delete", is_flag=True, help="Delete a subscription.")
 @click.option("--describe", is_flag=True, help="Show the settings of one subscription, or of all.")
-@click.option("--list", "list_", is_flag=True, help="Show the names of all subscriptions.")
+@click.option("--list", is_flag=True, help="Show the names of all subscriptions.")
 @click.option("--name", metavar="NAME", help="The name of the subscription.")
 @click.option("--generate-name", is_flag=True, help="With --alter: a new name, which is printed.")
 @click.option("--interval", metavar="MS", help="How often clients push; empty for the default, 300000 ms.")
@@ -44,7 +44,6 @@ def client_metrics(ctx: click.Context, /, **_given: object) -> None:
       barnabas client-metrics --delete --name lag --bootstrap-server 127.0.0.1:9092
     """
     given = kafka_names(ctx.params)
-    given["list"] = given.pop("list-", given.get("list", False))
     _check(given)
     from barnabas.cli import client_metrics_service
 

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from barnabas.cluster.leadership import LeaderAndIsr, PartitionLeadership
 from barnabas.cluster.store import znodes
+from barnabas.cluster.store.absent import children_if_there
 from barnabas.cluster.store.contract import (
     BadVersionError,
     Check,
@@ -199,9 +200,7 @@ class FencedStore:
     def children(self, path: str) -> Steps[list[str]]:
         """The names below a path; none where it does not exist."""
         try:
-            names: list[str] = yield self.store.children(path)
-        except NoNodeError:
-            return []
+            names: list[str] = yield children_if_there(self.store, path)
         except SessionExpiredError as error:
             raise ControllerMovedError(SESSION_OVER) from error
         return names

@@ -3,8 +3,8 @@
 Theory of operation
 -------------------
 The settings of an entity lie in one znode (``/config/topics/<topic>``). A broker that changes them writes a
-notice under /config/changes as well; every broker watches that one znode instead of one for each entity, and
-reads what the notice names (``ZkConfigManager``). Notices go after a quarter of an hour.
+notice under /config/changes as well, and every broker reads what the notice names (`ChangeNotices`,
+``ZkConfigManager``).
 
 A topic that is new has settings but no notice. So `ConfigStore.ensure` reads the settings of the topics that
 a LeaderAndIsr request names before their logs are opened, and `topic` answers from what was read.
@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Final, TypeAlias
 
+from barnabas.cluster.metadata.change_notices import ChangeNotices
 from barnabas.cluster.metadata.registration import ensure_paths
 from barnabas.cluster.store import znodes
-from barnabas.cluster.store.contract import Change, MetadataStore, NodeExistsError, NoNodeError, WatchEvent
+from barnabas.cluster.store.absent import children_if_there, delete_if_there
+from barnabas.cluster.store.contract import MetadataStore, NodeExistsError, NoNodeError
 from barnabas.cluster.store.payload import UnreadableZnodeError
 from barnabas.cluster.store.unreadable import readable
 from barnabas.cluster.store.znodes import ConfigChange
@@ -30,11 +32,8 @@ from barnabas.core.topic_config import TOPIC_CONFIG, topic_config
 
 _events: Final = EventLog("cluster.configs")
 
-NOTICE_PREFIX: Final = f"{znodes.CONFIG_CHANGES}/config_change_"
 CLIENT_METRICS: Final = "client-metrics"
 """The type of subscriptions of client metrics (``ConfigType.CLIENT_METRICS``)."""
-
-NOTICE_LIFE_MS: Final = 15 * 60 * 1000
 
 OnConfigChange: TypeAlias = Callable[[ConfigChange, Mapping[str, str]], object]
 """Is called with an entity whose settings changed, and all settings that it has now."""
@@ -49,12 +48,18 @@ class ConfigStore:
 
     def __init__(self, store: MetadataStore, clock: Clock) -> None:
         self._store = store
-        self._clock = clock
+        self._notices = ChangeNotices(
+            store,
+            clock,
+            f"{znodes.CONFIG_CHANGES}/config_change_",
+            decode=znodes.decode_config_change,
+            apply=self._apply,
+            on_notice=self._read_notices,
+        )
         self._topics: dict[str, Mapping[str, str]] = {}
         self._client_metrics: dict[str, Mapping[str, str]] = {}
         self._client_metrics_version = 0
         self._on_change: OnConfigChange = lambda _change, _values: None
-        self._last_notice = -1
         self._reading = False
         self._read_again = False
 
@@ -74,13 +79,13 @@ class ConfigStore:
 
     def entities(self, entity_type: str) -> Pending[list[str]]:
         """The entities of a type that have settings, as `znodes.sanitize` gives their names."""
-        return self._children(f"/config/{entity_type}")
+        return children_if_there(self._store, f"/config/{entity_type}")
 
     @steps
     def write(self, entity_type: str, entity: str, values: Mapping[str, str]) -> Steps[None]:
         """Replaces the settings of an entity, and writes the notice that every broker reads."""
         if entity_type == CLIENT_METRICS and not values:
-            yield self._purge(znodes.config_path(entity_type, entity))
+            yield delete_if_there(self._store, znodes.config_path(entity_type, entity))
         else:
             yield self._put(entity_type, entity, values)
         if entity_type == CLIENT_METRICS:
@@ -88,8 +93,7 @@ class ConfigStore:
         elif entity_type == "topics":
             # A client that asks this broker next sees what it has changed.
             self._topics[znodes.desanitize(entity)] = dict(values)
-        notice = znodes.encode_config_change(ConfigChange(entity_type, entity))
-        yield self._store.create(NOTICE_PREFIX, notice, sequence=True)
+        yield self._notices.write(znodes.encode_config_change(ConfigChange(entity_type, entity)))
 
     @steps
     def _put(self, entity_type: str, entity: str, values: Mapping[str, str]) -> Steps[None]:
@@ -119,13 +123,11 @@ class ConfigStore:
         only.
         """
         self._on_change = on_change
-        notices = yield self._store.children(znodes.CONFIG_CHANGES, self._notice_came)
-        # What these name is read after them.
-        self._last_notice = max(map(_number, notices), default=-1)
+        yield self._notices.watch()
         self._store.listen(self)
-        names = yield self._children("/config/topics")
+        names = yield self.entities("topics")
         yield self.ensure(znodes.desanitize(name) for name in names)
-        for entity in (yield self._children(f"/config/{CLIENT_METRICS}")):
+        for entity in (yield self.entities(CLIENT_METRICS)):
             values = yield self.read(CLIENT_METRICS, entity)
             self._keep_client_metrics(entity, values)
 
@@ -201,16 +203,12 @@ class ConfigStore:
         """The watch ended with the session: reads what came meanwhile, and leaves a new one."""
         self._read_notices()
 
-    def _notice_came(self, event: WatchEvent) -> None:
-        if event.change is Change.CHILDREN:
-            self._read_notices()
-
     def _read_notices(self) -> None:
         if self._reading:
             self._read_again = True
             return
         self._reading, self._read_again = True, False
-        self._process_notices().when_done(self._notices_read)
+        self._notices.read().when_done(self._notices_read)
 
     def _notices_read(self, done: Pending[None]) -> None:
         self._reading = False
@@ -218,27 +216,6 @@ class ConfigStore:
             _events.error("config_notices_not_read", error=done.error)
         if self._read_again:
             self._read_notices()
-
-    @steps
-    def _process_notices(self) -> Steps[None]:
-        names = yield self._store.children(znodes.CONFIG_CHANGES, self._notice_came)
-        for name in names:
-            yield self._process_notice(name)
-
-    @steps
-    def _process_notice(self, name: str) -> Steps[None]:
-        path = f"{znodes.CONFIG_CHANGES}/{name}"
-        try:
-            data, stat = yield self._store.get(path)
-        except NoNodeError:
-            return
-        if _number(name) > self._last_notice:
-            self._last_notice = _number(name)
-            change = readable(self._store, path, znodes.decode_config_change, data)
-            if change is not None:
-                yield self._apply(change)
-        if self._clock.time_ms() - stat.created_ms > NOTICE_LIFE_MS:
-            yield self._purge(path)
 
     @steps
     def _apply(self, change: ConfigChange) -> Steps[None]:
@@ -252,23 +229,8 @@ class ConfigStore:
         _events.info("config_changed", type=change.entity_type, entity=change.entity)
         self._on_change(change, values)
 
-    @steps
-    def _purge(self, path: str) -> Steps[None]:
-        try:
-            yield self._store.delete(path)
-        except NoNodeError:
-            _events.debug("config_znode_removed_by_another", path=path)
-
-    @steps
-    def _children(self, path: str) -> Steps[list[str]]:
-        try:
-            names: list[str] = yield self._store.children(path)
-        except NoNodeError:
-            return []
-        return names
-
     def __repr__(self) -> str:
-        return f"<ConfigStore topics={len(self._topics)} last_notice={self._last_notice}>"
+        return f"<ConfigStore topics={len(self._topics)} {self._notices!r}>"
 
 
 def check_config_size(values: Mapping[str, str]) -> None:
@@ -300,9 +262,3 @@ def _decode_topic_config(data: bytes | None) -> dict[str, str]:
 @cache
 def _topic_defaults() -> Config:
     return TOPIC_CONFIG.parse({})
-
-
-def _number(name: str) -> int:
-    """The number of a notice; -1 for a name that no notice has."""
-    digits = name.rpartition("_")[2]
-    return int(digits) if digits.isascii() and digits.isdigit() else -1

@@ -4,7 +4,7 @@ They lie with the quotas of a user in /config/users, one value a mechanism, as K
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from barnabas.cluster.metadata.configs import ConfigStore
@@ -13,13 +13,10 @@ from barnabas.cluster.store.znodes import DEFAULT_ENTITY, desanitize, sanitize
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Steps, steps
-from barnabas.core.scram import ITERATIONS_MIN, ScramCredential, ScramMechanism, parse_credential
+from barnabas.core.scram import ITERATIONS_MAX, ITERATIONS_MIN, NUMBERS, ScramCredential, credentials_of
 
 _log: Final = EventLog("cluster.scram_admin")
 
-ITERATIONS_MAX: Final = 16_384
-NUMBERS: Final = {1: ScramMechanism("SCRAM-SHA-256"), 2: ScramMechanism("SCRAM-SHA-512")}
-"""The numbers of mechanisms on the wire (``ScramMechanism``)."""
 _NO_NAME: Final = "Username must not be empty"
 
 
@@ -49,7 +46,7 @@ class ScramAdmin:
         if not users:
             for entity in (yield self._configs.entities("users")):
                 if entity != DEFAULT_ENTITY:
-                    described = _iterations((yield self._configs.read("users", entity)))
+                    described = yield self._iterations(entity)
                     if described:
                         found[desanitize(entity)] = described
             return dict(sorted(found.items()))
@@ -62,12 +59,21 @@ class ScramAdmin:
                     f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}",
                 )
             else:
-                described = _iterations((yield self._configs.read("users", sanitize(user))))
+                described = yield self._iterations(sanitize(user))
                 found[user] = described or KafkaError(
                     ErrorCode.RESOURCE_NOT_FOUND,
                     f"Attempt to describe a user credential that does not exist: {user}",
                 )
         return found
+
+    @steps
+    def _iterations(self, entity: str) -> Steps[dict[int, int]]:
+        """Of each mechanism, by its number."""
+        settings = yield self._configs.read("users", entity)
+        return {
+            mechanism.number: credential.iterations
+            for mechanism, credential in credentials_of(desanitize(entity), settings)
+        }
 
     @steps
     def alter(self, alterations: Sequence[CredentialAlteration]) -> Steps[dict[str, KafkaError | None]]:
@@ -101,18 +107,6 @@ class ScramAdmin:
             _log.error("scram.not_altered", user=user, reason=error)
             return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         return None
-
-
-def _iterations(values: Mapping[str, str]) -> dict[int, int]:
-    """By number of the mechanism. A credential that is not one is left out: nobody logs in by it."""
-    found = {}
-    for number, mechanism in NUMBERS.items():
-        if mechanism.value in values:
-            try:
-                found[number] = parse_credential(mechanism, values[mechanism.value]).iterations
-            except ValueError as error:
-                _log.error("scram.unreadable_credential", mechanism=mechanism.value, reason=error)
-    return found
 
 
 def _problem(alterations: Sequence[CredentialAlteration]) -> KafkaError | None:

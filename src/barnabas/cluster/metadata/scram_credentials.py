@@ -1,19 +1,15 @@
 """What brokers know of passwords for SCRAM: /config/users/<user>, kept in memory and watched
 (``CredentialProvider``).
 
-A credential that is not one counts as none: nobody logs in by it, and one line of the log names the user.
+A credential that is not one counts as none (`credentials_of`).
 """
 
 from collections.abc import Mapping
 
 from barnabas.cluster.metadata.configs import ConfigStore
-from barnabas.cluster.store.contract import MetadataStore, NoNodeError
 from barnabas.cluster.store.znodes import DEFAULT_ENTITY, ConfigChange, desanitize
-from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Steps, steps
-from barnabas.core.scram import MECHANISMS, ScramCredential, ScramMechanism, parse_credential
-
-_log = EventLog("cluster.scram_credentials")
+from barnabas.core.scram import ScramCredential, ScramMechanism, credentials_of
 
 
 class ScramCredentials:
@@ -28,15 +24,11 @@ class ScramCredentials:
         return self._by_user.get((mechanism, user))
 
     @steps
-    def start(self, store: MetadataStore, configs: ConfigStore) -> Steps[None]:
+    def start(self, configs: ConfigStore) -> Steps[None]:
         """Reads all users. Changes are to be brought to `config_changed` from before this is called."""
         # What a notice brings meanwhile is newer than what is read here.
         self._changed = set()
-        try:
-            users = yield store.children("/config/users")
-        except NoNodeError:
-            users = []
-        for entity in users:
+        for entity in (yield configs.entities("users")):
             values = yield configs.read("users", entity)
             if entity not in self._changed:
                 self._use(entity, values)
@@ -53,14 +45,10 @@ class ScramCredentials:
         if entity == DEFAULT_ENTITY:
             return
         user = desanitize(entity)
-        for name in MECHANISMS:
-            mechanism = ScramMechanism(name)
+        for mechanism in ScramMechanism:
             self._by_user.pop((mechanism, user), None)
-            if name in values:
-                try:
-                    self._by_user[mechanism, user] = parse_credential(mechanism, values[name])
-                except ValueError as error:
-                    _log.error("scram.unreadable_credential", user=user, mechanism=name, reason=error)
+        for mechanism, credential in credentials_of(user, values):
+            self._by_user[mechanism, user] = credential
 
     def __repr__(self) -> str:
         return f"<ScramCredentials {len(self._by_user)}>"

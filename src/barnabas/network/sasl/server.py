@@ -260,7 +260,7 @@ class SaslServerAuthenticator:
 
     def _refuse(self, peer: Peer, reason: str, answer: Chunks | None) -> Outcome:
         """Ends the connection after the delay, with the answer if there is one."""
-        self.state = SaslState.FAILED
+        self.state = after(self.state, SaslEvent.REFUSED)
         self._listener.counts.failed += 1
         _log.info(
             "network.authentication_failed",

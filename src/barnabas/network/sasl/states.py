@@ -10,7 +10,7 @@ Theory of operation
       +-----mechanism-------+----> AUTHENTICATE       +------mechanism-------+  (re-authentication, KIP-368)
       +--bare mechanism-----+----> BARE_TOKENS ---proved---> COMPLETE
 
-From each state but COMPLETE, REFUSED leads to FAILED, which is the end. A SaslHandshake of version 0 is
+From each state REFUSED leads to FAILED, which is the end. A SaslHandshake of version 0 is
 followed by tokens without a request around them (KIP-43), one of version 1 by SaslAuthenticate (KIP-152).
 """
 
@@ -65,6 +65,7 @@ TRANSITIONS: Final[dict[SaslState, dict[SaslEvent, SaslState]]] = {
     SaslState.COMPLETE: {
         # Only where the session ends some time: the client proves itself again on the open connection.
         SaslEvent.MECHANISM: SaslState.AUTHENTICATE,
+        SaslEvent.REFUSED: SaslState.FAILED,
     },
     SaslState.FAILED: {},
 }

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from barnabas.admin import Admin, NewTopic
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.processors import cores
 from barnabas.log.directory import LOCK_FILE
 from barnabas.spark import java, sessions
 from barnabas.spark.demo import data as tables
@@ -90,7 +91,7 @@ def run(settings: Settings, console: Console) -> DemoOutcome:
         with story.step("spark") as say:
             spark = sessions.make("barnabas demo", config=_SPARK, log_file=settings.out / "spark.log")
             stack.callback(spark.stop)
-            say(f"{spark.version} on {sessions.cores()} cores")
+            say(f"{spark.version} on {cores()} cores")
         jobs = Jobs(spark, address, flights, work=work, table=settings.out / "delays.parquet")
         findings = answer(jobs, flights, address, story)
         with story.step("report") as say:

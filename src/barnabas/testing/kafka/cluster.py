@@ -91,7 +91,9 @@ class Kafka:
         return self
 
     def stop(self) -> None:
-        """Ends all brokers in order. Harmless when repeated."""
+        """Ends all brokers: a single one in order, several at once, as nobody is left to lead their
+        partitions. Harmless when repeated.
+        """
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -99,7 +101,6 @@ class Kafka:
         if "admin" in self.__dict__:
             self.admin.close()
             del self.__dict__["admin"]
-        # The controller last: it hands over what the others led.
         try:
             for broker in self._brokers.values():
                 thread.run(broker.stop() if len(self._brokers) == 1 else broker.kill())

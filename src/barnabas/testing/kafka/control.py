@@ -28,7 +28,7 @@ from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
 from barnabas.testing.kafka import inspection
 from barnabas.testing.kafka.fault import Fault
-from barnabas.testing.kafka.planted import WAIT_S, FaultTimeoutError, PlantedFault, PlantedFaults
+from barnabas.testing.kafka.planted import WAIT_S, PlantedFault, PlantedFaults
 
 _log = EventLog("testing.control")
 
@@ -221,8 +221,6 @@ class _Handler(BaseHTTPRequestHandler):
             status, answer = 200, self._answer()
         except _NoAnswerError as error:
             status, answer = error.status, {"error": str(error)}
-        except FaultTimeoutError as error:
-            status, answer = 408, {"error": str(error)}
         except AssertionError as error:
             status, answer = 408, {"error": str(error)}
         except (ValueError, TypeError, BarnabasError) as error:
