@@ -274,8 +274,20 @@ def test_compaction_lags_must_not_cross():
 def test_properties_files():
     text = "# comment\n! also\n a = 1 \nb:2\nlong=x,\\\n   y\nurl=PLAINTEXT://:9092\n\n"
     assert read_properties(text) == {"a": "1", "b": "2", "long": "x,y", "url": "PLAINTEXT://:9092"}
-    with pytest.raises(ConfigError, match="line 2"):
-        read_properties("a=1\nnonsense\n")
+    with pytest.raises(ConfigError, match="line 2") as refused:
+        read_properties("a=1\nbm9uc2Vuc2U\n")
+    assert "bm9u" not in str(refused.value)  # it may be a piece of a private key
+
+
+def test_backslashes_in_properties_are_javas():
+    text = r"pem=BEGIN\nMIIB\nEND" + "\n" + r"path=C:\\a\b" + "\n" + r"name=\u00e9\=1" + "\n" + r"end=x\\"
+    assert read_properties(text + "\nlast=1\n") == {
+        "pem": "BEGIN\nMIIB\nEND",
+        "path": "C:\\ab",
+        "name": "é=1",
+        "end": "x\\",
+        "last": "1",
+    }
 
 
 def test_log_directories():
@@ -288,6 +300,8 @@ def test_log_directories():
 def test_a_file_with_a_nul_is_refused():
     with pytest.raises(ConfigError, match="line 2 has a NUL"):
         read_properties("broker.id=1\nlog.dirs=/data\0\n")
+    with pytest.raises(ConfigError, match="line 1 has a NUL"):
+        read_properties("log.dirs=/data\\u0000\n")
 
 
 def test_passwords_are_never_printed():

@@ -1,14 +1,7 @@
 """README's three brokers on one machine start and outlive a kill as its lines stand there."""
 
 import contextlib
-import os
-import re
-import shlex
-import signal
 import socket
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -22,44 +15,6 @@ def commands(after: str) -> list[str]:
     """The lines behind `$ ` of the first block after these words."""
     block = README.partition(after)[2].partition("```console\n")[2].partition("```")[0]
     return [line[2:] for line in block.splitlines() if line.startswith("$ ")]
-
-
-@pytest.fixture
-def shell(tmp_path):
-    """Runs lines in one bash in an empty folder, with `barnabas` on the path;
-    all that it started ends with it.
-    """
-    command = tmp_path / "bin" / "barnabas"
-    command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m barnabas "$@"\n')
-    command.chmod(0o755)
-    path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
-    printed = tmp_path / "shell.out"
-    with printed.open("wb") as output:
-        bash = subprocess.Popen(
-            ["bash"],
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=output,
-            cwd=tmp_path,
-            env=os.environ | {"PATH": path},
-            start_new_session=True,
-            text=True,
-        )
-
-    def run(*lines: str, until: str, times: int = 1) -> None:
-        bash.stdin.write("".join(f"{line}\n" for line in lines))
-        bash.stdin.flush()
-        deadline = time.monotonic() + 100
-        while len(re.findall(until, printed.read_text(), re.MULTILINE)) < times:
-            assert time.monotonic() < deadline, f"no {until!r}: {printed.read_text()[-2000:]}"
-            time.sleep(0.02)
-
-    yield run
-    bash.stdin.close()
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(bash.pid, signal.SIGKILL)
-    bash.wait()
 
 
 def free_prefix() -> str:

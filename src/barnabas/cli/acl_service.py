@@ -13,9 +13,16 @@ from typing import Any, Final, Protocol
 import click
 
 from barnabas.cli.acl_rules import Rules, pattern_type_of, principals, resources_of, rules_of
+from barnabas.cli.direct_store import opened
 from barnabas.cli.java_errors import java_text
-from barnabas.cli.options import ToolError, admin_options, connected_admin, key_values, printable
-from barnabas.cluster.store.contract import MetadataStore
+from barnabas.cli.options import (
+    ToolError,
+    admin_options,
+    connected_admin,
+    key_values,
+    printable,
+    reported_as,
+)
 from barnabas.core.acl import AccessControlEntry, AclBinding, AclFilter, PatternType, ResourcePattern
 from barnabas.core.errors import BarnabasError, KafkaError
 from barnabas.network.clock import LoopClock
@@ -29,7 +36,6 @@ _DEPRECATED: Final = (
     " removed in a future release. Please use --bootstrap-server instead to set ACLs through the admin"
     " client."
 )
-_TIMEOUT_MS: Final = 10_000
 
 
 class _Acls(Protocol):
@@ -180,36 +186,20 @@ class _DirectAcls:
 
 @contextlib.asynccontextmanager
 async def _store(properties: Mapping[str, str]) -> AsyncIterator[_DirectAcls]:
-    loop = asyncio.get_running_loop()
-    session = _session(properties, loop)
-    try:
-        await completed(session.start())
-    except TimeoutError as error:
-        raise ToolError(f"{_FAILED}no ZooKeeper server answered within {_TIMEOUT_MS} ms") from error
-    try:
-        acls = AclStore(session, LoopClock(loop), random.Random())
-        await completed(acls.start(lambda: None))
-        yield _DirectAcls(acls)
-    finally:
-        await completed(session.close())
+    zookeeper = properties.get("zookeeper.connect") or None
+    file = None if zookeeper else _file(properties)
+    with reported_as(_FAILED):
+        async with opened(zookeeper, file) as session:
+            acls = AclStore(session, LoopClock(asyncio.get_running_loop()), random.Random())
+            await completed(acls.start(lambda: None))
+            yield _DirectAcls(acls)
 
 
-def _session(properties: Mapping[str, str], loop: asyncio.AbstractEventLoop) -> MetadataStore:
-    if connect := properties.get("zookeeper.connect"):
-        from barnabas.cluster.store.zookeeper import ZookeeperStore
-
-        return ZookeeperStore(
-            connect,
-            loop.call_soon_threadsafe,
-            session_timeout_ms=_TIMEOUT_MS,
-            connection_timeout_ms=_TIMEOUT_MS,
-        )
+def _file(properties: Mapping[str, str]) -> Path:
     file = Path(properties.get("barnabas.metadata.path", ""))
     if not file.is_file():
         raise ToolError(
             f"{_FAILED}--authorizer-properties names neither zookeeper.connect=HOST:PORT nor a file that is"
             " there as barnabas.metadata.path"
         )
-    from barnabas.cluster.store.sqlite import SqliteStore
-
-    return SqliteStore(file, loop.call_soon_threadsafe)
+    return file

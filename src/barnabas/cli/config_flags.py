@@ -113,12 +113,17 @@ def _check_entity(given: Given) -> None:
         raise ToolError(
             "--entity-{type,name,default} should not be used in conjunction with specific entity flags"
         )
-    if not server:
+    direct = [each for each in ("zookeeper", "store") if given[each]]
+    if len(direct) + bool(server) > 1:
+        raise ToolError(
+            "Only one of --bootstrap-server, --boostrap-controller, and --zookeeper can be specified"
+        )
+    if not server and not direct:
         raise ToolError(
             "One of the required --bootstrap-server, --boostrap-controller, or --zookeeper arguments must be "
             "specified"
         )
-    if types[0] in WITH_QUOTAS and given["describe"]:
+    if types[0] in WITH_QUOTAS and (given["describe"] or direct):
         _check_quotas(types, names)
         return
     if types[0] not in _SUPPORTED:
@@ -139,12 +144,13 @@ def _check_quotas(types: list[str], names: list[str]) -> None:
 
 def _check_alter(given: Given) -> None:
     kind, names = _types(given)[0], _names(given)
-    if kind == BROKERS and not names:
+    with_default = (BROKERS, *WITH_QUOTAS)
+    if kind in with_default and not names:
         raise ToolError(
             "an entity-name or default entity must be specified with --alter of users, clients, brokers or "
             "ips"
         )
-    if kind != BROKERS and not any(names):
+    if kind not in with_default and not any(names):
         raise ToolError(f"an entity name must be specified with --alter of {kind}")
     if given["add-config"] and given["add-config-file"]:
         raise ToolError("Only one of --add-config or --add-config-file must be specified")

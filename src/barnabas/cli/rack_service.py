@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -36,6 +36,8 @@ class RackOptions:
     """Options that each broker gets as they are."""
     metrics_port: int | None
     """Of the first broker; None where no metrics are served."""
+    lines: Callable[[Sequence[str]], str] | None
+    """What follows the ready line, from the listeners of all brokers; None for nothing."""
 
 
 def run(options: RackOptions) -> None:
@@ -116,6 +118,8 @@ async def _run(ids: list[int], options: RackOptions, data: Path) -> None:
     except RackError as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"ready {','.join(rack.addresses.values())} brokers={len(ids)} data={data}")
+    if options.lines is not None:
+        click.echo(options.lines([*rack.addresses.values()]))
     sys.stdout.flush()
     failed = asyncio.ensure_future(rack.failed())
     await asyncio.wait({ended, failed}, return_when=asyncio.FIRST_COMPLETED)

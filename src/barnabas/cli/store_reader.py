@@ -1,6 +1,5 @@
 """Reads znodes without being a broker: of the embedded store's file, or of ZooKeeper. Changes nothing."""
 
-import asyncio
 import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
@@ -9,11 +8,12 @@ from typing import Protocol
 
 import click
 
+from barnabas.cli import direct_store
+from barnabas.cli.direct_store import store_file
 from barnabas.cluster.store import tree
 from barnabas.cluster.store.contract import MetadataStore, NoNodeError, Stat
 from barnabas.cluster.store.sqlite_table import Database
 from barnabas.network.selector import completed
-from barnabas.node.environment import METADATA_FILE
 
 Znode = tuple[bytes | None, Stat]
 """The data of a znode, and what the store knows beside it."""
@@ -58,11 +58,7 @@ class _FileReader:
 
 @contextlib.contextmanager
 def _on_file(store: Path) -> Iterator[_FileReader]:
-    file = store / METADATA_FILE if store.is_dir() else store
-    if not file.is_file():
-        raise click.ClickException(
-            f"{file} is not there: --store names the folder of a metadata store, or its file"
-        )
+    file = store_file(store)
     try:
         database = Database.read_only(file)
         try:
@@ -92,23 +88,8 @@ class _ZookeeperReader:
 
 @contextlib.asynccontextmanager
 async def _on_zookeeper(zookeeper: str, timeout_ms: int) -> AsyncIterator[_ZookeeperReader]:
-    from barnabas.cluster.store.zookeeper import ZookeeperStore
-
     servers, slash, chroot = zookeeper.partition("/")
     # The store would make its path where it is missing: this one has none, and the reader puts it before
     # each.
-    session = ZookeeperStore(
-        servers,
-        asyncio.get_running_loop().call_soon_threadsafe,
-        session_timeout_ms=timeout_ms,
-        connection_timeout_ms=timeout_ms,
-    )
-    try:
-        await completed(session.start())
+    async with direct_store.opened(servers, None, timeout_ms) as session:
         yield _ZookeeperReader(session, (slash + chroot).rstrip("/"))
-    except TimeoutError as error:
-        raise click.ClickException(
-            f"no ZooKeeper server of {servers} answered within {timeout_ms} ms"
-        ) from error
-    finally:
-        await completed(session.close())

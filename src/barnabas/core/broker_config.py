@@ -4,6 +4,7 @@ A key that is not here is not obeyed, and `barnabas serve` says so in a warning.
 ``barnabas.`` are our own, and so are ``metrics.host`` and ``metrics.port``.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -523,7 +524,9 @@ def log_directories(config: Config) -> list[str]:
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """The keys and values of a ``server.properties`` file (Java's format, without unicode escapes).
+    r"""The keys and values of a ``server.properties`` file in Java's format (``Properties.load``): what ends
+    with a backslash goes on in the next line, ``\n``, ``\t`` and ``\uXXXX`` are characters, and any other
+    backslash makes the next character plain.
 
     Raises ConfigError that names the line which is not ``key=value``, or has a NUL: no path and no host can
     have one.
@@ -532,16 +535,34 @@ def read_properties(text: str) -> dict[str, str]:
     lines = iter(enumerate(text.splitlines(), start=1))
     for number, line in lines:
         line = line.strip()
-        while line.endswith("\\"):
+        while _goes_on(line):
             line = line[:-1] + next(lines, (0, ""))[1].strip()
         if not line or line[0] in "#!":
             continue
-        if "\0" in line:
+        if "\0" in _unescaped(line):
             raise ConfigError(f"line {number} has a NUL character")
         name, separator, value = line.partition("=")
         if not separator:
             name, separator, value = line.partition(":")
         if not separator or not name.strip():
-            raise ConfigError(f"line {number} is not of the form key=value: {line[:80]}")
-        values[name.strip()] = value.strip()
+            # The line itself is not shown: it may be a piece of a private key.
+            raise ConfigError(f"line {number} is not of the form key=value")
+        values[_unescaped(name.strip())] = _unescaped(value.strip())
     return values
+
+
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
+
+
+def _goes_on(line: str) -> bool:
+    """Whether the last of a line's backslashes stands alone."""
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(
+        lambda found: chr(int(found[1], 16)) if found[1] else _ESCAPED.get(found[2], found[2]), text
+    )

@@ -44,6 +44,11 @@ class ScramMechanism(Enum):
         return "sha256" if self is ScramMechanism.SHA_256 else "sha512"
 
     @property
+    def name_of_kafka(self) -> str:
+        """As Kafka's errors write it: its constant in Java."""
+        return self.value.replace("-", "_")
+
+    @property
     def key_bytes(self) -> int:
         return 32 if self is ScramMechanism.SHA_256 else 64
 

@@ -114,7 +114,7 @@ def metadata_path(config: Config) -> Path | None:
     return Path(config["barnabas.metadata.path"] or f"{log_directories(config)[0]}/{METADATA_FILE}")
 
 
-def _refuse_new_store_for_old_data(path: Path, directories: Sequence[str]) -> None:
+def refuse_new_store_for_old_data(path: Path, directories: Sequence[str]) -> None:
     """A store that was lost is not to be made again: it would know none of the topics whose records are here.
 
     Raises StoreUnusableError.
@@ -139,7 +139,7 @@ def _refuse_new_store_for_old_data(path: Path, directories: Sequence[str]) -> No
 def _embedded_store(config: Config, loop: asyncio.AbstractEventLoop) -> MetadataStore:
     path = metadata_path(config)
     assert path is not None
-    _refuse_new_store_for_old_data(path, log_directories(config))
+    refuse_new_store_for_old_data(path, log_directories(config))
     return SqliteStore(
         path,
         loop.call_soon_threadsafe,

@@ -12,8 +12,18 @@ from barnabas.cli.options import (
 
 
 @click.command(cls=ScriptCommand)
-@bootstrap_option()
+@bootstrap_option(instead=("zookeeper", "store"))
 @command_config_option
+@click.option(
+    "--zookeeper",
+    metavar="HOST:PORT[,...][/PATH]",
+    help="Without a broker: credentials of users, in ZooKeeper.",
+)
+@click.option(
+    "--store",
+    metavar="FOLDER",
+    help="Without a broker: the same in an embedded store; for a broker alone its data folder.",
+)
 @click.option("--describe", is_flag=True, help="Show what was changed while the cluster ran.")
 @click.option("--alter", is_flag=True, help="Set values, or put them back to their defaults.")
 @click.option("--all", is_flag=True, help="With --describe: all keys, those of files and defaults too.")
@@ -60,9 +70,21 @@ def configs(ctx: click.Context, /, **_given: object) -> None:
       barnabas configs --alter --broker-defaults --add-config log.retention.ms=3600000 \\
           --bootstrap-server 127.0.0.1:9092
       barnabas configs --describe --entity-type brokers --bootstrap-server 127.0.0.1:9092
+
+    \b
+    Before a broker runs, or while it does:
+      barnabas configs --alter --entity-type users --entity-name alice \\
+          --add-config 'SCRAM-SHA-512=[password=...]' --zookeeper 127.0.0.1:2181
     """
-    from barnabas.cli import config_flags, config_service
+    from barnabas.cli import config_flags
 
     given = kafka_names(ctx.params)
     config_flags.check(given)
+    if not given["bootstrap-server"]:
+        from barnabas.cli import config_store_service
+
+        config_store_service.run(given)
+        return
+    from barnabas.cli import config_service
+
     config_service.run(given, ctx.meta[ARGUMENTS])

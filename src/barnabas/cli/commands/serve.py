@@ -25,6 +25,7 @@ from barnabas.core.odd_keys import warn_of_odd_keys
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from barnabas.cli.secure_start import SecureFolder
     from barnabas.testing.kafka.remote_control import RemoteControl
 
 _log = EventLog("serve")
@@ -153,6 +154,13 @@ def _list_config(context: click.Context, _option: click.Parameter, word: str | N
     help="Run so many brokers, each a process of its own; auto is one for each core. Their ids, ports and "
     "folders below --data count up.",
 )
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="TLS, log-ins and access rules: makes keys and a first user in the data folder, and says how to "
+    "connect.",
+)
+@click.option("--user", metavar="NAME", help="With --secure: the first user's name.  [default: admin]")
 @click.option("--rack", metavar="NAME", help="With --brokers: the rack of all.  [default: the host's name]")
 @click.option(
     "--with-parent", type=int, hidden=True, help="End when this process is not the parent any more."
@@ -172,6 +180,8 @@ def serve(
     event_loop: str,
     control: int | None,
     brokers: str | None,
+    secure: bool,
+    user: str | None,
     rack: str | None,
     with_parent: int | None,
 ) -> None:
@@ -187,6 +197,10 @@ def serve(
       barnabas serve --host 0.0.0.0 --advertise 10.0.0.7
       barnabas serve --list-config log.retention
       barnabas serve --config server.properties --set log.retention.hours=24
+
+    \b
+    With TLS, passwords and access rules; the user's settings are then in ./data/client.properties:
+      barnabas serve --secure --data ./data
 
     \b
     A broker for each core of the machine, or four, on ports from 9092 on, with one metadata store:
@@ -208,16 +222,23 @@ def serve(
     for loggers, level in [(list(KAFKA_LOGGERS), "WARNING"), *logs]:
         for logger in loggers:
             logging.getLogger(logger).setLevel(level)
+    if user is not None and not secure:
+        raise click.UsageError("--user is for --secure")
     try:
-        given = _from_file(config_file) | _from_options(data, host, port, broker_id, config_file)
+        file = _from_file(config_file)
+        given = file | _from_options(data, host, port, broker_id, config_file, secure=secure)
         _name_metadata_store(given, store, zookeeper)
         given |= _from_settings(settings)
         given |= _advertised(advertise, host, given)
+        folder = _secured(given, user, secure=secure, make=with_parent is None)
+        if folder is not None:
+            folder.refuse_own(file if config_file is not None else ())
+            given = folder.settings() | given
         config = broker_config(given)
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
     if brokers is not None:
-        _run_rack(config)
+        _run_rack(config, folder)
         return
     if rack is not None:
         raise click.UsageError("--rack is for --brokers; of one broker it is --set broker.rack=NAME")
@@ -225,10 +246,35 @@ def serve(
         lines.setFormatter(KafkaFormatter(config["broker.id"]))
     warn_of_odd_keys(config, [*config.unknown, *config.explicit()])
     raise_limit()
-    _run(config, event_loop, control, with_parent)
+    _run(config, event_loop, control, with_parent, folder)
 
 
-def _run_rack(config: Config) -> None:
+def _secured(given: dict[str, str], user: str | None, *, secure: bool, make: bool) -> "SecureFolder | None":
+    """What --secure keeps for these brokers; None without it. Raises ConfigError, also where it was left out
+    though the data was made with it.
+    """
+    # What the broker loads anyway.
+    from barnabas.cli.secure_start import SecureFolder, refuse_without
+
+    config = broker_config(given)
+    if not secure:
+        refuse_without(config)
+        return None
+    folder = SecureFolder(config)
+    if make:
+        _make_private(config)
+        folder.make(config, user)
+    return folder
+
+
+def _make_private(config: Config) -> None:
+    """What the broker and its children make is for its own user: records, keys, and locks that keep it from
+    starting.
+    """
+    os.umask(os.umask(0o077) | int(config["barnabas.data.umask"], 8))
+
+
+def _run_rack(config: Config, folder: "SecureFolder | None") -> None:
     """Several brokers: the settings are good, and each child checks its own."""
     from barnabas.cli import rack_service
 
@@ -248,6 +294,8 @@ def _run_rack(config: Config) -> None:
     ):
         if value is not None:
             same += [option, str(value)]
+    if folder is not None:
+        same.append("--secure")
     for setting in given["settings"]:
         same += ["--set", setting]
     for loggers, level in given["logs"]:
@@ -264,6 +312,7 @@ def _run_rack(config: Config) -> None:
             rack=given["rack"] or config["broker.rack"],
             same=same,
             metrics_port=config["metrics.port"] if config["metrics.port"] >= 0 else None,
+            lines=None if folder is None else folder.lines,
         )
     )
 
@@ -281,15 +330,22 @@ def _from_file(config_file: Path | None) -> dict[str, str]:
 
 
 def _from_options(
-    data: Path | None, host: str | None, port: int | None, broker_id: int | None, config_file: Path | None
+    data: Path | None,
+    host: str | None,
+    port: int | None,
+    broker_id: int | None,
+    config_file: Path | None,
+    *,
+    secure: bool,
 ) -> dict[str, str]:
     given = {}
     if data is not None:
         given["log.dirs"] = str(data)
     if broker_id is not None:
         given["broker.id"] = str(broker_id)
-    if host is not None or port is not None or config_file is None:
-        given["listeners"] = f"PLAINTEXT://{host or '127.0.0.1'}:{9092 if port is None else port}"
+    if host is not None or port is not None or config_file is None or secure:
+        protocol = "SASL_SSL" if secure else "PLAINTEXT"
+        given["listeners"] = f"{protocol}://{host or '127.0.0.1'}:{9092 if port is None else port}"
     return given
 
 
@@ -339,7 +395,9 @@ def _from_settings(settings: tuple[str, ...]) -> dict[str, str]:
     return given
 
 
-def _run(config: Config, event_loop: str, control: int | None, parent: int | None) -> None:
+def _run(
+    config: Config, event_loop: str, control: int | None, parent: int | None, folder: "SecureFolder | None"
+) -> None:
     if event_loop == "uvloop":
         with extra("uvloop", "--event-loop uvloop"):
             import uvloop  # type: ignore[import-not-found, unused-ignore]
@@ -350,11 +408,9 @@ def _run(config: Config, event_loop: str, control: int | None, parent: int | Non
         from barnabas.network.event_loop import BrokerEventLoop
 
         factory = functools.partial(BrokerEventLoop, config["barnabas.busy.poll.us"] / 1e6)
-    # What the broker and its children make is for its own user: records, and locks that keep it from
-    # starting.
-    os.umask(os.umask(0o077) | int(config["barnabas.data.umask"], 8))
+    _make_private(config)
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(_serve(config, control, parent))
+        runner.run(_serve(config, control, parent, folder))
 
 
 async def _end_without(parent: int, end: "Callable[[], None]") -> None:
@@ -373,7 +429,9 @@ def _controlled(config: Config, loop: asyncio.AbstractEventLoop, port: int) -> "
     return RemoteControl(config, loop, port)
 
 
-async def _serve(config: Config, control: int | None, parent: int | None) -> None:
+async def _serve(
+    config: Config, control: int | None, parent: int | None, folder: "SecureFolder | None"
+) -> None:
     """Runs a node from its start to a signal; every failure to start is one line."""
     # What a start makes stays; the node switches the collector on again when it runs.
     gc.disable()
@@ -407,6 +465,8 @@ async def _serve(config: Config, control: int | None, parent: int | None) -> Non
             await node.stop()
             raise click.ClickException(f"--control {control}: {error.strerror}") from error
     click.echo(f"ready {listeners} broker={node.broker_id} data={','.join(map(str, node.log_dirs))}{more}")
+    if folder is not None:
+        click.echo(folder.lines([str(endpoint) for endpoint in node.endpoints]))
     sys.stdout.flush()
     stopped = asyncio.ensure_future(stop.wait())
     failed = asyncio.ensure_future(node.failed())

@@ -1,0 +1,58 @@
+"""A session on a metadata store for a tool that needs no broker: on ZooKeeper, or on the file of an embedded
+store, whose brokers may run or not.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from barnabas.cluster.store.contract import MetadataStore
+from barnabas.network.selector import completed
+from barnabas.node.environment import METADATA_FILE
+
+TIMEOUT_MS: Final = 10_000
+
+
+def store_file(folder: Path) -> Path:
+    """The file of an embedded store, which is named by itself or by its folder.
+    Raises ClickException where it is not there: it is not made here.
+    """
+    file = folder / METADATA_FILE if folder.is_dir() else folder
+    if not file.is_file():
+        raise click.ClickException(
+            f"{file} is not there: --store names the folder of a metadata store, or its file"
+        )
+    return file
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    zookeeper: str | None, file: Path | None, timeout_ms: int = TIMEOUT_MS
+) -> AsyncIterator[MetadataStore]:
+    """A session on the one of the two that was named. Raises ClickException where no server answers."""
+    call_soon = asyncio.get_running_loop().call_soon_threadsafe
+    session: MetadataStore
+    if zookeeper is not None:
+        from barnabas.cluster.store.zookeeper import ZookeeperStore
+
+        session = ZookeeperStore(
+            zookeeper, call_soon, session_timeout_ms=timeout_ms, connection_timeout_ms=timeout_ms
+        )
+    else:
+        from barnabas.cluster.store.sqlite import SqliteStore
+
+        assert file is not None, "one of the two is named"
+        session = SqliteStore(file, call_soon)
+    try:
+        await completed(session.start())
+        yield session
+    except TimeoutError as error:
+        raise click.ClickException(
+            f"no ZooKeeper server of {zookeeper} answered within {timeout_ms} ms"
+        ) from error
+    finally:
+        await completed(session.close())
