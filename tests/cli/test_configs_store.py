@@ -3,6 +3,7 @@
 """
 
 import json
+import shutil
 
 import pytest
 
@@ -17,13 +18,19 @@ ONLY_SCRAM = "User configuration updates using ZooKeeper are only supported for 
 
 
 @pytest.fixture(scope="module")
-def stopped(serve, tmp_path_factory):
+def ended(serve, tmp_path_factory):
     """The data folder of a broker that was there and ended."""
-    data = tmp_path_factory.mktemp("stopped") / "data"
+    data = tmp_path_factory.mktemp("ended") / "data"
     server = serve(data)
     server.wait_until_ready()
     server.stop()
     return data
+
+
+@pytest.fixture
+def stopped(ended, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(ended, tmp_path / "stopped")
 
 
 @pytest.fixture
