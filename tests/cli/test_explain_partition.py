@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from barnabas.admin import Admin, ClusterDescription, NewTopic
-from barnabas.cli.partition_stations import PartitionStations, lines
 from barnabas.client.metadata import Broker, PartitionMetadata
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.network.errors import DisconnectedError
+from barnabas.operations.partition_stations import PartitionStations, lines
 from waiting import until
 
 

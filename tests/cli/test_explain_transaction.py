@@ -6,11 +6,11 @@ import shlex
 import pytest
 
 from barnabas.admin import Admin, NewTopic, TransactionDescription, TransactionState
-from barnabas.cli.transaction_explanation import lines
-from barnabas.cli.transaction_stations import PartitionHeld, TransactionStations
 from barnabas.client import Consumer, Producer, TopicPartition
 from barnabas.client.metadata import PartitionMetadata
 from barnabas.network.errors import DisconnectedError
+from barnabas.operations.transaction_explanation import lines
+from barnabas.operations.transaction_stations import PartitionHeld, TransactionStations
 from forged_transactions import UNVERIFIED, leave_open
 from waiting import until
 

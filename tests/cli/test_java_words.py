@@ -4,11 +4,11 @@ import pytest
 
 from barnabas.admin import NotAConsumerGroupError
 from barnabas.cli.java_errors import java_text
-from barnabas.cli.java_order import copied, grown, partition_hash, partition_order, text_order
 from barnabas.cli.java_time import parse_datetime_ms, parse_duration_ms
 from barnabas.client import ClientTimeoutError
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
+from barnabas.operations.java_order import copied, grown, partition_hash, partition_order, text_order
 
 
 def test_partitions_come_as_java_prints_them():

@@ -6,8 +6,8 @@ import pytest
 
 from barnabas.admin import Admin, ConfigResource, NewTopic, PartitionReassignment
 from barnabas.cli.partition_json import BadJsonError, parse_election, parse_reassignment, parse_topics
-from barnabas.cli.reassignment_throttles import Move, moves
 from barnabas.core.ids import TopicPartition
+from barnabas.operations.reassignment_throttles import Move, moves
 from waiting import until
 
 LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"

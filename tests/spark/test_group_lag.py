@@ -8,6 +8,7 @@ import pytest
 from barnabas.admin import Admin, NewTopic, OffsetAndMetadata
 from barnabas.client import Producer
 from barnabas.core.ids import TopicPartition
+from barnabas.operations.group_lag import Standing
 from barnabas.protocol.coordinator.offset_commit import (
     LegacyOffsetCommitKey,
     OffsetCommitKey,
@@ -18,7 +19,7 @@ from barnabas.records.record import Record
 from barnabas.spark.errors import OptionError
 from barnabas.spark.groups.commits import commit_rows
 from barnabas.spark.groups.history import lag_history
-from barnabas.spark.groups.lag import Standing, lag_rows, one_record_at_a_time, rounds, standings
+from barnabas.spark.groups.lag import lag_rows, one_record_at_a_time, rounds, standings
 from barnabas.spark.groups.options import group_options, of_offsets_topic
 from barnabas.spark.groups.source import HistoryReader, HistoryTask
 from barnabas.spark.kafka import shared_fetcher

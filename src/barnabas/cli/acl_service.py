@@ -13,7 +13,6 @@ from typing import Any, Final, Protocol
 import click
 
 from barnabas.cli.acl_rules import Rules, pattern_type_of, principals, resources_of, rules_of
-from barnabas.cli.direct_store import opened
 from barnabas.cli.java_errors import java_text
 from barnabas.cli.options import (
     ToolError,
@@ -27,6 +26,7 @@ from barnabas.core.acl import AccessControlEntry, AclBinding, AclFilter, Pattern
 from barnabas.core.errors import BarnabasError, KafkaError
 from barnabas.network.clock import LoopClock
 from barnabas.network.selector import completed
+from barnabas.operations.direct_store import opened
 from barnabas.security.acl_authorizer import CLASS_NAME
 from barnabas.security.acl_store import AclStore
 

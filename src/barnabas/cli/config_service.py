@@ -28,13 +28,13 @@ from barnabas.cli.config_flags import (
     quota_entities,
 )
 from barnabas.cli.java_errors import EXECUTION, java_text
-from barnabas.cli.java_order import text_order
 from barnabas.cli.options import ToolError, admin_options, connected_admin, printable, properties
 from barnabas.core.config import Source, double_text
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import validate_topic_name
 from barnabas.core.scram import NUMBERS
 from barnabas.network.errors import UnsupportedVersionError
+from barnabas.operations.java_order import text_order
 
 _TIMEOUT_MS: Final = 30_000
 _RESOURCES: Final = {

@@ -15,7 +15,6 @@ from typing import Final
 import click
 
 from barnabas.cli.config_flags import USERS, Entity, Given, deleted_keys, entity_of, parse_added
-from barnabas.cli.direct_store import opened, store_file
 from barnabas.cli.options import ToolError, printable, properties
 from barnabas.cluster.metadata.configs import ConfigStore
 from barnabas.cluster.metadata.registration import ensure_paths
@@ -24,6 +23,7 @@ from barnabas.cluster.store.znodes import CONFIG_CHANGES, DEFAULT_ENTITY, desani
 from barnabas.core.scram import ITERATIONS_MIN, MECHANISMS, ScramCredential, ScramMechanism
 from barnabas.network.clock import LoopClock
 from barnabas.network.selector import completed
+from barnabas.operations.direct_store import opened, store_file
 
 SALT_BYTES: Final = 24
 _CREDENTIAL: Final = re.compile(r"(?:iterations=([0-9]{1,9}),)?password=(.*)", re.DOTALL)

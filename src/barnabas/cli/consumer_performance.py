@@ -6,8 +6,8 @@ import click
 
 from barnabas.cli.java_date_format import SimpleDateFormat
 from barnabas.cli.perf_statistics import ConsumerStatistics
-from barnabas.cli.throughput_throttler import now_ms
 from barnabas.client import AsyncConsumer
+from barnabas.operations.clock import now_ms
 
 _COLUMNS: Final = (
     "data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms,"

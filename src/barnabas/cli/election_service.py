@@ -8,12 +8,12 @@ import click
 
 from barnabas.admin import ElectionType
 from barnabas.cli.java_errors import EXECUTION, java_text
-from barnabas.cli.java_order import partition_order
 from barnabas.cli.options import INT_MAX, ToolError, admin_options, connected_admin
 from barnabas.cli.partition_json import BadJsonError, parse_election, text_of
 from barnabas.client.errors import ClientTimeoutError
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
+from barnabas.operations.java_order import partition_order
 
 _TIMEOUT_MS: Final = 30_000
 _TIMED_OUT: Final = "Timeout waiting for election results"

@@ -1,9 +1,8 @@
-"""Where ``barnabas groups --reset-offsets`` puts a group: one method for each of the eight specifications."""
+"""Where ``barnabas groups --reset-offsets`` puts a group: the eight specifications, in the script's words."""
 
 import csv
 import re
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,18 +11,14 @@ import click
 from barnabas.admin import AsyncAdmin
 from barnabas.cli.group_flags import SCENARIOS, Given, has, wrong_use
 from barnabas.cli.group_report import print_error
-from barnabas.cli.group_scope import (
-    ScriptError,
-    checked_number,
-    end_offsets,
-    log_offsets,
-    resolve_topics,
-    with_partitions,
-)
-from barnabas.cli.java_order import copied, grown, partition_order
+from barnabas.cli.group_scope import ScriptError, checked_number, with_partitions
 from barnabas.cli.java_time import parse_datetime_ms, parse_duration_ms
-from barnabas.client.types import EARLIEST_TIMESTAMP, OffsetAndMetadata
 from barnabas.core.ids import TopicPartition
+from barnabas.operations.clock import now_ms
+from barnabas.operations.errors import OperationError
+from barnabas.operations.java_order import copied, grown, partition_order
+from barnabas.operations.log_ends import resolve_topics
+from barnabas.operations.offset_reset import ResetPlan, ResetPlanner
 
 Positions = dict[TopicPartition, int]
 
@@ -32,30 +27,53 @@ _UNQUOTED_MAX: Final = 24
 _COMMA: Final = ord(",")
 
 
-class ResetPlanner:
-    """Plans new positions; changes nothing."""
+class PrintedReset:
+    """The plan of one run of the command, in the script's order, with its warnings; changes nothing."""
 
     def __init__(self, admin: AsyncAdmin, given: Given, timeout_ms: int) -> None:
         self._admin = admin
         self._given = given
         self._timeout_ms = timeout_ms
+        self._planner = ResetPlanner(admin, timeout_ms)
 
     async def plan(self, group: str) -> Positions:
         """The group's new positions, in the order that Kafka's script prints them in."""
         partitions = await self._scope(group)
-        scenarios: Mapping[str, Callable[[str, Sequence[TopicPartition]], Awaitable[Positions]]] = {
-            "to-offset": self._to_offset,
-            "to-earliest": self._to_earliest,
-            "to-latest": self._to_latest,
-            "shift-by": self._shift_by,
-            "to-datetime": self._to_datetime,
-            "by-duration": self._by_duration,
-            "from-file": self._from_file,
-            "to-current": self._to_current,
-        }
-        for option, scenario in scenarios.items():
-            if has(self._given, option):
-                return await scenario(group, partitions)
+        try:
+            plan = await self._planned(group, partitions)
+        except OperationError as error:
+            raise wrong_use(str(error)) from error
+        if plan is None:
+            return {}
+        self._warn(plan)
+        buckets = grown(len(plan.positions))
+        if plan.uncommitted and len(plan.uncommitted) == len(plan.positions):
+            # Kafka's script copies the one map into the other, which decides the order when the other is
+            # empty.
+            buckets = copied(len(plan.uncommitted))
+        return {tp: plan.positions[tp] for tp in partition_order(plan.positions, buckets)}
+
+    async def _planned(self, group: str, partitions: Sequence[TopicPartition]) -> ResetPlan | None:
+        """None for a group that the file of positions does not name."""
+        given, planner = self._given, self._planner
+        if has(given, "to-offset"):
+            return await planner.to_positions(dict.fromkeys(partitions, checked_number(given, "to-offset")))
+        if has(given, "to-earliest"):
+            return await planner.to_earliest(partitions)
+        if has(given, "to-latest"):
+            return await planner.to_latest(partitions)
+        if has(given, "shift-by"):
+            shift = checked_number(given, "shift-by") if partitions else 0
+            return await planner.shift_by(group, partitions, shift)
+        if has(given, "to-datetime"):
+            return await planner.to_time(partitions, _parsed(parse_datetime_ms, given["to-datetime"]))
+        if has(given, "by-duration"):
+            duration_ms = _parsed(parse_duration_ms, given["by-duration"])
+            return await planner.to_time(partitions, now_ms() - duration_ms)
+        if has(given, "from-file"):
+            return await self._from_file(group)
+        if has(given, "to-current"):
+            return await planner.to_current(group, partitions)
         named = ", ".join(f"[{option}]" for option in SCENARIOS)
         raise wrong_use(f"Option '[reset-offsets]' requires one of the following scenarios: [{named}]")
 
@@ -63,7 +81,7 @@ class ResetPlanner:
         if has(self._given, "all-topics"):
             # Also partitions whose position is below zero, and so none to commit: Java's map has them as
             # null.
-            return partition_order(await self._positions(group))
+            return partition_order(await self._planner.committed(group))
         if has(self._given, "topic"):
             partitions, topics = with_partitions(self._given["topic"])
             found, missing = await resolve_topics(self._admin, topics, self._timeout_ms)
@@ -74,88 +92,30 @@ class ResetPlanner:
             raise wrong_use("One of the reset scopes should be defined: --all-topics, --topic.")
         return ()
 
-    async def _positions(self, group: str) -> Mapping[TopicPartition, OffsetAndMetadata | None]:
-        return (await self._admin.groups.offsets([group], timeout_ms=self._timeout_ms))[group]
-
-    async def _committed(self, group: str) -> Positions:
-        return {tp: one.offset for tp, one in (await self._positions(group)).items() if one is not None}
-
-    async def _to_offset(self, _group: str, partitions: Sequence[TopicPartition]) -> Positions:
-        return await self._within_log(dict.fromkeys(partitions, checked_number(self._given, "to-offset")))
-
-    async def _to_earliest(self, _group: str, partitions: Sequence[TopicPartition]) -> Positions:
-        return _ordered(await log_offsets(self._admin, partitions, EARLIEST_TIMESTAMP, self._timeout_ms))
-
-    async def _to_latest(self, _group: str, partitions: Sequence[TopicPartition]) -> Positions:
-        return _ordered(await end_offsets(self._admin, partitions, self._timeout_ms))
-
-    async def _shift_by(self, group: str, partitions: Sequence[TopicPartition]) -> Positions:
-        committed = await self._committed(group)
-        shift = checked_number(self._given, "shift-by") if partitions else 0
-        for tp in partitions:
-            if tp not in committed:
-                raise wrong_use(
-                    f"Cannot shift offset for partition {tp} since there is no current committed offset"
-                )
-        return await self._within_log({tp: committed[tp] + shift for tp in partitions})
-
-    async def _to_datetime(self, _group: str, partitions: Sequence[TopicPartition]) -> Positions:
-        return await self._at_time(_parsed(parse_datetime_ms, self._given["to-datetime"]), partitions)
-
-    async def _by_duration(self, _group: str, partitions: Sequence[TopicPartition]) -> Positions:
-        duration_ms = _parsed(parse_duration_ms, self._given["by-duration"])
-        return await self._at_time(time.time_ns() // 1_000_000 - duration_ms, partitions)
-
-    async def _at_time(self, timestamp_ms: int, partitions: Sequence[TopicPartition]) -> Positions:
-        found = await log_offsets(self._admin, partitions, timestamp_ms, self._timeout_ms)
-        late = partition_order(tp for tp, offset in found.items() if offset < 0)
-        for tp in late:
-            click.echo(
-                f"\nWarn: Partition {tp.partition} from topic {tp.topic} is empty. Falling back to latest "
-                "known offset."
-            )
-        found.update(await end_offsets(self._admin, late, self._timeout_ms))
-        return _ordered(found)
-
-    async def _from_file(self, group: str, _partitions: Sequence[TopicPartition]) -> Positions:
+    async def _from_file(self, group: str) -> ResetPlan | None:
         chosen: Sequence[str] = self._given["group"]
         plan = read_plan(self._given["from-file"], chosen[0] if len(chosen) == 1 else None)
         if group not in plan:
             print_error(f"No reset plan for group {group} found")
-            return {}
-        return await self._within_log(plan[group])
+            return None
+        return await self._planner.to_positions(plan[group])
 
-    async def _to_current(self, group: str, partitions: Sequence[TopicPartition]) -> Positions:
-        committed = await self._committed(group)
-        current = {tp: committed[tp] for tp in partitions if tp in committed}
-        missing = [tp for tp in partitions if tp not in committed]
-        positions = current | await end_offsets(self._admin, missing, self._timeout_ms)
-        # Kafka's script copies the one map into the other, which decides the order when the other is empty.
-        buckets = grown(len(positions)) if current or not missing else copied(len(missing))
-        return {tp: positions[tp] for tp in partition_order(positions, buckets)}
-
-    async def _within_log(self, wanted: Positions) -> Positions:
-        """Positions, each moved to the begin or the end of its log where it is outside; says so."""
-        starts = await log_offsets(self._admin, wanted, EARLIEST_TIMESTAMP, self._timeout_ms)
-        ends = await end_offsets(self._admin, wanted, self._timeout_ms)
-        return {tp: _moved(tp, wanted[tp], starts[tp], ends[tp]) for tp in partition_order(wanted)}
-
-
-def _moved(tp: TopicPartition, offset: int, start: int, end: int) -> int:
-    if start <= offset <= end:
-        return offset
-    nearest = end if offset > end else start
-    relation = "higher than latest" if offset > end else "lower than earliest"
-    click.echo(
-        f"WARN New offset ({offset}) is {relation} offset for topic partition {tp}. Value will be set to "
-        f"{nearest}",
-        err=True,
-    )
-    return nearest
-
-
-def _ordered(positions: Positions) -> Positions:
-    return {tp: positions[tp] for tp in partition_order(positions)}
+    @staticmethod
+    def _warn(plan: ResetPlan) -> None:
+        for tp in partition_order(plan.at_end):
+            click.echo(
+                f"\nWarn: Partition {tp.partition} from topic {tp.topic} is empty. Falling back to latest "
+                "known offset."
+            )
+        for tp in partition_order(plan.positions):
+            if tp in plan.moved:
+                wanted, offset = plan.moved[tp], plan.positions[tp]
+                relation = "higher than latest" if wanted > offset else "lower than earliest"
+                click.echo(
+                    f"WARN New offset ({wanted}) is {relation} offset for topic partition {tp}. Value will be"
+                    f" set to {offset}",
+                    err=True,
+                )
 
 
 def _parsed(parse: Callable[[str], int], text: str) -> int:

@@ -15,30 +15,28 @@ from barnabas.admin import (
     GroupListing,
     GroupState,
     GroupType,
-    OffsetAndMetadata,
 )
 from barnabas.cli import group_report as report
 from barnabas.cli.group_flags import Given, has, wrong_use
-from barnabas.cli.group_reset import ResetPlanner, dump_plan
+from barnabas.cli.group_reset import PrintedReset, dump_plan
 from barnabas.cli.group_scope import (
     ScriptError,
     checked_number,
-    end_offsets,
-    resolve_topics,
     with_partitions,
 )
 from barnabas.cli.java_errors import EXECUTION, java_text
-from barnabas.cli.java_order import partition_order, text_order
 from barnabas.cli.options import admin_options, connected_admin
 from barnabas.client.keyed_call import none_where
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
+from barnabas.operations.java_order import partition_order, text_order
+from barnabas.operations.log_ends import end_offsets, resolve_topics
+from barnabas.operations.offset_reset import RESETTABLE, commit
 
 K = TypeVar("K", GroupState, GroupType)
 _STATES: Final = [state for state in GroupState if state is not GroupState.UNKNOWN]
 _TYPES: Final = [GroupType.CONSUMER, GroupType.CLASSIC]
 
-_RESETTABLE: Final = frozenset({GroupState.EMPTY, GroupState.DEAD})
 _REFUSALS: Final = {
     ErrorCode.INVALID_GROUP_ID: "'{}' is not valid.",
     ErrorCode.GROUP_ID_NOT_FOUND: "'{}' does not exist.",
@@ -212,11 +210,11 @@ class GroupService:
 
     async def reset_offsets(self) -> None:
         """``--reset-offsets``: plans new positions of groups without members, commits them with --execute."""
-        planner = ResetPlanner(self._admin, self._given, self._timeout_ms)
+        planner = PrintedReset(self._admin, self._given, self._timeout_ms)
         plan: dict[str, dict[TopicPartition, int]] = {}
         try:
             for name, group in (await self._described(await self._chosen())).items():
-                if _state(group) in _RESETTABLE:
+                if _state(group) in RESETTABLE:
                     plan[name] = await planner.plan(name)
                     await self._commit(name, plan[name])
                 else:
@@ -234,8 +232,7 @@ class GroupService:
 
     async def _commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         if has(self._given, "execute"):
-            positions = {tp: OffsetAndMetadata(offset) for tp, offset in offsets.items()}
-            await self._admin.groups.alter_offsets(group, positions, timeout_ms=self._timeout_ms)
+            await commit(self._admin, group, offsets, self._timeout_ms)
 
 
 Owner = tuple[str, str, str]

@@ -10,24 +10,22 @@ Everything that a file may have wrong raises `BadJsonError` with the words of Ka
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from barnabas.admin import TopicPartitionReplica
-from barnabas.cli.java_order import partition_order
 from barnabas.cli.options import INT_MAX, LONG_MAX
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import TopicPartition
+from barnabas.operations.java_order import partition_order
+from barnabas.operations.reassignment_plan import Assignment, duplicates
 
 T = TypeVar("T")
 
 ANY_LOG_DIR: Final = "any"
 _VERSION: Final = 1
 _SHOWN_MAX: Final = 200
-
-Assignment = Mapping[TopicPartition, Sequence[int]]
-"""The replicas of partitions, the preferred leader first."""
 
 
 class BadJsonError(BarnabasError):
@@ -125,17 +123,6 @@ def format_reassignment(assignment: Assignment) -> str:
     return json.dumps(
         {"version": _VERSION, "partitions": partitions}, separators=(",", ":"), ensure_ascii=False
     )
-
-
-def duplicates(values: Iterable[T]) -> list[T]:
-    """What is there more than once, in the order in which it came a second time."""
-    seen: set[T] = set()
-    again: dict[T, None] = {}
-    for value in values:
-        if value in seen:
-            again[value] = None
-        seen.add(value)
-    return list(again)
 
 
 def _parsed(text: str) -> Any:

@@ -11,10 +11,11 @@ import click
 
 from barnabas.cli.java_errors import java_text
 from barnabas.cli.perf_statistics import ProducerStatistics
-from barnabas.cli.throughput_throttler import ThroughputThrottler, now_ms
+from barnabas.cli.throughput_throttler import ThroughputThrottler
 from barnabas.client import AbortableTransactionError, AsyncProducer, FatalTransactionError
 from barnabas.client.types import RecordMetadata
 from barnabas.core.errors import BarnabasError
+from barnabas.operations.clock import now_ms
 
 _SEED: Final = 0
 _STEADY: Final = "steady state records"

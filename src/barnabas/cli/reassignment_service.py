@@ -3,32 +3,38 @@
 """
 
 import asyncio
-import random
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 import click
 
-from barnabas.admin import AsyncAdmin, PartitionReassignment, TopicDescription
+from barnabas.admin import AsyncAdmin, PartitionReassignment
 from barnabas.cli import log_dir_moves
-from barnabas.cli import reassignment_throttles as throttles
 from barnabas.cli.java_errors import java_text
-from barnabas.cli.java_order import number_order, text_order
 from barnabas.cli.options import INT_MAX, ToolError, admin_options, connected_admin
 from barnabas.cli.partition_json import (
-    Assignment,
     BadJsonError,
     ReassignmentPlan,
-    duplicates,
     format_reassignment,
     parse_reassignment,
     parse_topics,
     text_of,
 )
-from barnabas.cluster.metadata.placement import BrokerRack, assign_replicas
-from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import TopicPartition
+from barnabas.operations import reassignment_throttles as throttles
+from barnabas.operations.errors import OperationError
+from barnabas.operations.java_order import number_order, text_order
+from barnabas.operations.reassignment_plan import (
+    check_brokers,
+    check_targets,
+    current_of,
+    current_replicas,
+    duplicates,
+    propose,
+    replicas_of,
+)
 
 T = TypeVar("T")
 
@@ -50,14 +56,10 @@ def run(given: Given) -> None:
     """Runs the one action that was asked for. Raises ToolError with the script's lines."""
     try:
         asyncio.run(_run(given))
-    except (BadJsonError, _RefusedError) as error:
+    except (BadJsonError, OperationError) as error:
         raise ToolError(f"Error: {error}") from error
     except BarnabasError as error:
         raise ToolError(f"Error: {java_text(error)}") from error
-
-
-class _RefusedError(Exception):
-    """What was asked for cannot be done (``AdminCommandFailedException``)."""
 
 
 async def _run(given: Given) -> None:
@@ -91,7 +93,7 @@ async def _verify(admin: AsyncAdmin, plan: ReassignmentPlan, *, preserve_throttl
         if tp in moving:
             click.echo(f"Reassignment of partition {tp} is still in progress.")
             continue
-        current = _replicas_of(tp, described[tp.topic])
+        current = replicas_of(tp, described[tp.topic])
         if current == replicas:
             click.echo(f"Reassignment of partition {tp} is completed.")
         else:
@@ -101,15 +103,6 @@ async def _verify(admin: AsyncAdmin, plan: ReassignmentPlan, *, preserve_throttl
             )
     if await log_dir_moves.verify(admin, plan.log_dirs) and not moving and not preserve_throttles:
         await _clear_throttles(admin, targets)
-
-
-def _replicas_of(tp: TopicPartition, topic: TopicDescription | BarnabasError) -> list[int]:
-    """The replicas of a partition, none of one that does not exist."""
-    if isinstance(topic, KafkaError) and topic.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return []
-    if isinstance(topic, BarnabasError):
-        raise topic
-    return next((list(one.replicas) for one in topic.partitions if one.partition == tp.partition), [])
 
 
 async def _clear_throttles(admin: AsyncAdmin, targets: Iterable[tuple[TopicPartition, list[int]]]) -> None:
@@ -133,29 +126,11 @@ async def _generate(admin: AsyncAdmin, given: Given) -> None:
     wanted = _broker_list(given["broker-list"])
     topics = parse_topics(text_of(given["topics-to-move-json-file"]))
     if repeated := duplicates(topics):
-        raise _RefusedError(f"List of topics to reassign contains duplicate entries: [{', '.join(repeated)}]")
-    current = await _current_replicas(admin, topics)
-    brokers = [
-        BrokerRack(one.node_id, None if given["disable-rack-aware"] else one.rack)
-        for one in (await admin.cluster.describe()).brokers
-        if one.node_id in wanted
-    ]
-    if len({one.rack is None for one in brokers}) > 1:
-        raise _RefusedError(
-            "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica"
-            " assignment without rack information."
+        raise OperationError(
+            f"List of topics to reassign contains duplicate entries: [{', '.join(repeated)}]"
         )
-    proposed: dict[TopicPartition, tuple[int, ...]] = {}
-    for topic in topics:
-        partitions = [tp for tp in current if tp.topic == topic]
-        factor = len(current[partitions[0]])
-        try:
-            placed = assign_replicas(
-                brokers, partitions=len(partitions), replication_factor=factor, chooser=random.Random()
-            )
-        except KafkaError as error:
-            raise _RefusedError(str(error)) from error
-        proposed |= {TopicPartition(topic, number): replicas for number, replicas in placed.items()}
+    current = await current_replicas(admin, topics)
+    proposed = await propose(admin, current, wanted, rack_aware=not given["disable-rack-aware"])
     click.echo(f"Current partition replica assignment\n{format_reassignment(current)}\n")
     click.echo(f"Proposed partition reassignment configuration\n{format_reassignment(proposed)}")
 
@@ -164,40 +139,24 @@ def _broker_list(text: str) -> list[int]:
     brokers = []
     for each in text.split(","):
         if not re.fullmatch(r"[-+]?[0-9]{1,10}", each) or abs(int(each)) > INT_MAX:
-            raise _RefusedError(f'For input string: "{each}"')
+            raise OperationError(f'For input string: "{each}"')
         brokers.append(int(each))
     if repeated := duplicates(brokers):
-        raise _RefusedError(f"Broker list contains duplicate entries: [{', '.join(map(str, repeated))}]")
+        raise OperationError(f"Broker list contains duplicate entries: [{', '.join(map(str, repeated))}]")
     return brokers
-
-
-async def _current_replicas(admin: AsyncAdmin, topics: Iterable[str]) -> dict[TopicPartition, list[int]]:
-    """The replicas of all partitions of topics. Raises KafkaError for a topic that does not exist."""
-    described = await admin.topics.try_describe(topics)
-    found: dict[TopicPartition, list[int]] = {}
-    for name, topic in described.items():
-        if isinstance(topic, KafkaError) and topic.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise KafkaError(topic.code, f"Topic {name} not found.")
-        if isinstance(topic, BarnabasError):
-            raise topic
-        found |= {TopicPartition(name, one.partition): list(one.replicas) for one in topic.partitions}
-    return found
 
 
 # --- execute
 
 
 async def _execute(admin: AsyncAdmin, plan: ReassignmentPlan, given: Given) -> None:
-    _check_targets(plan.targets)
+    check_targets(plan.targets)
     wanted = dict(plan.targets)
     moving = await admin.partitions.reassignments()
     if moving and not given["additional"]:
         raise ToolError(_EXISTING)
-    alive = {broker.node_id for broker in (await admin.cluster.describe()).brokers}
-    for broker in number_order(broker for replicas in wanted.values() for broker in replicas):
-        if broker not in alive:
-            raise _RefusedError(f"Unknown broker id {broker}")
-    current = await _current_of(admin, wanted)
+    await check_brokers(admin, number_order(broker for replicas in wanted.values() for broker in replicas))
+    current = await current_of(admin, wanted)
     click.echo(f"Current partition replica assignment\n\n{format_reassignment(current)}\n")
     click.echo("Save this to use as the --reassignment-json-file option during rollback")
     rate, log_dirs_rate = given["throttle"], given["replica-alter-log-dirs-throttle"]
@@ -215,32 +174,6 @@ async def _execute(admin: AsyncAdmin, plan: ReassignmentPlan, given: Given) -> N
     _raise_together("Error reassigning partition(s):", begun)
     click.echo(f"Successfully started partition reassignment{_s(wanted)} for {_joined(wanted)}")
     await log_dir_moves.begin(admin, plan.log_dirs, given["timeout"])
-
-
-def _check_targets(targets: list[tuple[TopicPartition, list[int]]]) -> None:
-    if not targets:
-        raise _RefusedError("Partition reassignment list cannot be empty")
-    if not all(replicas for _, replicas in targets):
-        raise _RefusedError("Partition replica list cannot be empty")
-    if repeated := duplicates(tp for tp, _ in targets):
-        named = ",".join(map(str, repeated))
-        raise _RefusedError(f"Partition reassignment contains duplicate topic partitions: {named}")
-    twice = [
-        f"{tp} contains multiple entries for {_numbers(duplicates(replicas))}"
-        for tp, replicas in targets
-        if duplicates(replicas)
-    ]
-    if twice:
-        raise _RefusedError(f"Partition replica lists may not contain duplicate entries: {'. '.join(twice)}")
-
-
-async def _current_of(admin: AsyncAdmin, wanted: Assignment) -> dict[TopicPartition, list[int]]:
-    everything = await _current_replicas(admin, {tp.topic for tp in wanted})
-    if missing := [str(tp) for tp in wanted if tp not in everything]:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition: {', '.join(missing)}"
-        )
-    return {tp: everything[tp] for tp in wanted}
 
 
 # --- cancel, list

@@ -8,10 +8,10 @@ from typing import Any, Final, TypeAlias
 
 import click
 
-from barnabas.cli.java_order import partition_hash, partition_order
 from barnabas.cli.message_json import json_text, message_node
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import TopicPartition
+from barnabas.operations.java_order import partition_hash, partition_order
 from barnabas.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from barnabas.protocol.coordinator.record import CoordinatorKey, CoordinatorValue, UnknownRecordTypeError
 from barnabas.protocol.coordinator.topics import CONSUMER_OFFSETS

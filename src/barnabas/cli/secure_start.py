@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Final
 
 from barnabas.cli.config_store_service import SALT_BYTES
-from barnabas.cli.direct_store import opened
 from barnabas.cluster.metadata.configs import ConfigStore
 from barnabas.cluster.metadata.registration import ensure_paths
 from barnabas.cluster.store.contract import StoreError, StoreUnusableError
@@ -53,6 +52,7 @@ from barnabas.network.endpoints import (
 from barnabas.network.sasl.scram import MODULE
 from barnabas.network.selector import completed
 from barnabas.node.environment import metadata_path, refuse_new_store_for_old_data
+from barnabas.operations.direct_store import opened
 from barnabas.security.acl_authorizer import CLASS_NAME
 
 FIRST_USER: Final = "admin"

@@ -1,7 +1,6 @@
 """``ThroughputThrottler``: holds a sender to a number of records a second."""
 
 import asyncio
-import time
 from typing import Final
 
 _SLEEP_MIN_S: Final = 0.002
@@ -28,8 +27,3 @@ class ThroughputThrottler:
         if self._deficit_s >= _SLEEP_MIN_S:
             pause_s, self._deficit_s = self._deficit_s, 0.0
             await asyncio.sleep(pause_s)
-
-
-def now_ms() -> int:
-    """``System.currentTimeMillis``."""
-    return time.time_ns() // 1_000_000

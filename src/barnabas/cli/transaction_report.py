@@ -1,27 +1,15 @@
 """What ``barnabas transactions`` prints: the tables of Kafka's script, and its errors."""
 
-import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import click
 
 from barnabas.admin import ProducerState, TransactionDescription, TransactionListing
-from barnabas.cli.java_order import number_order, partition_order
-from barnabas.cli.options import ToolError
-from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import TopicPartition
+from barnabas.operations.java_order import number_order, partition_order
 
 _MINUTE_MS: Final = 60_000
-
-
-@contextlib.contextmanager
-def failing(what: str) -> Iterator[None]:
-    """Turns what the cluster refuses inside into the script's line about it (``printErrorAndExit``)."""
-    try:
-        yield
-    except BarnabasError as error:
-        raise ToolError(f"{what}: {error}. Enable debug logging for additional detail.") from error
 
 
 def print_listings(listings: Iterable[TransactionListing]) -> None:

@@ -5,20 +5,22 @@ from typing import Any
 
 from barnabas.admin import AbortTransactionSpec, AsyncAdmin
 from barnabas.cli import transaction_report as report
-from barnabas.cli.hanging_transactions import hanging_transactions
 from barnabas.cli.options import ToolError, new_admin
-from barnabas.cli.throughput_throttler import now_ms
-from barnabas.cli.transaction_report import failing
 from barnabas.core.ids import TopicPartition
+from barnabas.operations.clock import now_ms
+from barnabas.operations.errors import FailedStepError, failing
+from barnabas.operations.hanging_transactions import hanging_transactions
 
 
 async def run(options: dict[str, Any], command: Callable[[AsyncAdmin], Awaitable[None]]) -> None:
     """Runs one command. The admin client connects in its first call, so that a cluster that does not answer
-    is that call's error, as in Kafka's script.
+    is that call's error, as in Kafka's script. Raises ToolError.
     """
     admin = new_admin(options)
     try:
         await command(admin)
+    except FailedStepError as error:  # ``printErrorAndExit``
+        raise ToolError(f"{error}. Enable debug logging for additional detail.") from error
     finally:
         await admin.close()
 

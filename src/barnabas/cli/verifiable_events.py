@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from barnabas.cli.throughput_throttler import now_ms
+from barnabas.operations.clock import now_ms
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 

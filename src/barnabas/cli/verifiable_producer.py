@@ -6,12 +6,13 @@ import sys
 from typing import Any
 
 from barnabas.cli.java_errors import java_class
-from barnabas.cli.throughput_throttler import ThroughputThrottler, now_ms
+from barnabas.cli.throughput_throttler import ThroughputThrottler
 from barnabas.cli.verifiable_events import print_event
 from barnabas.client import AsyncProducer
 from barnabas.client.retries import Deadline
 from barnabas.client.types import RecordMetadata
 from barnabas.core.errors import BarnabasError
+from barnabas.operations.clock import now_ms
 
 
 class Numbers:

@@ -182,6 +182,12 @@ class ClientFace(Face[C]):
         """
         self.end(self._twin.close)
 
+    def using(
+        self, work: Callable[Concatenate[C, P], Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """What an asynchronous function comes to that works with the twin, which is its first argument."""
+        return mirrored(work)(self, *args, **kwargs)
+
     def __enter__(self) -> Self:
         try:
             self._thread.run(self._twin.start())

@@ -46,8 +46,8 @@ def delete_records(
 
 async def _delete(bootstrap: str, file: Path | None, offsets: Mapping[TopicPartition, int]) -> None:
     from barnabas.cli.java_errors import java_text
-    from barnabas.cli.java_order import partition_order
     from barnabas.cli.options import admin_options, connected_admin
+    from barnabas.operations.java_order import partition_order
 
     async with connected_admin(admin_options(file, bootstrap, "barnabas-delete-records")) as admin:
         click.echo("Executing records delete operation")

@@ -88,9 +88,9 @@ def request(
       barnabas explain request list-offsets --topic orders --bootstrap-server 127.0.0.1:9092 \\
           --metrics http://127.0.0.1:9404/metrics
     """
-    from barnabas.cli.listener_stations import listener_of
-    from barnabas.cli.request_stations import KINDS, Subject, lines, read_times, walk
     from barnabas.core.ids import TopicPartition
+    from barnabas.operations.listener_stations import listener_of
+    from barnabas.operations.request_stations import KINDS, Subject, lines, read_times, walk
 
     kind = KINDS[api]
     if kind.of_partition and topic is None:
@@ -138,8 +138,8 @@ def partition(
       barnabas explain partition orders 0 --bootstrap-server 127.0.0.1:9092 --store ./store
       barnabas explain partition orders 0 --bootstrap-server 127.0.0.1:9092 --zookeeper 127.0.0.1:2181/kafka
     """
-    from barnabas.cli.partition_stations import lines, look
-    from barnabas.cli.store_reader import opened
+    from barnabas.operations.partition_stations import lines, look
+    from barnabas.operations.store_reader import opened
 
     if folder is not None and zookeeper is not None:
         raise click.UsageError("Name one store: either --store or --zookeeper")
@@ -182,8 +182,8 @@ def transaction(
       barnabas explain transaction payments-1 --bootstrap-server 127.0.0.1:9092
       barnabas explain transaction payments-1 --topic orders --bootstrap-server 127.0.0.1:9092
     """
-    from barnabas.cli.transaction_explanation import lines
-    from barnabas.cli.transaction_stations import look
+    from barnabas.operations.transaction_explanation import lines
+    from barnabas.operations.transaction_stations import look
 
     options = admin_options(command_config, bootstrap_server, "barnabas-explain")
 
@@ -225,7 +225,7 @@ def listener(
           --set listener.security.protocol.map=IN:PLAINTEXT,OUT:PLAINTEXT
       barnabas explain listener --bootstrap-server 127.0.0.1:9092 --broker 0
     """
-    from barnabas.cli.listener_stations import lines, of_broker
+    from barnabas.operations.listener_stations import lines, of_broker
 
     if (bootstrap_server is None) != (broker is None):
         raise click.UsageError("A running broker is asked with both --bootstrap-server and --broker")
@@ -292,7 +292,7 @@ def coordinator(
     """
     from barnabas.admin import CoordinatorType
     from barnabas.cli.coordinator_report import print_stations
-    from barnabas.cli.coordinator_stations import Agreement, Stations, visit
+    from barnabas.operations.coordinator_stations import Agreement, Stations, visit
 
     options = admin_options(command_config, bootstrap_server, "barnabas-explain")
 

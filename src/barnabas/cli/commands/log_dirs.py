@@ -58,8 +58,8 @@ def _number(text: str) -> int:
 
 
 async def _describe(bootstrap: str, file: Path | None, wanted: set[int], topics: Collection[str]) -> None:
-    from barnabas.cli.java_order import number_order
     from barnabas.cli.options import admin_options, connected_admin
+    from barnabas.operations.java_order import number_order
 
     async with connected_admin(admin_options(file, bootstrap, "log-dirs-tool")) as admin:
         there = [broker.node_id for broker in (await admin.cluster.describe()).brokers]
@@ -83,7 +83,7 @@ def _printable(
     found: "Mapping[int, Mapping[str, LogDirDescription]]", topics: Collection[str]
 ) -> dict[str, Any]:
     """What the script prints, the keys of each object in the order in which Java has them."""
-    from barnabas.cli.java_order import number_order, sized, text_order
+    from barnabas.operations.java_order import number_order, sized, text_order
 
     brokers = [
         {
@@ -100,7 +100,7 @@ def _printable(
 
 def _log_dir(path: str, directory: "LogDirDescription", topics: Collection[str]) -> dict[str, Any]:
     from barnabas.cli.java_errors import java_class
-    from barnabas.cli.java_order import partition_order
+    from barnabas.operations.java_order import partition_order
 
     # The tool copies what it prints out of a map of all replicas: partitions that share a bucket of the copy
     # stay in the order of the larger map.

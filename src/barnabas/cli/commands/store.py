@@ -12,8 +12,8 @@ import click
 from barnabas.cli.options import on_store, printable
 
 if TYPE_CHECKING:
-    from barnabas.cli.store_reader import StoreReader
     from barnabas.cluster.store.contract import Stat
+    from barnabas.operations.store_reader import StoreReader
 
 _LABEL_WIDTH: Final = 18
 
@@ -137,9 +137,9 @@ def _read(
     timeout_ms: int,
 ) -> None:
     """Runs `show` with a reader. Raises ClickException for a path or a store that is not there."""
-    from barnabas.cli.store_reader import opened
     from barnabas.cluster.store import tree
     from barnabas.cluster.store.contract import NoNodeError
+    from barnabas.operations.store_reader import opened
 
     if (folder is None) == (zookeeper is None):
         raise click.UsageError("Name the store: either --store or --zookeeper")

@@ -11,8 +11,8 @@ import click
 from barnabas.cli.options import printable, timeout_option
 
 if TYPE_CHECKING:
-    from barnabas.cli.store_reader import StoreReader
     from barnabas.cluster.store.contract import Stat
+    from barnabas.operations.store_reader import StoreReader
 
 _FLAGS: Final = {"ls": {"-s", "-R"}, "get": {"-s"}, "stat": set[str]()}
 """The commands, and the flags that each takes."""
@@ -35,7 +35,7 @@ def zookeeper_shell(server: str, words: tuple[str, ...], timeout_ms: int) -> Non
       barnabas zookeeper-shell 127.0.0.1:2181/kafka get -s /controller
       echo 'get /controller_epoch' | barnabas zookeeper-shell 127.0.0.1:2181
     """
-    from barnabas.cli.store_reader import opened
+    from barnabas.operations.store_reader import opened
 
     if words:
         _check(words)

@@ -8,8 +8,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TopicPartition
+from barnabas.operations.group_lag import Standing
 from barnabas.spark.errors import in_one_line
-from barnabas.spark.groups.lag import Standing, lag_rows, one_record_at_a_time, standings
+from barnabas.spark.groups.lag import lag_rows, one_record_at_a_time, standings
 from barnabas.spark.groups.options import GroupOptions, group_options, of_offsets_topic
 from barnabas.spark.logs.segments import find_segments
 from barnabas.spark.logs.source import LogReader

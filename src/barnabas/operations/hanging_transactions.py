@@ -17,12 +17,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from barnabas.admin import AsyncAdmin, ProducerState, TransactionDescription
-from barnabas.cli.java_order import long_order, partition_order, sized, text_order
-from barnabas.cli.throughput_throttler import now_ms
-from barnabas.cli.transaction_report import failing
 from barnabas.client.keyed_call import none_where
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
+from barnabas.operations.clock import now_ms
+from barnabas.operations.errors import failing
+from barnabas.operations.java_order import long_order, partition_order, sized, text_order
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ async def hanging_transactions(
     admin: AsyncAdmin, topic: str | None, partition: int | None, broker: int | None, longest_ms: int
 ) -> list[OpenTransaction]:
     """The hanging transactions of a partition, a topic, or everything that a broker has replicas of. Raises
-    ToolError.
+    FailedStepError.
     """
     searched = await _partitions(admin, topic, partition, broker)
     candidates = await _candidates(admin, searched, broker, longest_ms)
@@ -49,7 +49,7 @@ async def hanging_transactions(
 
 
 async def hanging_among(admin: AsyncAdmin, candidates: Sequence[OpenTransaction]) -> list[OpenTransaction]:
-    """Those of the open transactions that no coordinator will end. Raises ToolError."""
+    """Those of the open transactions that no coordinator will end. Raises FailedStepError."""
     if not candidates:
         return []
     by_producer: dict[int, list[OpenTransaction]] = {}
@@ -113,7 +113,7 @@ async def _candidates(
 
 
 async def transactional_ids(admin: AsyncAdmin, producer_ids: Iterable[int]) -> Mapping[int, str]:
-    """The transactional id of each producer that a coordinator knows. Raises ToolError."""
+    """The transactional id of each producer that a coordinator knows. Raises FailedStepError."""
     wanted = set(producer_ids)
     with failing(f"Failed to list transactions for {len(wanted)} producers"):
         listings = await admin.transactions.list(producer_ids=wanted)

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import Final
 
 from barnabas.admin import TransactionState
-from barnabas.cli.hanging_transactions import OpenTransaction
-from barnabas.cli.transaction_stations import PartitionHeld, TransactionStations
 from barnabas.client.metadata import PartitionMetadata
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.operations.hanging_transactions import OpenTransaction
+from barnabas.operations.transaction_stations import PartitionHeld, TransactionStations
 
 Line = tuple[str, str]
 """A station and what is there."""

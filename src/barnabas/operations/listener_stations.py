@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-import click
-
 from barnabas.admin import AsyncAdmin, ConfigResource
 from barnabas.client.metadata import Broker
 from barnabas.core.config import Source
@@ -24,6 +22,7 @@ from barnabas.network.endpoints import (
     Endpoint,
     ListenerConfig,
 )
+from barnabas.operations.errors import OperationError
 
 Line = tuple[str, str]
 """A path, and what it takes."""
@@ -39,9 +38,9 @@ KEYS: Final[tuple[str, ...]] = (
 
 
 async def of_broker(admin: AsyncAdmin, broker: int, timeout_ms: int) -> tuple[dict[str, Any], frozenset[str]]:
-    """The keys above as a running broker has them, and which were set. Raises KafkaError, ClickException."""
+    """The keys above as a running broker has them, and which were set. Raises KafkaError, OperationError."""
     if broker not in {one.node_id for one in (await admin.cluster.describe(timeout_ms=timeout_ms)).brokers}:
-        raise click.ClickException(f"There is no broker {broker} in the cluster now")
+        raise OperationError(f"There is no broker {broker} in the cluster now")
     resource = ConfigResource.broker(broker)
     described = (await admin.configs.describe(resource, timeout_ms=timeout_ms))[resource]
     found = {key: described[key] for key in KEYS if key in described and described[key].value is not None}

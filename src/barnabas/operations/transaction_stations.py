@@ -10,16 +10,12 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import click
-
 from barnabas.admin import (
     AsyncAdmin,
     ConfigResource,
     ProducerState,
     TransactionDescription,
 )
-from barnabas.cli.hanging_transactions import OpenTransaction, hanging_among, transactional_ids
-from barnabas.cli.throughput_throttler import now_ms
 from barnabas.client.metadata import PartitionMetadata
 from barnabas.client.types import LATEST_TIMESTAMP, OffsetAndTimestamp
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
@@ -30,6 +26,9 @@ from barnabas.core.ids import (
     java_abs,
     java_hash,
 )
+from barnabas.operations.clock import now_ms
+from barnabas.operations.errors import OperationError
+from barnabas.operations.hanging_transactions import OpenTransaction, hanging_among, transactional_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +75,13 @@ async def look(
     admin: AsyncAdmin, transactional_id: str, topic: str | None, timeout_ms: int
 ) -> TransactionStations:
     """Asks the coordinator, and the leaders of the transaction's partitions and of those of a topic. Raises
-    ClickException for an id that no coordinator knows.
+    OperationError for an id that no coordinator knows.
     """
     count = await _partition_count(admin, timeout_ms)
     answers = await admin.transactions.try_describe([transactional_id], timeout_ms=timeout_ms)
     described = answers[transactional_id]
     if isinstance(described, KafkaError) and described.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-        raise click.ClickException(
+        raise OperationError(
             f"No coordinator knows the transactional id {transactional_id}: no producer has begun with it, or"
             " it has expired (transactional.id.expiration.ms)"
         )
@@ -109,7 +108,7 @@ async def _partition_count(admin: AsyncAdmin, timeout_ms: int) -> int:
     found = await admin.topics.try_describe([TRANSACTION_STATE_TOPIC], timeout_ms=timeout_ms)
     topic = found[TRANSACTION_STATE_TOPIC]
     if isinstance(topic, KafkaError) and topic.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        raise click.ClickException(
+        raise OperationError(
             f"{TRANSACTION_STATE_TOPIC} does not exist yet: no producer has ever had a transactional id here"
         )
     if isinstance(topic, BarnabasError):

@@ -6,14 +6,13 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Protocol
 
-import click
-
-from barnabas.cli import direct_store
-from barnabas.cli.direct_store import store_file
 from barnabas.cluster.store import tree
 from barnabas.cluster.store.contract import MetadataStore, NoNodeError, Stat
 from barnabas.cluster.store.sqlite_table import Database
 from barnabas.network.selector import completed
+from barnabas.operations import direct_store
+from barnabas.operations.direct_store import store_file
+from barnabas.operations.errors import OperationError
 
 Znode = tuple[bytes | None, Stat]
 """The data of a znode, and what the store knows beside it."""
@@ -31,7 +30,7 @@ class StoreReader(Protocol):
 
 @contextlib.asynccontextmanager
 async def opened(store: Path | None, zookeeper: str | None, timeout_ms: int) -> AsyncIterator[StoreReader]:
-    """A reader of the one that was named. Raises ClickException where it cannot be reached."""
+    """A reader of the one that was named. Raises OperationError where it cannot be reached."""
     if zookeeper is not None:
         async with _on_zookeeper(zookeeper, timeout_ms) as reader:
             yield reader
@@ -66,7 +65,7 @@ def _on_file(store: Path) -> Iterator[_FileReader]:
         finally:
             database.close()
     except sqlite3.Error as error:
-        raise click.ClickException(f"the metadata store {file} cannot be read: {error}") from error
+        raise OperationError(f"the metadata store {file} cannot be read: {error}") from error
 
 
 class _ZookeeperReader:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from barnabas.admin import AlterConfigOp, AlterOp, AsyncAdmin, ConfigResource, PartitionReassignment
-from barnabas.cli.partition_json import Assignment
 from barnabas.core.ids import TopicPartition
+from barnabas.operations.reassignment_plan import Assignment
 
 _LEADER_RATE: Final = "leader.replication.throttled.rate"
 _FOLLOWER_RATE: Final = "follower.replication.throttled.rate"

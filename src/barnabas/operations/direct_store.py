@@ -8,22 +8,21 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
-import click
-
 from barnabas.cluster.store.contract import MetadataStore
 from barnabas.network.selector import completed
 from barnabas.node.environment import METADATA_FILE
+from barnabas.operations.errors import OperationError
 
 TIMEOUT_MS: Final = 10_000
 
 
 def store_file(folder: Path) -> Path:
     """The file of an embedded store, which is named by itself or by its folder.
-    Raises ClickException where it is not there: it is not made here.
+    Raises OperationError where it is not there: it is not made here.
     """
     file = folder / METADATA_FILE if folder.is_dir() else folder
     if not file.is_file():
-        raise click.ClickException(
+        raise OperationError(
             f"{file} is not there: --store names the folder of a metadata store, or its file"
         )
     return file
@@ -33,7 +32,7 @@ def store_file(folder: Path) -> Path:
 async def opened(
     zookeeper: str | None, file: Path | None, timeout_ms: int = TIMEOUT_MS
 ) -> AsyncIterator[MetadataStore]:
-    """A session on the one of the two that was named. Raises ClickException where no server answers."""
+    """A session on the one of the two that was named. Raises OperationError where no server answers."""
     call_soon = asyncio.get_running_loop().call_soon_threadsafe
     session: MetadataStore
     if zookeeper is not None:
@@ -51,8 +50,6 @@ async def opened(
         await completed(session.start())
         yield session
     except TimeoutError as error:
-        raise click.ClickException(
-            f"no ZooKeeper server of {zookeeper} answered within {timeout_ms} ms"
-        ) from error
+        raise OperationError(f"no ZooKeeper server of {zookeeper} answered within {timeout_ms} ms") from error
     finally:
         await completed(session.close())

@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import click
-
 from barnabas.client.cluster import Cluster
 from barnabas.client.config import ADMIN_CONFIG, client_config
 from barnabas.client.metadata import Broker
@@ -23,6 +21,7 @@ from barnabas.client.types import LATEST_TIMESTAMP
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import GROUP_METADATA_TOPIC, ZERO_UUID, TopicPartition, Uuid
 from barnabas.network.api_versions import NodeApiVersions
+from barnabas.operations.errors import OperationError
 from barnabas.protocol.message import Request
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -185,7 +184,7 @@ async def walk(
 ) -> RequestStations:
     """Sends one request.
 
-    Raises ClickException for a broker or a partition that is not there, and BarnabasError.
+    Raises OperationError for a broker or a partition that is not there, and BarnabasError.
     """
     cluster = Cluster(
         client_config(ADMIN_CONFIG, {name.replace(".", "_"): value for name, value in options.items()}),
@@ -198,7 +197,7 @@ async def walk(
             cluster.need([GROUP_METADATA_TOPIC])
         await cluster.connect(Deadline(timeout_ms))
         if kind.request is FindCoordinatorRequest and GROUP_METADATA_TOPIC not in cluster.metadata.topics:
-            raise click.ClickException(
+            raise OperationError(
                 f"{GROUP_METADATA_TOPIC} does not exist yet, and this request would create it: let a client "
                 "join a group, or run barnabas explain coordinator with --create"
             )
@@ -234,18 +233,16 @@ def _target(cluster: Cluster, kind: WalkableRequest, subject: Subject, broker: i
     brokers = cluster.metadata.brokers
     if broker is not None:
         if broker not in brokers:
-            raise click.ClickException(f"There is no broker {broker} in the cluster now")
+            raise OperationError(f"There is no broker {broker} in the cluster now")
         return brokers[broker]
     if not kind.of_partition:
         return brokers[min(brokers)]
     assert subject.tp is not None, "it is of a partition"
     if cluster.metadata.partition(subject.tp) is None:
-        raise click.ClickException(f"There is no partition {subject.tp} in the cluster")
+        raise OperationError(f"There is no partition {subject.tp} in the cluster")
     leader = cluster.metadata.leader(subject.tp)
     if leader not in brokers:
-        raise click.ClickException(
-            f"Partition {subject.tp} has no leader now: barnabas explain partition says why"
-        )
+        raise OperationError(f"Partition {subject.tp} has no leader now: barnabas explain partition says why")
     return brokers[leader]
 
 
@@ -265,11 +262,11 @@ measured.
 
 
 def read_times(url: str, kind: WalkableRequest, timeout_s: float) -> Times:
-    """The times that a broker's metrics have. Raises ClickException where they cannot be read."""
+    """The times that a broker's metrics have. Raises OperationError where they cannot be read."""
     from prometheus_client.parser import text_string_to_metric_families
 
     if not url.startswith(("http://", "https://")):
-        raise click.ClickException(f"{url} is no URL of metrics: it begins with http:// or https://")
+        raise OperationError(f"{url} is no URL of metrics: it begins with http:// or https://")
     try:
         # The scheme was looked at.
         with urllib.request.urlopen(url, timeout=timeout_s) as answer:  # noqa: S310
@@ -283,7 +280,7 @@ def read_times(url: str, kind: WalkableRequest, timeout_s: float) -> Times:
     except (OSError, ValueError) as error:
         if isinstance(error, urllib.error.HTTPError):
             error.close()  # it is the answer too, and holds the connection
-        raise click.ClickException(f"the metrics at {url} cannot be read: {error}") from error
+        raise OperationError(f"the metrics at {url} cannot be read: {error}") from error
     return found
 
 

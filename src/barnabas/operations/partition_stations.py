@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from barnabas.admin import (
     AsyncAdmin,
     ClusterDescription,
@@ -26,9 +24,10 @@ from barnabas.cluster.store.contract import NoNodeError, Stat
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.network.errors import UnsupportedVersionError
+from barnabas.operations.errors import OperationError
 
 if TYPE_CHECKING:
-    from barnabas.cli.store_reader import StoreReader
+    from barnabas.operations.store_reader import StoreReader
 
 Line = tuple[str, str]
 """A station and what is there."""
@@ -66,15 +65,13 @@ async def look(
     admin: AsyncAdmin, topic: str, number: int, reader: "StoreReader | None", timeout_ms: int
 ) -> PartitionStations:
     """Asks the brokers, and the store if there is one.
-    Raises ClickException for a partition that is not there.
+    Raises OperationError for a partition that is not there.
     """
     tp = TopicPartition(topic, number)
     described = (await admin.topics.describe([topic], timeout_ms=timeout_ms))[topic]
     metadata = _of(described, number)
     if metadata is None:
-        raise click.ClickException(
-            f"Topic {topic} has no partition {number}: it has {len(described.partitions)}"
-        )
+        raise OperationError(f"Topic {topic} has no partition {number}: it has {len(described.partitions)}")
     resource = ConfigResource.topic(topic)
     config = (await admin.configs.describe(resource, timeout_ms=timeout_ms))[resource]
     try:
@@ -110,9 +107,7 @@ async def _decision(reader: "StoreReader", tp: TopicPartition) -> StoredDecision
         data, stat = await reader.get(znodes.partition_state_path(tp))
         epoch, _ = await reader.get("/controller_epoch")
     except NoNodeError as error:
-        raise click.ClickException(
-            f"The store has no {error.path}: it is not that of these brokers"
-        ) from error
+        raise OperationError(f"The store has no {error.path}: it is not that of these brokers") from error
     return StoredDecision(znodes.decode_partition_state(data, stat), stat, int(epoch or b"0"))
 
 
