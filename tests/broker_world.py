@@ -17,6 +17,7 @@ from barnabas.cluster.controller.producer_ids import ProducerIdBlock
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.scram_admin import ScramAdmin
 from barnabas.cluster.metadata.topics import CreatedTopic
+from barnabas.coordinator.group_configs import GroupConfigManager
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.core.broker_config import broker_config
 from barnabas.core.chunks import materialize
@@ -188,6 +189,10 @@ class Settings:
         self.asked.append(("client-metrics", name, change, validate_only))
         return Pending.failed(self.error) if self.error else Pending.of(None)
 
+    def alter_group(self, name, change, *, validate_only):
+        self.asked.append(("group", name, change, validate_only))
+        return Pending.failed(self.error) if self.error else Pending.of(None)
+
 
 class Blocks:
     """The way to the controller for producer ids."""
@@ -211,6 +216,7 @@ class Topics:
         self.world = world
         self.own = {}
         self.client_metrics = {}
+        self.groups = {}
         self.client_metrics_version = 0
         self.asked = []
         self.leaders = True
@@ -327,6 +333,7 @@ class World:
         self.config_admin = Settings()
         self.coordinator = group_coordinator(
             self.config,
+            GroupConfigManager(self.config, self.topics.groups),
             self.clock,
             random.Random(1),
             replicas=self.replicas,

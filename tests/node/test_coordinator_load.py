@@ -6,6 +6,7 @@ import random
 import pytest
 
 from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.coordinator.group_configs import GroupConfigManager
 from barnabas.coordinator.offsets.group_offsets import CommittedOffset
 from barnabas.coordinator.offsets.records import commit_record
 from barnabas.coordinator.runtime.loading import IN_PLACE_BYTES_MAX, Loader
@@ -67,8 +68,10 @@ async def load(folder, buffer_bytes):
     write(log)
     assert log.size > IN_PLACE_BYTES_MAX
     offload = ProcessOffload(loop)
+    broker = broker_config({"offsets.topic.num.partitions": "1"})
     coordinator = group_coordinator(
-        broker_config({"offsets.topic.num.partitions": "1"}),
+        broker,
+        GroupConfigManager(broker, {}),
         clock,
         random.Random(1),
         replicas=Hosted(log),

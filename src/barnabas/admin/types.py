@@ -91,11 +91,12 @@ class ResourceType(IntEnum):
     BROKER = 4
     BROKER_LOGGER = 8
     CLIENT_METRICS = 16
+    GROUP = 32
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """A topic, a broker (name: its id), a broker's loggers, or a subscription of client metrics."""
+    """A topic, a broker (name: its id), a broker's loggers, a subscription of client metrics, or a group."""
 
     type: ResourceType
     name: str

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from barnabas.broker.api_error import api_error
 from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.config_entries import BROKER, BROKER_LOGGER, CLIENT_METRICS, TOPIC
+from barnabas.broker.config_entries import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from barnabas.broker.context import RequestContext
 from barnabas.broker.sliced import alone
 from barnabas.cluster.metadata.config_admin import Change, ConfigOp, OpType, check_broker_id
@@ -102,10 +102,11 @@ def _alter(context: RequestContext, alteration: Alteration, *, validate_only: bo
     if kind == BROKER_LOGGER and not isinstance(alteration.change, Mapping):
         _alter_loggers(context, name, alteration.change, validate_only=validate_only)
         return
-    if kind not in (TOPIC, BROKER, CLIENT_METRICS):
+    of_3_9 = api_profile(context.broker.config) == KAFKA_3_9
+    if kind not in (TOPIC, BROKER, CLIENT_METRICS, GROUP) or (kind == GROUP and of_3_9):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
     _authorize(context, kind, name)
-    if kind == CLIENT_METRICS and api_profile(context.broker.config) == KAFKA_3_9:
+    if kind == CLIENT_METRICS and of_3_9:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS",
@@ -115,6 +116,7 @@ def _alter(context: RequestContext, alteration: Alteration, *, validate_only: bo
         TOPIC: admin.alter_topic,
         BROKER: admin.alter_broker,
         CLIENT_METRICS: admin.alter_client_metrics,
+        GROUP: admin.alter_group,
     }[kind]
     yield from alone(context, alter(name, alteration.change, validate_only=validate_only))
 
@@ -159,7 +161,10 @@ def _check_logger(operation: ConfigOp) -> None:
 
 
 def _authorize(context: RequestContext, kind: int, name: str) -> None:
-    if kind != TOPIC:
+    if kind == GROUP:
+        if not context.authorize(Operation.ALTER_CONFIGS, Resource.GROUP, name):
+            raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    elif kind != TOPIC:
         context.require_cluster(Operation.ALTER_CONFIGS)
     elif not context.authorize(Operation.ALTER_CONFIGS, Resource.TOPIC, name):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)

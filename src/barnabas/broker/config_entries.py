@@ -5,11 +5,12 @@ value, source, where else it could come from (``ConfigHelper``).
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import dropwhile
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from barnabas.core import broker_loggers
 from barnabas.core.client_metrics_config import CLIENT_METRICS_CONFIG
 from barnabas.core.config import Config, ConfigKey, ConfigType, Scope, Source, base_name, config_text
+from barnabas.core.group_config import GROUP_CONFIG
 from barnabas.core.ids import java_hash
 from barnabas.core.topic_config import TOPIC_CONFIG
 from barnabas.protocol.messages.describe_configs import (
@@ -22,6 +23,7 @@ TOPIC: Final = 2
 BROKER: Final = 4
 BROKER_LOGGER: Final = 8
 CLIENT_METRICS: Final = 16
+GROUP: Final = 32
 
 _GROUPS: Final = (
     ("log.roll.ms", "log.roll.hours"),
@@ -103,6 +105,20 @@ def client_metrics_entries(values: Mapping[str, str], *, docs: bool) -> Entries:
     return entries
 
 
+def group_entries(broker: Config, values: Mapping[str, str], *, docs: bool) -> Entries:
+    """All keys of a group with these settings of its own (``ConfigHelper.createGroupConfigEntry``)."""
+    own = GROUP_CONFIG.parse(values)
+    entries = []
+    for key in GROUP_CONFIG.values():
+        synonym = key.synonym or ""
+        value = config_text(key, broker[synonym] if own[key.name] is None else own[key.name])
+        synonyms = _broker_synonyms(broker, synonym)
+        if key.name in values:
+            synonyms.insert(0, DescribeConfigsSynonym(name=key.name, value=value, source=Source.GROUP))
+        entries.append(_entry(key, value, synonyms, docs=docs, read_only=False))
+    return entries
+
+
 def broker_entries(broker: Config, *, docs: bool) -> Entries:
     """All keys of the broker itself, those of single listeners, and what is set though no key has that
     name.
@@ -160,11 +176,17 @@ def _broker_synonyms(broker: Config, name: str) -> list[DescribeConfigsSynonym]:
     ]
     given.sort(key=lambda synonym: synonym.source)
     defaults = [
-        DescribeConfigsSynonym(name=key.name, value=config_text(key, key.default), source=Source.DEFAULT)
+        DescribeConfigsSynonym(name=key.name, value=config_text(key, default), source=Source.DEFAULT)
         for key in keys
-        if key.default is not None
+        if (default := _default(broker, key)) is not None
     ]
     return list(dropwhile(lambda synonym: synonym.name != name, given + defaults))
+
+
+def _default(broker: Config, key: ConfigKey) -> Any:
+    # A profile has defaults of its own; they are known where nothing was set.
+    unset = key.name in broker and broker.source(key.name) is Source.DEFAULT
+    return broker[key.name] if unset else key.default
 
 
 def _entry(

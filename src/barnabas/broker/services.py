@@ -112,6 +112,10 @@ class TopicConfigs(Protocol):
         """The settings of all subscriptions of client metrics, by name."""
 
     @property
+    def groups(self) -> Mapping[str, Mapping[str, str]]:
+        """The own settings of all groups that have some, by name."""
+
+    @property
     def client_metrics_version(self) -> int:
         """Grows whenever one of them was changed."""
 
@@ -127,6 +131,9 @@ class ConfigAdminPort(Protocol):
 
     def alter_client_metrics(self, name: str, change: Change, *, validate_only: bool) -> Pending[None]:
         """Changes a subscription of client metrics; fails with KafkaError."""
+
+    def alter_group(self, name: str, change: Change, *, validate_only: bool) -> Pending[None]:
+        """Changes the own settings of a group; fails with KafkaError."""
 
 
 @dataclass(slots=True)

@@ -33,7 +33,7 @@ async def _run(given: dict[str, Any]) -> None:
         elif given["describe"]:
             await _describe(admin, given["name"])
         else:
-            click.echo("\n".join(map(printable, await subscriptions(admin))))
+            click.echo("\n".join(map(printable, await configured(admin, ResourceType.CLIENT_METRICS))))
 
 
 async def _alter(admin: AsyncAdmin, given: dict[str, Any]) -> None:
@@ -58,7 +58,7 @@ async def _delete(admin: AsyncAdmin, name: str) -> None:
 
 
 async def _describe(admin: AsyncAdmin, name: str | None) -> None:
-    names = await subscriptions(admin)
+    names = await configured(admin, ResourceType.CLIENT_METRICS)
     if name is not None and name not in names:
         click.echo(
             printable(f"The client metric resource {name} doesn't exist and doesn't have dynamic config.")
@@ -72,9 +72,9 @@ async def _describe(admin: AsyncAdmin, name: str | None) -> None:
             click.echo(printable(f"  {entry.name}={entry.value}"))
 
 
-async def subscriptions(admin: AsyncAdmin) -> list[str]:
-    """The names of all subscriptions."""
-    listed = await admin.configs.list_resources([ResourceType.CLIENT_METRICS], timeout_ms=_TIMEOUT_MS)
+async def configured(admin: AsyncAdmin, of: ResourceType) -> list[str]:
+    """The names of all resources of a type that have settings of their own."""
+    listed = await admin.configs.list_resources([of], timeout_ms=_TIMEOUT_MS)
     return [resource.name for resource in listed]
 
 

@@ -18,20 +18,22 @@ TOPICS: Final = "topics"
 BROKERS: Final = "brokers"
 BROKER_LOGGERS: Final = "broker-loggers"
 CLIENT_METRICS: Final = "client-metrics"
+GROUPS: Final = "groups"
 USERS: Final = "users"
 CLIENTS: Final = "clients"
 IPS: Final = "ips"
 WITH_QUOTAS: Final = (USERS, CLIENTS, IPS)
 """Their quotas and credentials can be described, not altered."""
-_SUPPORTED: Final = (TOPICS, BROKERS, BROKER_LOGGERS, CLIENT_METRICS)
-_NAMED_FREELY: Final = (TOPICS, CLIENT_METRICS)
-_TYPES: Final = ("topics", "clients", "users", "brokers", "ips", "broker-loggers", "client-metrics")
+_SUPPORTED: Final = (TOPICS, BROKERS, BROKER_LOGGERS, CLIENT_METRICS, GROUPS)
+_NAMED_FREELY: Final = (TOPICS, CLIENT_METRICS, GROUPS)
+_TYPES: Final = ("topics", "clients", "users", "brokers", "ips", "broker-loggers", "client-metrics", "groups")
 _TYPES_OF_ZOOKEEPER: Final = ("users", "brokers")
 _OPTION_OF: Final = {
     TOPICS: "topic",
     BROKERS: "broker",
     BROKER_LOGGERS: "broker-logger",
     CLIENT_METRICS: CLIENT_METRICS,
+    GROUPS: "group",
 }
 _OUTSIDE_BRACKETS: Final = r"(?=[^\]]*(?:\[|$))"
 

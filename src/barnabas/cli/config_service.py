@@ -10,12 +10,13 @@ import click
 
 from barnabas.admin import AlterConfigOp, AlterOp, AsyncAdmin, ConfigEntry, ConfigResource, ResourceType
 from barnabas.admin.quotas import ClientQuota, Match, QuotaFilter
-from barnabas.cli.client_metrics_service import subscriptions
+from barnabas.cli.client_metrics_service import configured
 from barnabas.cli.config_flags import (
     BROKER_LOGGERS,
     BROKERS,
     CLIENT_METRICS,
     CLIENTS,
+    GROUPS,
     IPS,
     TOPICS,
     USERS,
@@ -42,7 +43,10 @@ _RESOURCES: Final = {
     BROKERS: ResourceType.BROKER,
     BROKER_LOGGERS: ResourceType.BROKER_LOGGER,
     CLIENT_METRICS: ResourceType.CLIENT_METRICS,
+    GROUPS: ResourceType.GROUP,
 }
+_LISTED: Final = (CLIENT_METRICS, GROUPS)
+"""Whatever has settings is there; a key may be taken away that is not set."""
 _QUOTA_ENTITIES: Final = {USERS: "user", CLIENTS: "client-id", IPS: "ip"}
 # As DescribeConfigsResponse.ConfigSource names them.
 _SOURCES: Final = {
@@ -53,6 +57,7 @@ _SOURCES: Final = {
     Source.DEFAULT: "DEFAULT_CONFIG",
     Source.DYNAMIC_BROKER_LOGGER: "DYNAMIC_BROKER_LOGGER_CONFIG",
     Source.CLIENT_METRICS: "DYNAMIC_CLIENT_METRICS_CONFIG",
+    Source.GROUP: "DYNAMIC_GROUP_CONFIG",
 }
 
 
@@ -141,7 +146,7 @@ def _added(given: Given) -> dict[str, str]:
 
 
 async def _describe(admin: AsyncAdmin, entity: Entity, *, everything: bool) -> None:
-    if entity.type == CLIENT_METRICS and entity.name and entity.name not in await subscriptions(admin):
+    if entity.type in _LISTED and entity.name and not await _is_there(admin, entity):
         click.echo(
             printable(f"The {entity.noun} '{entity.name}' doesn't exist and doesn't have dynamic config.")
         )
@@ -156,13 +161,21 @@ async def _describe(admin: AsyncAdmin, entity: Entity, *, everything: bool) -> N
             click.echo(printable(_entry_line(entry)))
 
 
+async def _is_there(admin: AsyncAdmin, entity: Entity) -> bool:
+    if entity.name in await configured(admin, _RESOURCES[entity.type]):
+        return True
+    # A group without settings may be there all the same.
+    groups = await admin.groups.list(of_consumers=False) if entity.type == GROUPS else []
+    return any(group.group_id == entity.name for group in groups)
+
+
 async def _names(admin: AsyncAdmin, entity: Entity) -> list[str]:
     if entity.name is not None:
         return [entity.name]
     if entity.type == TOPICS:
         return text_order(one.name for one in await admin.topics.list(internal=True))
-    if entity.type == CLIENT_METRICS:
-        return await subscriptions(admin)
+    if entity.type in _LISTED:
+        return await configured(admin, _RESOURCES[entity.type])
     return [*(str(broker.node_id) for broker in (await admin.cluster.describe()).brokers), ""]
 
 
@@ -175,6 +188,7 @@ async def _entries(admin: AsyncAdmin, entity: Entity, *, everything: bool) -> li
         BROKERS: Source.DYNAMIC_BROKER if entity.name else Source.DYNAMIC_DEFAULT_BROKER,
         BROKER_LOGGERS: None,
         CLIENT_METRICS: Source.CLIENT_METRICS,
+        GROUPS: Source.GROUP,
     }
     own = sources[entity.type]
     return sorted(
@@ -211,7 +225,7 @@ async def _alter(admin: AsyncAdmin, entity: Entity, added: Mapping[str, str], de
     if entity.type == BROKER_LOGGERS:
         if unknown := [name for name in [*deleted, *added] if name not in before]:
             raise ToolError(f"Invalid broker logger(s): {','.join(unknown)}")
-    elif entity.type != CLIENT_METRICS and (unset := [key for key in deleted if key not in before]):
+    elif entity.type not in _LISTED and (unset := [key for key in deleted if key not in before]):
         raise ToolError(f"Invalid config(s): {','.join(unset)}")
     operations = [AlterConfigOp(key, value) for key, value in added.items()]
     if entity.type == BROKERS:

@@ -18,8 +18,6 @@ class GroupSettings:
     initial_rebalance_delay_ms: int
     max_size: int
     rebalance_protocols: frozenset[str]
-    consumer_session_timeout_ms: int
-    consumer_heartbeat_interval_ms: int
     consumer_max_size: int
     consumer_assignors: tuple[str, ...]
     consumer_migration_policy: str
@@ -40,8 +38,6 @@ class GroupSettings:
             initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
             max_size=config["group.max.size"],
             rebalance_protocols=frozenset(config["group.coordinator.rebalance.protocols"]),
-            consumer_session_timeout_ms=config["group.consumer.session.timeout.ms"],
-            consumer_heartbeat_interval_ms=config["group.consumer.heartbeat.interval.ms"],
             consumer_max_size=config["group.consumer.max.size"],
             consumer_assignors=tuple(config["group.consumer.assignors"]),
             consumer_migration_policy=config["group.consumer.migration.policy"].lower(),

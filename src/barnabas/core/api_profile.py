@@ -15,6 +15,8 @@ AUTO: Final = "auto"
 
 _DEFAULTS_OF_4_4: Final[Mapping[str, str]] = {
     "group.coordinator.rebalance.protocols": "classic,consumer",
+    "group.consumer.assignment.interval.ms": "1000",
+    "group.consumer.migration.policy": "bidirectional",
 }
 """Keys whose default is another one in Kafka 4.4."""
 

@@ -58,6 +58,7 @@ class Source(IntEnum):
     DEFAULT = 5
     DYNAMIC_BROKER_LOGGER = 6
     CLIENT_METRICS = 7
+    GROUP = 8
 
 
 class BadItem(NamedTuple):

@@ -64,6 +64,13 @@ GROUP_KEYS: Final = (
         at_least(1)),
     ConfigKey("group.consumer.max.heartbeat.interval.ms", INT, 15000, "The longest such interval.",
         at_least(1)),
+    ConfigKey("group.consumer.assignment.interval.ms", INT, 0,
+        "The shortest time between two assignments of such a group (KIP-1263); profile 4.4: 1000.",
+        at_least(0), scope=Scope.CLUSTER_WIDE, internal=True),
+    ConfigKey("group.consumer.min.assignment.interval.ms", INT, 0, "The shortest such time.", at_least(0),
+        internal=True),
+    ConfigKey("group.consumer.max.assignment.interval.ms", INT, 15000, "The longest such time.", at_least(0),
+        internal=True),
     ConfigKey("group.consumer.max.size", INT, INT_MAX, "The most members of such a group.", at_least(1)),
     ConfigKey("group.consumer.assignors", LIST, [UNIFORM_ASSIGNOR, RANGE_ASSIGNOR],
         "Who assigns partitions, the first unless a member asks for another: uniform, range, or Kafka's "
@@ -109,7 +116,7 @@ def check_group_keys(config: Mapping[str, Any]) -> None:
             f"offsets.commit.required.acks must be greater or equal to -1 and less or equal to "
             f"offsets.topic.replication.factor ({replicas})"
         )
-    for what in ("session.timeout.ms", "heartbeat.interval.ms"):
+    for what in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
         value, low, high = (config[f"group.consumer.{part}{what}"] for part in ("", "min.", "max."))
         if high < low:
             raise ConfigError(

@@ -9,6 +9,7 @@ from barnabas.cluster.store.contract import MetadataStore, NoNodeError
 from barnabas.cluster.store.unreadable import readable
 from barnabas.cluster.store.znodes import decode_topic, partitions_path, topic_path
 from barnabas.coordinator.classic.groups import ClassicGroups
+from barnabas.coordinator.group_configs import GroupConfigManager
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.runtime.journal import PartitionJournal
 from barnabas.coordinator.runtime.loading import Loader
@@ -28,6 +29,7 @@ from barnabas.replica.produce import ACKS_ALL
 
 def group_coordinator(
     config: Config,
+    group_configs: GroupConfigManager,
     clock: Clock,
     rng: random.Random,
     *,
@@ -55,7 +57,7 @@ def group_coordinator(
         from barnabas.coordinator.consumer.groups import ConsumerGroups  # noqa: PLC0415
         from barnabas.coordinator.consumer.topics import CachedTopics  # noqa: PLC0415
 
-        consumer = ConsumerGroups(settings, clock, new_uuid, CachedTopics(metadata))
+        consumer = ConsumerGroups(settings, group_configs, clock, new_uuid, CachedTopics(metadata))
     coordinator = GroupCoordinator(
         settings,
         clock,

@@ -25,6 +25,7 @@ from barnabas.cluster.metadata.registration import BrokerRegistration, propagate
 from barnabas.cluster.metadata.scram_admin import ScramAdmin
 from barnabas.cluster.metadata.topics import TopicAdmin, TopicDefaults
 from barnabas.cluster.store.contract import MetadataStore
+from barnabas.coordinator.group_configs import GroupConfigManager
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
@@ -160,8 +161,15 @@ class Parts:
         )
         self._topics = TopicAdmin(on.store, self.metadata, _topic_defaults(config), rng)
         self._topic_changes = TopicChanges(self.metadata, clock)
+        self._group_configs = GroupConfigManager(config, on.configs.groups)
         self.group_coordinator = group_coordinator(
-            config, clock, rng, replicas=self.replicas, metadata=self.metadata, loader=on.loader
+            config,
+            self._group_configs,
+            clock,
+            rng,
+            replicas=self.replicas,
+            metadata=self.metadata,
+            loader=on.loader,
         )
         producer_ids = ProducerIdManager(on.broker_id, on.broker_epoch, self._forwarding_channel)
         self._markers = TxnMarkerChannel(
@@ -229,6 +237,7 @@ class Parts:
         self.services.config = config
         self._quotas.broker_configured(rates)
         self.verifier.enabled = config["transaction.partition.verification.enable"]
+        self._group_configs.broker_configured(config)
         self._topics.defaults = _topic_defaults(config)
         self.controller.default_unclean_election_changed(config["unclean.leader.election.enable"])
 

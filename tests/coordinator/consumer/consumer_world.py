@@ -17,6 +17,7 @@ from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.groups import ConsumerGroups
 from barnabas.coordinator.consumer.topics import TopicDescription
 from barnabas.coordinator.group import Client
+from barnabas.coordinator.group_configs import GroupConfigManager
 from barnabas.coordinator.runtime.journal import NO_PRODUCER
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
@@ -99,20 +100,31 @@ class Topics:
 class World:
     """One shard and everything around it."""
 
-    def __init__(self, **settings):
+    def __init__(self, *, config=(), **settings):
+        """`config` are further keys of the broker, as texts."""
         self.clock = Clock()
         self.topics = Topics()
-        self.settings = replace(
-            GroupSettings.of(broker_config({"broker.id": "0"})),
-            rebalance_protocols=frozenset({"classic", "consumer"}),
-            consumer_session_timeout_ms=SESSION_MS,
-            **settings,
+        broker = broker_config(
+            {
+                "barnabas.api.profile": "3.9",
+                "group.consumer.session.timeout.ms": str(SESSION_MS),
+                "group.consumer.min.session.timeout.ms": "1",
+                **dict(config),
+            }
         )
+        self.settings = replace(
+            GroupSettings.of(broker), rebalance_protocols=frozenset({"classic", "consumer"}), **settings
+        )
+        self.configured = {}
+        self.group_configs = GroupConfigManager(broker, self.configured)
         self._uuids = itertools.count(1)
         self.classic = ClassicGroups(self.settings, self.clock, self._new_uuid)
-        self.groups = ConsumerGroups(self.settings, self.clock, self._new_uuid, self.topics)
+        self.groups = self._groups()
         self.journal = FakeJournal()
         self.shard = Shard(0, 1, self.journal)
+
+    def _groups(self):
+        return ConsumerGroups(self.settings, self.group_configs, self.clock, self._new_uuid, self.topics)
 
     def _new_uuid(self):
         return f"uuid-{next(self._uuids)}"
@@ -126,7 +138,8 @@ class World:
         other = World()
         other.settings, other.clock, other.topics = self.settings, self.clock, self.topics
         other.classic = ClassicGroups(other.settings, other.clock, other._new_uuid)
-        other.groups = ConsumerGroups(other.settings, other.clock, other._new_uuid, other.topics)
+        other.group_configs = self.group_configs
+        other.groups = other._groups()
         for key_bytes, value_bytes in self.journal.log if log is None else log:
             key, value = CONSUMER_OFFSETS.decode(key_bytes, value_bytes)
             if isinstance(key, GroupMetadataKey):

@@ -46,9 +46,11 @@ def test_a_departure_is_written_as_tombstones(world):
     world.join("m1", "a")
     world.beat("m1", -1)
     batch = world.journal.batches[-1]
-    assert types(batch) == [(8, "m1"), (7, "m1"), (5, "m1"), (4, None), (3, None)]
-    assert [record.value is None for record in batch] == [True, True, True, False, False]
+    assert types(batch) == [(8, "m1"), (7, "m1"), (5, "m1"), (4, None), (3, None), (6, None)]
+    assert [record.value is None for record in batch] == [True, True, True, False, False, False]
     assert (batch[3].value.topics, batch[4].value.epoch) == ([], 2)
+    # The group is empty: who joins next does not wait for an interval.
+    assert (batch[5].value.assignment_epoch, batch[5].value.assignment_timestamp) == (2, 0)
 
 
 def test_a_static_member_that_leaves_for_a_while_is_one_record(world):
@@ -92,6 +94,7 @@ def test_an_expression_is_written_with_the_topics_that_it_stands_for(world):
         (16, None),
         (4, None),
         (3, None),
+        (6, None),
     ]
 
 

@@ -8,6 +8,7 @@ import random
 from barnabas.broker.handlers.leader_and_isr import take_roles
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.coordinator.group import Client
+from barnabas.coordinator.group_configs import GroupConfigManager
 from barnabas.coordinator.offsets.group_offsets import CommittedOffset
 from barnabas.coordinator.runtime.journal import CoordinatorRecord
 from barnabas.coordinator.runtime.loading import Loader
@@ -134,8 +135,11 @@ class Life:
             alter_partition=IsrDecisions(),
             fetchers=Fetchers(),
         )
+        self.configured = {}
+        """The own settings of groups."""
         self.coordinator = group_coordinator(
             self.config,
+            GroupConfigManager(self.config, self.configured),
             self.clock,
             random.Random(1),
             replicas=self.replicas,

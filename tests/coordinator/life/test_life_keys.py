@@ -211,7 +211,17 @@ def test_group_consumer_heartbeat_interval_ms():
     assert beat(life).heartbeat_interval_ms == 7_000
 
 
-@pytest.mark.parametrize("what", ["session.timeout.ms", "heartbeat.interval.ms"])
+def test_group_consumer_assignment_interval_ms():
+    """KIP-1263; the answers are those of a genuine 4.4.0."""
+    life = serving(**BOTH, group_consumer_assignment_interval_ms=1_000)
+    beat(life)
+
+    assert beat(life, "another").member_epoch == 1
+    life.clock.advance(1_000)
+    assert beat(life, "another", epoch=1).member_epoch == 2
+
+
+@pytest.mark.parametrize("what", ["session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"])
 def test_group_consumer_min_and_max_bound_the_value_between_them(what):
     def refused(**values):
         given = {f"group.consumer.{part}{what}": str(value) for part, value in values.items()}
@@ -270,7 +280,7 @@ def test_no_key_is_without_a_test_that_names_it():
         **{
             f"group.consumer.{bound}.{what}": "test_group_consumer_min_and_max_bound_the_value_between_them"
             for bound in ("min", "max")
-            for what in ("session.timeout.ms", "heartbeat.interval.ms")
+            for what in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
         },
     }
     keys = {key.name for key in GROUP_KEYS} - elsewhere

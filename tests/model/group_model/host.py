@@ -26,9 +26,11 @@ from barnabas.broker.profiles import PROFILE_3_9
 from barnabas.coordinator.classic.groups import ClassicGroups
 from barnabas.coordinator.consumer.groups import ConsumerGroups
 from barnabas.coordinator.consumer.topics import TopicsImage
+from barnabas.coordinator.group_configs import GroupConfigManager
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.coordinator.settings import GroupSettings
+from barnabas.core.config import Config
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.offload import InPlace
 from barnabas.core.pending import Pending
@@ -79,7 +81,7 @@ class Host:
     def __init__(
         self,
         number: int,
-        settings: GroupSettings,
+        config: Config,
         world: VirtualClock,
         rng: Random,
         *,
@@ -95,7 +97,9 @@ class Host:
         self.leaders: dict[int, int | None] = {}
         """The leader of each partition, as it heard from the controller."""
         self.parked: dict[Call, Callable[[Reply], object]] = {}
-        self._settings = settings
+        self._settings = GroupSettings.of(config)
+        # No group has settings of its own here.
+        self._group_configs = GroupConfigManager(config, {})
         self._world = world
         self._rng = rng
         self._partitions = partitions
@@ -129,7 +133,7 @@ class Host:
             clock,
             classic=classic,
             consumer=(
-                ConsumerGroups(settings, clock, new_uuid, self._topics)
+                ConsumerGroups(settings, self._group_configs, clock, new_uuid, self._topics)
                 if "consumer" in settings.rebalance_protocols
                 else None
             ),

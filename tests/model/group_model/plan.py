@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, Literal
 
-from barnabas.coordinator.settings import GroupSettings
-from barnabas.core.broker_config import BROKER_CONFIG
+from barnabas.core.broker_config import broker_config
+from barnabas.core.config import Config
 from group_model.assigning import COOPERATIVE
 from group_model.faults import KINDS
 from group_model.member import Habits
@@ -72,28 +72,25 @@ class Plan:
         )
 
     @property
-    def settings(self) -> GroupSettings:
+    def config(self) -> Config:
         """The brokers' configuration."""
-        return GroupSettings.of(
-            BROKER_CONFIG.parse(
-                {
-                    "group.min.session.timeout.ms": "1000",
-                    "group.initial.rebalance.delay.ms": str(self.initial_delay_ms),
-                    "group.coordinator.rebalance.protocols": "classic,consumer"
-                    if self.consumer
-                    else "classic",
-                    "group.consumer.migration.policy": "bidirectional",
-                    "group.consumer.min.session.timeout.ms": "1000",
-                    # As in Kafka a classic member of a consumer group has this session after a load,
-                    # and not the one that it asked for; so none of them asks for more.
-                    "group.consumer.session.timeout.ms": "10000",
-                    "group.consumer.min.heartbeat.interval.ms": "500",
-                    "group.consumer.heartbeat.interval.ms": "2000",
-                    "offsets.retention.minutes": str(RETENTION_MS // 60_000),
-                    "offsets.retention.check.interval.ms": str(CHECK_INTERVAL_MS),
-                    "offsets.topic.num.partitions": str(self.partitions),
-                }
-            )
+        return broker_config(
+            {
+                "group.min.session.timeout.ms": "1000",
+                "group.initial.rebalance.delay.ms": str(self.initial_delay_ms),
+                "group.coordinator.rebalance.protocols": "classic,consumer" if self.consumer else "classic",
+                "group.consumer.migration.policy": "bidirectional",
+                "group.consumer.min.session.timeout.ms": "1000",
+                # As in Kafka a classic member of a consumer group has this session after a load,
+                # and not the one that it asked for; so none of them asks for more.
+                "group.consumer.session.timeout.ms": "10000",
+                "group.consumer.min.heartbeat.interval.ms": "500",
+                "group.consumer.heartbeat.interval.ms": "2000",
+                "group.consumer.assignment.interval.ms": "1000" if self.initial_delay_ms else "0",
+                "offsets.retention.minutes": str(RETENTION_MS // 60_000),
+                "offsets.retention.check.interval.ms": str(CHECK_INTERVAL_MS),
+                "offsets.topic.num.partitions": str(self.partitions),
+            }
         )
 
 

@@ -95,7 +95,7 @@ class Scenario:
         self.hosts = [
             Host(
                 number,
-                plan.settings,
+                plan.config,
                 self.clock,
                 Random(rng.getrandbits(64)),
                 partitions=self.partitions,

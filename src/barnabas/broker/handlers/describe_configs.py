@@ -2,12 +2,13 @@
 
 Behaviour: the configuration of topics, of this broker, and what is set for all brokers, each value with its
 source and what it would be without it, in the order of Kafka's answers; the levels of this broker's loggers;
-subscriptions of client metrics, those that there are not with their defaults.
+subscriptions of client metrics, and groups, those that there are not with their defaults.
 Passwords are never shown. A kind of resource that there is not refuses the whole request.
 Limit:     a resource that is named several times is described once (Kafka: as often as it is named), as a
            small request would otherwise fill the memory: the broker has more than a hundred keys.
 Versions:  v1 synonyms and sources (KIP-226) · v3 types and documentation (KIP-569) · v4 flexible.
-           Client metrics (resource 16) in profile 4.4; Kafka 3.9 has them with KRaft only: INVALID_REQUEST.
+           Client metrics (16) and groups (32) in profile 4.4; Kafka 3.9 has them with KRaft only:
+           INVALID_REQUEST, and groups refuse the whole request.
 Not implemented: v0 (KIP-896).
 """
 
@@ -18,10 +19,12 @@ from barnabas.broker.config_entries import (
     BROKER,
     BROKER_LOGGER,
     CLIENT_METRICS,
+    GROUP,
     TOPIC,
     broker_entries,
     client_metrics_entries,
     cluster_default_entries,
+    group_entries,
     in_order,
     logger_entries,
     topic_entries,
@@ -33,6 +36,7 @@ from barnabas.core import broker_loggers
 from barnabas.core.api_profile import KAFKA_3_9, api_profile
 from barnabas.core.client_metrics_config import CLIENT_METRICS_CONFIG
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.group_config import GROUP_CONFIG
 from barnabas.core.ids import broker_id_of, validate_topic_name
 from barnabas.core.slices import Sliced
 from barnabas.core.topic_config import TOPIC_CONFIG, topic_config, topic_defaults
@@ -77,12 +81,18 @@ def describe_configs(
 
 
 def _denied(context: RequestContext, resource: DescribeConfigsResource) -> KafkaError | None:
-    if resource.resource_type not in (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS):
+    if resource.resource_type not in (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP):
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    if resource.resource_type == GROUP and api_profile(context.broker.config) == KAFKA_3_9:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     if resource.resource_type == TOPIC:
         if context.authorize(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, resource.resource_name):
             return None
         return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if resource.resource_type == GROUP:
+        if context.authorize(Operation.DESCRIBE_CONFIGS, Resource.GROUP, resource.resource_name):
+            return None
+        return KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if context.authorize_cluster(Operation.DESCRIBE_CONFIGS):
         return None
     return KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -94,6 +104,8 @@ def _keys_of(context: RequestContext, kind: int) -> Container[str]:
         return TOPIC_CONFIG
     if kind == CLIENT_METRICS:
         return CLIENT_METRICS_CONFIG
+    if kind == GROUP:
+        return GROUP_CONFIG
     return broker_loggers.levels() if kind == BROKER_LOGGER else context.broker.config.table
 
 
@@ -115,6 +127,10 @@ def _identity(context: RequestContext, resource: DescribeConfigsResource) -> tup
         validate_topic_name(name)
         if name not in broker.metadata_cache:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return kind, name
+    if kind == GROUP:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return kind, name
     if kind == CLIENT_METRICS:
         missing = "Client metrics subscription name must not be empty"
@@ -159,6 +175,8 @@ def _describe(
         entries = logger_entries()
     elif resource.resource_type == CLIENT_METRICS:
         entries = client_metrics_entries(context.broker.topic_configs.client_metrics.get(name, {}), docs=docs)
+    elif resource.resource_type == GROUP:
+        entries = group_entries(config, context.broker.topic_configs.groups.get(name, {}), docs=docs)
     elif name:
         entries = broker_entries(config, docs=docs)
     else:

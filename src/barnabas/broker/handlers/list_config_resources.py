@@ -1,7 +1,7 @@
 """ListConfigResources (74), v0-1.
 
 Behaviour: the names of resources that have, or may have, a configuration (KIP-1142): topics, brokers, their
-loggers, subscriptions of client metrics. There are no configurations of groups yet, so none are named.
+loggers, subscriptions of client metrics, groups that have settings of their own.
 Versions:  v0 (ListClientMetricsResources) client metrics only · v1 types in the request, none for all.
 Not implemented: nothing.
 """
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from barnabas.broker.authorizer import Operation
+from barnabas.broker.config_entries import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
@@ -22,11 +23,6 @@ from barnabas.protocol.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
-TOPIC: Final = 2
-BROKER: Final = 4
-BROKER_LOGGER: Final = 8
-CLIENT_METRICS: Final = 16
-GROUP: Final = 32
 TYPES_SINCE: Final = 1
 
 
@@ -42,12 +38,12 @@ def _client_metrics(context: RequestContext) -> Iterable[str]:
     return list(context.broker.topic_configs.client_metrics)
 
 
-def _none(_context: RequestContext) -> Iterable[str]:
-    return ()
+def _groups(context: RequestContext) -> Iterable[str]:
+    return list(context.broker.topic_configs.groups)
 
 
 _NAMES: Final[Mapping[int, Callable[[RequestContext], Iterable[str]]]] = {
-    GROUP: _none,
+    GROUP: _groups,
     CLIENT_METRICS: _client_metrics,
     BROKER_LOGGER: _brokers,
     BROKER: _brokers,

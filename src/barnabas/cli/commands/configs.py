@@ -31,9 +31,10 @@ from barnabas.cli.options import (
     "--entity-type",
     multiple=True,
     metavar="TYPE",
-    help="topics, brokers, broker-loggers or client-metrics; with --describe also users, clients or ips.",
+    help="topics, brokers, broker-loggers, client-metrics or groups; with --describe also users, clients or "
+    "ips.",
 )
-@click.option("--entity-name", multiple=True, metavar="NAME", help="The topic's name, or the broker's id.")
+@click.option("--entity-name", multiple=True, metavar="NAME", help="The name, or the broker's id.")
 @click.option("--entity-default", is_flag=True, help="With brokers: what holds for all of them.")
 @click.option("--topic", "-t", metavar="NAME", help="Short for --entity-type topics --entity-name NAME.")
 @click.option("--broker", metavar="ID", help="Short for --entity-type brokers --entity-name ID.")
@@ -44,6 +45,7 @@ from barnabas.cli.options import (
 @click.option(
     "--client-metrics", metavar="NAME", help="Short for --entity-type client-metrics --entity-name NAME."
 )
+@click.option("--group", metavar="NAME", help="Short for --entity-type groups --entity-name NAME.")
 @click.option(
     "--add-config",
     multiple=True,
@@ -68,6 +70,8 @@ def configs(ctx: click.Context, /, **_given: object) -> None:
           \\ --bootstrap-server 127.0.0.1:9092
       barnabas configs --alter --topic orders --delete-config retention.ms --bootstrap-server 127.0.0.1:9092
       barnabas configs --alter --broker-defaults --add-config log.retention.ms=3600000 \\
+          --bootstrap-server 127.0.0.1:9092
+      barnabas configs --alter --group billing --add-config consumer.session.timeout.ms=50000 \\
           --bootstrap-server 127.0.0.1:9092
       barnabas configs --describe --entity-type brokers --bootstrap-server 127.0.0.1:9092
 

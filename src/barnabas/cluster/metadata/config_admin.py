@@ -11,8 +11,9 @@ from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.cluster.metadata.cache import MetadataCache
-from barnabas.cluster.metadata.configs import CLIENT_METRICS, ConfigStore, check_config_size
+from barnabas.cluster.metadata.configs import CLIENT_METRICS, GROUPS, ConfigStore, check_config_size
 from barnabas.cluster.store import znodes
+from barnabas.core import group_config
 from barnabas.core.client_metrics_config import CLIENT_METRICS_CONFIG, validated
 from barnabas.core.config import Config, ConfigTable, ConfigType, config_text
 from barnabas.core.dynamic_broker_config import DynamicBrokerConfig
@@ -112,21 +113,29 @@ class ConfigAdmin:
         """Changes a subscription of client metrics; one without settings is deleted.
         Raises KafkaError with the words of Kafka 4.4.
         """
-        if not isinstance(change, Mapping):
-            for operation in change:
-                if operation.kind in (OpType.APPEND, OpType.SUBTRACT):
-                    # Kafka's controller does not know that two of these keys are lists.
-                    verb = OpType(operation.kind).name
-                    raise KafkaError(
-                        ErrorCode.INVALID_CONFIG,
-                        f"Can't {verb} to key {operation.name} because its type is not LIST.",
-                    )
+        # Kafka's controller does not know that two of these keys are lists.
+        _check_no_list(change)
         entity = znodes.sanitize(name)
         if not name:
             validated(name, {})
         values = yield self._values(CLIENT_METRICS, entity, change, CLIENT_METRICS_CONFIG)
         validated(name, values)
         yield self._write(CLIENT_METRICS, entity, values, validate_only=validate_only)
+
+    @steps
+    def alter_group(self, name: str, change: Change, *, validate_only: bool) -> Steps[None]:
+        """Changes the own settings of a group, which need not exist. Raises KafkaError with the words of
+        Kafka 4.4.
+        """
+        broker = self._dynamic.current
+        if not name:
+            group_config.validate(name, {}, broker)
+        _check_kinds(change)
+        _check_no_list(change)
+        entity = znodes.sanitize(name)
+        values = yield self._values(GROUPS, entity, change, group_config.GROUP_CONFIG)
+        group_config.validate(name, values, broker)
+        yield self._write(GROUPS, entity, values, validate_only=validate_only)
 
     @steps
     def _values(
@@ -157,6 +166,17 @@ def _check_kinds(change: Change) -> None:
     """Raises what Kafka's broker answers where it fails over an operation that there is not."""
     if not isinstance(change, Mapping) and any(each.kind not in _KINDS for each in change):
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def _check_no_list(change: Change) -> None:
+    """Raises KafkaError, with the words of Kafka 4.4, for what adds to a list or takes from one."""
+    for operation in () if isinstance(change, Mapping) else change:
+        if operation.kind in (OpType.APPEND, OpType.SUBTRACT):
+            verb = OpType(operation.kind).name
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"Can't {verb} to key {operation.name} because its type is not LIST.",
+            )
 
 
 def _validate_topic(broker: Config, values: Mapping[str, str]) -> None:

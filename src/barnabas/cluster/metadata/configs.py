@@ -22,7 +22,7 @@ from barnabas.cluster.store.contract import MetadataStore, NodeExistsError, NoNo
 from barnabas.cluster.store.payload import UnreadableZnodeError
 from barnabas.cluster.store.unreadable import readable
 from barnabas.cluster.store.znodes import ConfigChange
-from barnabas.core.client_metrics_config import validated
+from barnabas.core import client_metrics_config, group_config
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
 from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
@@ -34,6 +34,14 @@ _events: Final = EventLog("cluster.configs")
 
 CLIENT_METRICS: Final = "client-metrics"
 """The type of subscriptions of client metrics (``ConfigType.CLIENT_METRICS``)."""
+GROUPS: Final = "groups"
+"""The type of groups (``ConfigType.GROUP``)."""
+
+_CHECKS: Final[Mapping[str, Callable[[str, Mapping[str, str]], object]]] = {
+    CLIENT_METRICS: client_metrics_config.validated,
+    GROUPS: lambda _name, values: group_config.parsed(values),
+}
+"""The types of which every broker has all settings in memory, and what raises KafkaError for bad ones."""
 
 OnConfigChange: TypeAlias = Callable[[ConfigChange, Mapping[str, str]], object]
 """Is called with an entity whose settings changed, and all settings that it has now."""
@@ -57,7 +65,7 @@ class ConfigStore:
             on_notice=self._read_notices,
         )
         self._topics: dict[str, Mapping[str, str]] = {}
-        self._client_metrics: dict[str, Mapping[str, str]] = {}
+        self._in_memory: dict[str, dict[str, Mapping[str, str]]] = {each: {} for each in _CHECKS}
         self._client_metrics_version = 0
         self._on_change: OnConfigChange = lambda _change, _values: None
         self._reading = False
@@ -84,12 +92,12 @@ class ConfigStore:
     @steps
     def write(self, entity_type: str, entity: str, values: Mapping[str, str]) -> Steps[None]:
         """Replaces the settings of an entity, and writes the notice that every broker reads."""
-        if entity_type == CLIENT_METRICS and not values:
+        if entity_type in _CHECKS and not values:
             yield delete_if_there(self._store, znodes.config_path(entity_type, entity))
         else:
             yield self._put(entity_type, entity, values)
-        if entity_type == CLIENT_METRICS:
-            self._keep_client_metrics(entity, values)
+        if entity_type in _CHECKS:
+            self._keep(entity_type, entity, values)
         elif entity_type == "topics":
             # A client that asks this broker next sees what it has changed.
             self._topics[znodes.desanitize(entity)] = dict(values)
@@ -127,34 +135,42 @@ class ConfigStore:
         self._store.listen(self)
         names = yield self.entities("topics")
         yield self.ensure(znodes.desanitize(name) for name in names)
-        for entity in (yield self.entities(CLIENT_METRICS)):
-            values = yield self.read(CLIENT_METRICS, entity)
-            self._keep_client_metrics(entity, values)
+        for entity_type in _CHECKS:
+            for entity in (yield self.entities(entity_type)):
+                values = yield self.read(entity_type, entity)
+                self._keep(entity_type, entity, values)
 
     @property
     def client_metrics(self) -> Mapping[str, Mapping[str, str]]:
         """The settings of all subscriptions of client metrics, by name."""
-        return self._client_metrics
+        return self._in_memory[CLIENT_METRICS]
 
     @property
     def client_metrics_version(self) -> int:
         """Grows whenever one of them was changed."""
         return self._client_metrics_version
 
-    def _keep_client_metrics(self, entity: str, values: Mapping[str, str]) -> None:
-        """A subscription without settings is none (``ClientMetricsManager.updateSubscription``)."""
+    @property
+    def groups(self) -> Mapping[str, Mapping[str, str]]:
+        """The own settings of all groups that have some, by name."""
+        return self._in_memory[GROUPS]
+
+    def _keep(self, entity_type: str, entity: str, values: Mapping[str, str]) -> None:
+        """A subscription without settings is none (``ClientMetricsManager.updateSubscription``); a group
+        without has those of the broker.
+        """
         name = znodes.desanitize(entity)
         try:
-            validated(name, values)
+            _CHECKS[entity_type](name, values)
         except KafkaError as error:
             # Somebody else wrote it: it counts as one without settings.
-            _events.warning("client_metrics_not_valid", name=name, error=error)
+            _events.warning("config_not_valid", type=entity_type, name=name, error=error)
             values = {}
         if values:
-            self._client_metrics[name] = dict(values)
+            self._in_memory[entity_type][name] = dict(values)
         else:
-            self._client_metrics.pop(name, None)
-        self._client_metrics_version += 1
+            self._in_memory[entity_type].pop(name, None)
+        self._client_metrics_version += entity_type == CLIENT_METRICS
 
     def topic(self, topic: str) -> Mapping[str, str]:
         """A topic's own settings, as far as they were read (see `ensure`)."""
@@ -224,8 +240,8 @@ class ConfigStore:
             self._topics[znodes.desanitize(change.entity)] = values
         else:
             values = yield self.read(change.entity_type, change.entity)
-        if change.entity_type == CLIENT_METRICS:
-            self._keep_client_metrics(change.entity, values)
+        if change.entity_type in _CHECKS:
+            self._keep(change.entity_type, change.entity, values)
         _events.info("config_changed", type=change.entity_type, entity=change.entity)
         self._on_change(change, values)
 

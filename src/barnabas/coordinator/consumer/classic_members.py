@@ -167,7 +167,7 @@ def classic_group_sync_to_consumer_group(
     timers = timers_of(runtime, shard, group, member.member_id)
     # The assignment would be out of date before the member has it. One that is giving partitions up gets it
     # all the same: it must learn what it keeps.
-    if group.epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+    if _is_behind(group, member) and member.state is not MemberState.UNREVOKED_PARTITIONS:
         timers.join.set_if_absent(member.rebalance_timeout_ms)
         raise KafkaError(
             ErrorCode.REBALANCE_IN_PROGRESS,
@@ -202,7 +202,7 @@ def classic_group_heartbeat_to_consumer_group(
     if (
         # A new target; partitions to give up; or partitions that others have released since: the member gets
         # each of them by joining again.
-        member.member_epoch < group.epoch
+        _is_behind(group, member)
         or member.state is MemberState.UNREVOKED_PARTITIONS
         or (member.state is MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member))
     ):
@@ -230,6 +230,15 @@ def _classic_member(
             f"{member.member_epoch} of member {member.member_id}.",
         )
     return member, member.classic
+
+
+def _is_behind(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Whether there is a newer target for the member, or its joining again would make one."""
+    # A member of the consumer protocol makes the next target with its heartbeat, once the interval is over
+    # (KIP-1263); until then joining again would change nothing.
+    if group.classic_member_count < len(group.members):
+        return member.member_epoch < group.assignment_epoch
+    return member.member_epoch < group.epoch
 
 
 def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:

@@ -53,6 +53,7 @@ class ConsumerGroup:
         "_assignors",
         "_partition_epochs",
         "_refresh",
+        "assigned_at_ms",
         "assignment_epoch",
         "classic_member_count",
         "classic_protocols",
@@ -80,6 +81,8 @@ class ConsumerGroup:
         """The topics as the last assignment saw them."""
         self.assignment_epoch = 0
         """The group epoch that the targets were made for."""
+        self.assigned_at_ms = 0
+        """When they were made, by the wall clock; 0 where the next one may come at once."""
         self.targets: dict[str, Assignment] = {}
         """What each member is to have, as the assignor last made it."""
         self.classic_member_count = 0

@@ -28,6 +28,7 @@ from barnabas.coordinator.consumer.plan import ConsumerRuntime
 from barnabas.coordinator.consumer.replay import replay_record
 from barnabas.coordinator.consumer.topics import TopicsImage
 from barnabas.coordinator.group import Group
+from barnabas.coordinator.group_configs import GroupConfigManager
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
 from barnabas.core.clock import Clock
@@ -46,11 +47,12 @@ class ConsumerGroups:
     def __init__(
         self,
         settings: GroupSettings,
+        group_configs: GroupConfigManager,
         clock: Clock,
         new_uuid: Callable[[], str],
         topics: TopicsImage,
     ) -> None:
-        self._runtime = ConsumerRuntime(settings, clock, new_uuid, topics)
+        self._runtime = ConsumerRuntime(settings, group_configs, clock, new_uuid, topics)
 
     def consumer_heartbeat(self, shard: Shard, heartbeat: MemberHeartbeat) -> HeartbeatAnswer:
         return consumer_group_heartbeat(self._runtime, shard, heartbeat)
@@ -93,10 +95,11 @@ class ConsumerGroups:
         slices = Slices(runtime.clock)
         for group in list(shard.groups.values()):
             if isinstance(group, ConsumerGroup) and shard.groups.get(group.group_id) is group:
+                session_ms = runtime.group_configs.of(group.group_id).session_timeout_ms
                 for member in group.members.values():
                     timers = timers_of(runtime, shard, group, member.member_id)
                     # No heartbeat was counted during the load: every member gets a whole session.
-                    timers.session.extend(runtime.settings.consumer_session_timeout_ms)
+                    timers.session.extend(session_ms)
                     # How much of its time was over is not written: it begins again too.
                     if member.state is MemberState.UNREVOKED_PARTITIONS:
                         schedule_rebalance_timeout(runtime, shard, group, member)

@@ -58,16 +58,12 @@ def consumer_group_heartbeat(
     heartbeat: MemberHeartbeat,
 ) -> HeartbeatAnswer:
     """``consumerGroupHeartbeat``. Raises KafkaError for a refusal, and then nothing has changed."""
-    settings = runtime.settings
+    config = runtime.group_configs.of(heartbeat.group_id)
     group = shard.groups.get(heartbeat.group_id)
     if isinstance(group, ConsumerGroup) and _nothing_is_new(runtime, group, heartbeat):
         # Nearly all heartbeats are like this. The steps below would come to the same answer.
-        timers_of(runtime, shard, group, heartbeat.member_id).session.extend(
-            settings.consumer_session_timeout_ms
-        )
-        return HeartbeatResult(
-            heartbeat.member_id, heartbeat.member_epoch, settings.consumer_heartbeat_interval_ms
-        )
+        timers_of(runtime, shard, group, heartbeat.member_id).session.extend(config.session_timeout_ms)
+        return HeartbeatResult(heartbeat.member_id, heartbeat.member_epoch, config.heartbeat_interval_ms)
 
     # Validate it; find or make its group and its member.
     # In Kafka's order: a request that is wrong in itself is refused before anybody looks for its group.
@@ -77,7 +73,7 @@ def consumer_group_heartbeat(
     # Epoch 0 joins and may make the group; a positive epoch is that of a member.
     plan = _get_or_maybe_create_group(runtime, shard, heartbeat)
     # KIP-848: ``group.consumer.max.size`` refuses new members only.
-    plan.group.check_size(heartbeat.member_id, settings.consumer_max_size)
+    plan.group.check_size(heartbeat.member_id, runtime.settings.consumer_max_size)
     owned = None if heartbeat.topic_partitions is None else assignment_of(heartbeat.topic_partitions)
     old = _get_or_maybe_create_member(plan, heartbeat, heartbeat.member_id or runtime.new_uuid(), owned)
 
@@ -283,7 +279,7 @@ def _schedule_timeouts(
     new: ConsumerMember,
 ) -> None:
     timers = timers_of(runtime, shard, group, new.member_id)
-    timers.session.extend(runtime.settings.consumer_session_timeout_ms)
+    timers.session.extend(runtime.group_configs.of(group.group_id).session_timeout_ms)
     # Nothing to give up, or it has confirmed: no deadline.
     if new.state is not MemberState.UNREVOKED_PARTITIONS:
         timers.rebalance.clear()
@@ -308,5 +304,5 @@ def _result(
         and heartbeat.topic_partitions is not None
     )
     assignment = new.assigned if is_full_request or new.assigned != old.assigned else None
-    interval_ms = runtime.settings.consumer_heartbeat_interval_ms
+    interval_ms = runtime.group_configs.of(heartbeat.group_id).heartbeat_interval_ms
     return HeartbeatResult(new.member_id, new.member_epoch, interval_ms, assignment)

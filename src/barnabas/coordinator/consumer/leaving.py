@@ -89,6 +89,9 @@ def _remove_members(runtime: ConsumerRuntime, plan: Plan, members: Collection[Co
         plan.records.append(records.subscription_metadata(group.group_id, plan.topics))
     # The next heartbeat of another member finds the new epoch, and makes a new target for it.
     plan.records.append(records.group_epoch(group.group_id, group.epoch + 1))
+    # Nobody is left to be assigned anything; who comes next does not wait for the interval (KIP-1263).
+    if len(members) == len(group.members):
+        plan.records.append(records.target_assignment_epoch(group.group_id, group.epoch + 1))
 
 
 def maybe_downgrade(runtime: ConsumerRuntime, shard: Shard, group_id: str) -> None:

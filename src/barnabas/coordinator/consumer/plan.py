@@ -21,6 +21,7 @@ from barnabas.coordinator.consumer.assignors import ASSIGNORS, assignor_name
 from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.records import group_epoch
 from barnabas.coordinator.consumer.replay import replay_record
+from barnabas.coordinator.group_configs import GroupConfigManager
 from barnabas.coordinator.runtime.journal import COORDINATOR_WORDS, CoordinatorRecord
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
@@ -50,9 +51,15 @@ class ConsumerRuntime:
     """What consumer groups stand on; the groups themselves live in their shards."""
 
     def __init__(
-        self, settings: GroupSettings, clock: Clock, new_uuid: Callable[[], str], topics: "TopicsImage"
+        self,
+        settings: GroupSettings,
+        group_configs: GroupConfigManager,
+        clock: Clock,
+        new_uuid: Callable[[], str],
+        topics: "TopicsImage",
     ) -> None:
         self.settings = settings
+        self.group_configs = group_configs
         self.clock = clock
         self.new_uuid = new_uuid
         self.topics = topics

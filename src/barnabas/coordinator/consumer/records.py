@@ -82,13 +82,15 @@ def target_assignment(group_id: str, member_id: str, assignment: Assignment) -> 
     )
 
 
-def target_assignment_epoch(group_id: str, epoch: int) -> CoordinatorRecord:
-    """``newConsumerGroupTargetAssignmentEpochRecord`` (type 6):
-    the group's epoch that the targets were made for.
+def target_assignment_epoch(group_id: str, epoch: int, timestamp_ms: int = 0) -> CoordinatorRecord:
+    """``newConsumerGroupTargetAssignmentMetadataRecord`` (type 6): the group's epoch that the targets were
+    made for, and when.
     """
     return CoordinatorRecord(
         schema.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
-        schema.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch),
+        schema.ConsumerGroupTargetAssignmentMetadataValue(
+            assignment_epoch=epoch, assignment_timestamp=timestamp_ms
+        ),
     )
 
 

@@ -107,6 +107,7 @@ def _target_epoch(
 ) -> None:
     # Without a target the group is assigned by the next heartbeat.
     group.assignment_epoch = NEVER_ASSIGNED if value is None else value.assignment_epoch
+    group.assigned_at_ms = 0 if value is None else value.assignment_timestamp
 
 
 def _target_assignment(

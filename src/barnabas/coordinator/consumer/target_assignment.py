@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 from barnabas.coordinator.consumer import records
 from barnabas.coordinator.consumer.assignment import NOTHING, Assignment
 from barnabas.coordinator.consumer.assignors.spec import GroupSpec, MemberSpec
+from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.member import ConsumerMember
 from barnabas.coordinator.consumer.plan import ConsumerRuntime, Plan
 from barnabas.coordinator.consumer.subscriptions import Subscriptions
@@ -56,7 +57,7 @@ def update_target_assignment(
         # It takes the place of another member that had its instance id.
         owner = group.static_members.get(new.instance_id, new.member_id)
     # The last target is for this epoch: the member needs only its part of it.
-    if plan.epoch <= group.assignment_epoch:
+    if plan.epoch <= group.assignment_epoch or _is_too_early(runtime, group):
         return group.assignment_epoch, group.targets.get(owner, NOTHING)
 
     # The members as they are once the plan is written.
@@ -75,8 +76,20 @@ def update_target_assignment(
         if before is not target and before != target:
             plan.records.append(records.target_assignment(group.group_id, member_id, target))
     # Last: a load that finds this record has found all targets of the epoch.
-    plan.records.append(records.target_assignment_epoch(group.group_id, plan.epoch))
+    now_ms = runtime.clock.time_ms()
+    plan.records.append(records.target_assignment_epoch(group.group_id, plan.epoch, now_ms))
     return plan.epoch, targets.get(new.member_id, NOTHING)
+
+
+def _is_too_early(runtime: ConsumerRuntime, group: ConsumerGroup) -> bool:
+    """KIP-1263: whether the group has its last target for less than ``consumer.assignment.interval.ms``.
+
+    Members that come or go meanwhile keep what they have; the first heartbeat after that makes one target for
+    all of it. A group without members is assigned at once.
+    """
+    interval_ms = runtime.group_configs.of(group.group_id).assignment_interval_ms
+    # A time in the future is that of a coordinator whose clock ran ahead: nobody waits for it.
+    return bool(group.members) and 0 <= runtime.clock.time_ms() - group.assigned_at_ms < interval_ms
 
 
 def _group_spec(plan: Plan, members: Mapping[str, ConsumerMember]) -> GroupSpec:

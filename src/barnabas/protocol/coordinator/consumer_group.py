@@ -94,6 +94,8 @@ class ConsumerGroupTargetAssignmentMetadataValue(CoordinatorValue, versions="0",
     """The group's epoch for which the target assignment was computed."""
 
     assignment_epoch: int32 = field("0+")
+    assignment_timestamp: int64 = field("0+", tag=0)
+    """When it was computed; of Kafka 4.3 (KIP-1263), whose earlier brokers pass over it."""
 
 
 class ConsumerGroupTargetAssignmentMemberKey(CoordinatorKey, record_type=7):

@@ -17,6 +17,7 @@ from barnabas.testing.kafka.planted import PlantedFaults
 FOR_TESTS: Final[Mapping[str, str]] = {
     # A first consumer waits for no others, partitions are few, and nothing is synced: a test is short.
     "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "barnabas.metadata.synchronous": "NORMAL",

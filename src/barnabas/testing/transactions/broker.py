@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 from barnabas.broker.handlers import api_table
 from barnabas.broker.profiles import PROFILE_3_9
 from barnabas.broker.services import BrokerServices
+from barnabas.coordinator.group_configs import GroupConfigManager
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.core.offload import InPlace
 from barnabas.core.pending import Pending
@@ -52,6 +53,7 @@ class TransactionalBroker(SimulatedBroker):
         config, clock = self._config, self.clock
         self.group_coordinator = group_coordinator(
             config,
+            GroupConfigManager(config, {}),
             clock,
             self.rng,
             replicas=self.replicas,
