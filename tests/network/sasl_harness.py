@@ -7,6 +7,7 @@ from network_harness import LOOPBACK, FunctionService, RawClient
 
 from barnabas.core.scram import ScramCredential, ScramMechanism
 from barnabas.network.clock import LoopClock
+from barnabas.network.sasl.credentials import ServerCredentials
 from barnabas.network.sasl.logins import server_mechanism
 from barnabas.network.sasl.server import SaslListener
 from barnabas.network.settings import SocketSettings
@@ -44,8 +45,11 @@ def find(mechanism, user):
 
 def listener(**settings: Any) -> SaslListener:
     names = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-    mechanisms = {name: server_mechanism(name, JAAS if name == "PLAIN" else None, find) for name in names}
-    return SaslListener(mechanisms=mechanisms, **{"failure_delay_ms": 0, **settings})
+    mechanisms = {
+        name: server_mechanism(name, JAAS if name == "PLAIN" else None, ServerCredentials(find), {})
+        for name in names
+    }
+    return SaslListener(**{"mechanisms": mechanisms, "failure_delay_ms": 0, **settings})
 
 
 def answer(peer, frame):

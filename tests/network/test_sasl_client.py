@@ -25,7 +25,7 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 def login(mechanism="PLAIN", password="alice-secret"):
     module = PLAIN if mechanism == "PLAIN" else SCRAM
-    return client_login(mechanism, f'{module} required username="alice" password="{password}";')
+    return client_login(mechanism, f'{module} required username="alice" password="{password}";', {})
 
 
 def with_client(scenario, how, **settings):

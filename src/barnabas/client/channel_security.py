@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.core.config import ConfigKey, ConfigType
+from barnabas.core.oauthbearer_config import LOGIN_KEYS
 from barnabas.network.sasl.client import SaslLogin
 from barnabas.network.sasl.logins import client_login
 
@@ -32,14 +33,15 @@ SECURITY_KEYS: Final = (
         "sasl.mechanism",
         _STRING,
         "GSSAPI",
-        "How to log in: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.",
+        "How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.",
     ),
     ConfigKey(
         "sasl.jaas.config",
         _PASSWORD,
         None,
-        "The login module with username and password, as Java's clients have it.",
+        "The login module with its options, as Java's clients have it.",
     ),
+    *LOGIN_KEYS,
     ConfigKey("ssl.truststore.location", _STRING, None, "Certificates that are trusted: PEM, PKCS12 or JKS."),
     ConfigKey("ssl.truststore.password", _PASSWORD, None, "The password of that file."),
     ConfigKey("ssl.truststore.type", _STRING, "JKS", "PEM, PKCS12 or JKS; it is seen where it is not said."),
@@ -94,7 +96,7 @@ def login_of(config: Mapping[str, Any]) -> SaslLogin | None:
     """How a client with these options logs in; None where it does not. Raises ConfigError."""
     if not config["security.protocol"].upper().startswith("SASL_"):
         return None
-    return client_login(config["sasl.mechanism"], config["sasl.jaas.config"])
+    return client_login(config["sasl.mechanism"], config["sasl.jaas.config"], config)
 
 
 def tls_of(config: Mapping[str, Any]) -> "ssl.SSLContext | None":

@@ -27,6 +27,7 @@ from barnabas.core.coordinator_config import GROUP_KEYS, TRANSACTION_KEYS, check
 from barnabas.core.descriptors import RESERVE
 from barnabas.core.errors import ConfigError
 from barnabas.core.keys_not_obeyed import KEYS_NOT_OBEYED
+from barnabas.core.oauthbearer_config import LOGIN_KEYS, VALIDATOR_KEYS
 from barnabas.core.version_names import version_name
 
 BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = (
@@ -347,8 +348,10 @@ BROKER_CONFIG: Final = ConfigTable(
         ConfigKey("producer.id.expiration.check.interval.ms", INT, 600000, "How often that is looked at.",
             at_least(1), internal=True),
         # Who connects
+        *LOGIN_KEYS,
+        *VALIDATOR_KEYS,
         ConfigKey("sasl.enabled.mechanisms", LIST, ["GSSAPI"],
-            "How clients may log in on SASL listeners: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.",
+            "How clients may log in on SASL listeners: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.",
             scope=Scope.PER_BROKER),
         ConfigKey("sasl.jaas.config", PASSWORD, None,
             "Users, and who this broker is for others; obeyed with a listener and a mechanism in front:"

@@ -212,7 +212,8 @@ def replicas_of(name: str) -> Callable[[Any], str | None]:
 
 
 _LISTENER_KEY: Final = re.compile(
-    r"listener\.name\.[^.]*\.(?:[a-z0-9-]+\.(?=(?:sasl\.jaas\.config|connections\.max\.reauth\.ms)$))?(.*)"
+    r"listener\.name\.[^.]*\.(?:[a-z0-9-]+\.(?=(?:sasl\.(?:jaas\.config|login\.[a-z.]+|oauthbearer\.[a-z.]+"
+    r"|server\.callback\.handler\.class)|connections\.max\.reauth\.ms)$))?(.*)"
 )
 """With the name of a mechanism where the key may be one of a mechanism."""
 _OF_ANY_LISTENER: Final = {"max.connections", "max.connection.creation.rate", "num.network.threads"}

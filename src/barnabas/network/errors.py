@@ -37,3 +37,7 @@ class ConnectionSetupTimedOutError(DisconnectedError):
 
 class UnsupportedVersionError(BarnabasError):
     """The node and this client share no version of the request."""
+
+
+class FetchError(BarnabasError):
+    """No answer of HTTP came. The text names the server, and no secret."""

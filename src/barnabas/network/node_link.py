@@ -31,6 +31,7 @@ from barnabas import __version__
 from barnabas.core.chunks import Chunks
 from barnabas.core.errors import BarnabasError, ErrorCode
 from barnabas.core.eventlog import EventLog
+from barnabas.core.pending import Pending
 from barnabas.network.api_versions import SOFTWARE_NAME, NodeApiVersions, client_throttles
 from barnabas.network.connection_states import ConnectionState, ConnectionTimings, NodeConnectionState
 from barnabas.network.errors import (
@@ -221,9 +222,28 @@ class NodeLink:
             self._begin(now_ms)
             return
         software = (self._settings.software_name, __version__)
-        self._authenticator = SaslClientAuthenticator(login, self._settings.client_id, software=software)
+        authenticator = SaslClientAuthenticator(login, self._settings.client_id, software=software)
+        self._authenticator = authenticator
         self._logging_in = True
-        self._channel.write(self._authenticator.begin())
+        self._prepared(login, lambda: self._channel.write(authenticator.begin()))
+
+    def _prepared(self, login: SaslLogin, begin: Callable[[], object]) -> None:
+        """Begins a log-in when what it needs is there, as a token that is got from elsewhere."""
+        if login.prepare is None:
+            begin()
+            return
+        authenticator = self._authenticator
+
+        def go_on(done: Pending[None]) -> None:
+            if self._authenticator is not authenticator:
+                return  # the connection was lost meanwhile
+            if done.error is None:
+                begin()
+                return
+            assert isinstance(done.error, AuthenticationError), "all that a login may fail with"
+            self.close(done.error, self._last_used_ms)
+
+        login.prepare().when_done(go_on)
 
     def _log_in_again(self, now_ms: float) -> None:
         """Renews the session before the node ends it, once no request is in flight."""
@@ -233,8 +253,9 @@ class NodeLink:
             return
         self._logging_in = True
         self._log_in_by_ms = now_ms + self._settings.request_timeout_ms
-        self._channel.write(authenticator.begin_again())
         self._channel.wake_by(self._log_in_by_ms)
+        assert self._settings.login is not None
+        self._prepared(self._settings.login, lambda: self._channel.write(authenticator.begin_again()))
 
     def _continue_log_in(self, frame: memoryview, now_ms: float) -> None:
         authenticator = self._authenticator

@@ -61,6 +61,7 @@ from barnabas.log.config import LogConfig
 from barnabas.log.directory import MetaProperties
 from barnabas.log.manager import LogManager
 from barnabas.network.endpoints import Endpoint, ListenerConfig
+from barnabas.network.sasl.credentials import ServerCredentials
 from barnabas.network.settings import SocketSettings
 from barnabas.network.socket_server import SocketServer
 from barnabas.node.channel_security import InterBrokerSecurity
@@ -75,6 +76,7 @@ from barnabas.node.environment import Environment, metadata_path, of_machine
 from barnabas.node.parts import Foundation, Parts
 from barnabas.node.peer_brokers import LOOK_INTERVAL_MS, PeerBrokers
 from barnabas.node.readiness import FirstMetadata, Gate, existing_topics, topics_with_leaders
+from barnabas.node.token_keys import TokenKeys
 from barnabas.security.acl_authorizer import AclAuthorizer, parse_super_users
 from barnabas.security.acl_store import AclStore
 
@@ -140,6 +142,11 @@ class BrokerNode:
         self._server: SocketServer | None = None
         self._cleaner: LogCleaner | None = None
         self._scram_credentials = ScramCredentials()
+        self._token_keys = TokenKeys(self._clock)
+        self._credentials = ServerCredentials(
+            self._scram_credentials.find, self._token_keys.keys_of, self._clock.time_ms
+        )
+        """Who may log in."""
         self._running = AsyncExitStack()
         """What has been started, in order; undone from the end."""
         self._stopping_cleanly = False
@@ -180,6 +187,7 @@ class BrokerNode:
         logs = await self._open_logs(store, configs, stored_cluster_id)
         listeners = parse_listeners(self.config)
         server = self._bind(listeners)
+        await self._read_token_keys()
         bound_by = self.config
         peers = PeerBrokers(store, self.config)
         await wait(peers.check())
@@ -223,7 +231,7 @@ class BrokerNode:
         if not await self._register(registration):
             return
         dynamic_listeners = self._dynamic_listeners = DynamicListenerConfig(
-            bound_by, server, registration, self._scram_credentials.find
+            bound_by, server, registration, self._credentials
         )
         self._dynamic_config.add_reconfigurable(dynamic_listeners.validate)
         dispatcher = Dispatcher(parts.services)
@@ -347,9 +355,16 @@ class BrokerNode:
         self._server = server
         self._running.push_async_callback(server.stop)
         for endpoint in listeners.listeners:
-            secure(server, self.config, endpoint, self._scram_credentials.find)
+            secure(server, self.config, endpoint, self._credentials)
         self.endpoints = tuple(server.bind(endpoint) for endpoint in listeners.listeners)
         return server
+
+    async def _read_token_keys(self) -> None:
+        self._running.callback(self._token_keys.close)
+        try:
+            await wait(self._token_keys.start())
+        except BarnabasError as error:
+            raise StartError(str(error)) from error
 
     def _describe_self(self, listeners: ListenerConfig, features: Mapping[str, Any]) -> Broker:
         advertised = listeners.advertise(self.endpoints, socket.gethostname())

@@ -14,8 +14,9 @@ from barnabas.core.config import Config
 from barnabas.core.errors import ConfigError
 from barnabas.network.endpoints import Endpoint, ListenerConfig
 from barnabas.network.sasl.client import SaslLogin
+from barnabas.network.sasl.credentials import ServerCredentials
 from barnabas.network.sasl.logins import client_login, server_mechanism
-from barnabas.network.sasl.scram import FindCredential
+from barnabas.network.sasl.oauthbearer.settings import CLIENT_KEYS, SERVER_KEYS
 from barnabas.network.sasl.server import SaslListener
 
 if TYPE_CHECKING:
@@ -46,13 +47,19 @@ def listener_value(config: Config, listener: str, key: str) -> Any:
     return config[own] if own in config else config[key]
 
 
+def _mechanism_value(config: Config, listener: str, mechanism: str, key: str) -> Any:
+    """The value of a key that counts for a mechanism of a listener."""
+    own = f"listener.name.{listener.lower()}.{mechanism.lower()}.{key}"
+    return config[own] if own in config else listener_value(config, listener, key)
+
+
 def _jaas_key(listener: str, mechanism: str) -> str:
     return f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
 
 
-def listener_security(config: Config, endpoint: Endpoint, find: FindCredential) -> ListenerSecurity:
+def listener_security(config: Config, endpoint: Endpoint, known: ServerCredentials) -> ListenerSecurity:
     """What the listener's security protocol asks for. Raises ConfigError, which shows no secret."""
-    return ListenerSecurity(_sasl(config, endpoint, find), _tls(config, endpoint))
+    return ListenerSecurity(_sasl(config, endpoint, known), _tls(config, endpoint))
 
 
 def _tls(config: Config, endpoint: Endpoint) -> "TlsListener | None":
@@ -97,7 +104,7 @@ def store_state(config: Config, endpoint: Endpoint) -> tuple[object, ...]:
     return tuple(state)
 
 
-def _sasl(config: Config, endpoint: Endpoint, find: FindCredential) -> SaslListener | None:
+def _sasl(config: Config, endpoint: Endpoint, known: ServerCredentials) -> SaslListener | None:
     name = endpoint.name
     if not endpoint.security_protocol.startswith("SASL_"):
         return None
@@ -107,7 +114,13 @@ def _sasl(config: Config, endpoint: Endpoint, find: FindCredential) -> SaslListe
             f"Missing required configuration sasl.enabled.mechanisms: listener {name} asks for SASL"
         )
     mechanisms = {
-        each: server_mechanism(each, config.get(_jaas_key(name, each)), find, _jaas_key(name, each))
+        each: server_mechanism(
+            each,
+            config.get(_jaas_key(name, each)),
+            known,
+            {key: _mechanism_value(config, name, each, key) for key in SERVER_KEYS},
+            _jaas_key(name, each),
+        )
         for each in enabled
     }
     return SaslListener(
@@ -120,11 +133,7 @@ def _sasl(config: Config, endpoint: Endpoint, find: FindCredential) -> SaslListe
 
 def _session_limits(config: Config, listener: str, mechanisms: list[str]) -> Mapping[str, int]:
     key = "connections.max.reauth.ms"
-    of_listener = listener_value(config, listener, key)
-    return {
-        each: config.get(f"listener.name.{listener.lower()}.{each.lower()}.{key}", of_listener)
-        for each in mechanisms
-    }
+    return {each: _mechanism_value(config, listener, each, key) for each in mechanisms}
 
 
 def client_security(config: Config, endpoint: Endpoint) -> ClientSecurity:
@@ -147,7 +156,8 @@ def _login(config: Config, endpoint: Endpoint) -> SaslLogin | None:
             f"used for inter-broker communication (listener {endpoint.name} has no {mechanism})"
         )
     key = _jaas_key(endpoint.name, mechanism)
-    return client_login(mechanism, config.get(key), key)
+    values = {each: _mechanism_value(config, endpoint.name, mechanism, each) for each in CLIENT_KEYS}
+    return client_login(mechanism, config.get(key), values, key)
 
 
 @dataclass(frozen=True, slots=True)

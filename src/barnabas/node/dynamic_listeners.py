@@ -16,9 +16,8 @@ from barnabas.core.config import Config, base_name
 from barnabas.core.errors import ConfigError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
-from barnabas.core.scram import ScramCredential, ScramMechanism
 from barnabas.network.endpoints import Endpoint, ListenerConfig
-from barnabas.network.sasl.scram import FindCredential
+from barnabas.network.sasl.credentials import ServerCredentials
 from barnabas.network.settings import SocketSettings
 from barnabas.network.socket_server import SocketServer
 from barnabas.node.channel_security import InterBrokerSecurity, listener_security, store_state
@@ -27,6 +26,10 @@ _log = EventLog("node.dynamic_listeners")
 
 _OF_SECURITY: Final = (
     "sasl.enabled.mechanisms",
+    "sasl.login.refresh.buffer.seconds",
+    "sasl.login.refresh.min.period.seconds",
+    "sasl.login.refresh.window.factor",
+    "sasl.login.refresh.window.jitter",
     "sasl.mechanism.inter.broker.protocol",
     "ssl.client.auth",
     "ssl.enabled.protocols",
@@ -59,7 +62,7 @@ def validate_listeners(config: Config) -> None:
     """Raises ConfigError for listeners or limits of connections that no broker could have."""
     listeners = parse_listeners(config)
     for endpoint in listeners.listeners:
-        listener_security(config, endpoint, _nobody)
+        listener_security(config, endpoint, ServerCredentials())
     InterBrokerSecurity.of(config, listeners)
     SocketSettings.from_config(config)
     for name in config.explicit():
@@ -75,10 +78,10 @@ class DynamicListenerConfig:
         config: Config,
         server: SocketServer,
         registration: BrokerRegistration,
-        find_credential: FindCredential,
+        credentials: ServerCredentials,
     ) -> None:
         """`config` is the one by which the server's listeners were opened."""
-        self._find_credential = find_credential
+        self._credentials = credentials
         self._config = config
         self._server = server
         self._registration = registration
@@ -120,7 +123,7 @@ class DynamicListenerConfig:
                 "restart the broker or create a new listener for update"
             )
         for name in after.keys() - before.keys():
-            listener_security(wanted, after[name], self._find_credential)
+            listener_security(wanted, after[name], ServerCredentials())
         freed = {endpoint.port for name, endpoint in before.items() if name not in after}
         self._probe(after[name] for name in after.keys() - before.keys() if after[name].port not in freed)
 
@@ -155,7 +158,7 @@ class DynamicListenerConfig:
 
     def _open(self, endpoint: Endpoint) -> None:
         try:
-            secure(self._server, self._config, endpoint, self._find_credential)
+            secure(self._server, self._config, endpoint, self._credentials)
             bound = self._server.bind(endpoint)
         except OSError as error:
             # It could be bound when the change was judged, here or by the broker that was asked.
@@ -173,7 +176,7 @@ class DynamicListenerConfig:
         """
         state = store_state(self._config, endpoint)
         try:
-            security = listener_security(self._config, endpoint, self._find_credential)
+            security = listener_security(self._config, endpoint, self._credentials)
         except ConfigError as error:
             # The files were in order when the change was judged.
             _log.error("listener.keys_not_renewed", listener=endpoint.name, reason=error)
@@ -187,14 +190,10 @@ class DynamicListenerConfig:
         return f"<DynamicListenerConfig {','.join(map(str, self.endpoints))}>"
 
 
-def secure(server: SocketServer, config: Config, endpoint: Endpoint, find: FindCredential) -> None:
+def secure(server: SocketServer, config: Config, endpoint: Endpoint, known: ServerCredentials) -> None:
     """Has a listener that is opened next protect its connections. Raises ConfigError."""
-    security = listener_security(config, endpoint, find)
+    security = listener_security(config, endpoint, known)
     server.secure(endpoint.name, security.sasl, security.tls)
-
-
-def _nobody(_mechanism: ScramMechanism, _user: str) -> ScramCredential | None:
-    return None
 
 
 def _registered(done: Pending[None]) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from barnabas.core.chunks import Chunks
 from barnabas.core.errors import ErrorCode
+from barnabas.core.pending import Pending
 from barnabas.network.api_versions import NodeApiVersions
 from barnabas.network.errors import AuthenticationError, UnsupportedVersionError
 from barnabas.network.sasl.mechanism import SaslAuthenticationError, SaslClient, SaslExchangeError
@@ -39,6 +40,10 @@ class SaslLogin:
     mechanism: str
     start: Callable[[], SaslClient] = field(repr=False)
     """Begins the mechanism's exchange."""
+    prepare: Callable[[], Pending[None]] | None = field(default=None, repr=False)
+    """What has to be done before a log-in begins, as to get a token; None where there is nothing.
+    It fails with AuthenticationError.
+    """
 
 
 class _Expects(Enum):

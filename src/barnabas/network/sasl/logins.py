@@ -1,27 +1,34 @@
 """From a mechanism's name and its JAAS line to log-ins, at either end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from barnabas.core.errors import ConfigError
 from barnabas.core.jaas import LoginModule, parse_jaas
+from barnabas.core.oauthbearer_config import LOGIN_HANDLER
 from barnabas.core.scram import MECHANISMS as SCRAM
 from barnabas.core.scram import ScramMechanism
 from barnabas.network.sasl import plain, scram
 from barnabas.network.sasl.client import SaslLogin
+from barnabas.network.sasl.credentials import ServerCredentials
 from barnabas.network.sasl.mechanism import SaslServer
+from barnabas.network.sasl.oauthbearer import exchange as oauthbearer
+from barnabas.network.sasl.oauthbearer import settings as oauthbearer_settings
 from barnabas.network.sasl.plain import PlainClient, PlainServer
-from barnabas.network.sasl.scram import FindCredential, ScramClient, ScramServer
+from barnabas.network.sasl.scram import ScramClient, ScramServer
 
-SUPPORTED: Final = (plain.NAME, *(each.value for each in ScramMechanism))
+SUPPORTED: Final = (plain.NAME, *(each.value for each in ScramMechanism), oauthbearer.NAME)
 """The mechanisms that there are at both ends."""
 
 _USER_PREFIX: Final = "user_"
+_MODULES: Final = {plain.NAME: plain.MODULE, oauthbearer.NAME: oauthbearer.MODULE}
 
 
-def client_login(mechanism: str, jaas: str | None, key: str = "sasl.jaas.config") -> SaslLogin:
-    """How a client logs in: name and password of its JAAS line.
+def client_login(
+    mechanism: str, jaas: str | None, values: Mapping[str, Any], key: str = "sasl.jaas.config"
+) -> SaslLogin:
+    """How a client logs in: by its JAAS line, and for tokens by the keys in `values`.
     Raises ConfigError, which names `key` and no secret.
     """
     if mechanism not in SUPPORTED:
@@ -29,9 +36,14 @@ def client_login(mechanism: str, jaas: str | None, key: str = "sasl.jaas.config"
             f"Invalid value {mechanism} for configuration sasl.mechanism: this version has "
             f"{', '.join(SUPPORTED)}"
         )
+    if mechanism == oauthbearer.NAME and jaas is None and callable(values[LOGIN_HANDLER]):
+        # A function of Python needs no login module of Java.
+        return oauthbearer_settings.client_login({}, values, key)
     if jaas is None:
         raise ConfigError(f"Missing required configuration {key}: a client of {mechanism} has a login module")
     options = _module(mechanism, jaas, key).options
+    if mechanism == oauthbearer.NAME:
+        return oauthbearer_settings.client_login(options, values, key)
     try:
         user, password = options["username"], options["password"]
     except KeyError:
@@ -46,23 +58,30 @@ def client_login(mechanism: str, jaas: str | None, key: str = "sasl.jaas.config"
 
 
 def server_mechanism(
-    mechanism: str, jaas: str | None, find: FindCredential, key: str = "sasl.jaas.config"
+    mechanism: str,
+    jaas: str | None,
+    known: ServerCredentials,
+    values: Mapping[str, Any],
+    key: str = "sasl.jaas.config",
 ) -> Callable[[], SaslServer]:
     """What makes a log-in of a mechanism at the broker. Users of PLAIN are in the JAAS line
-    (``user_NAME="password"``), those of SCRAM are found by `find`. Raises ConfigError.
+    (``user_NAME="password"``), the others are `known`; `values` has the keys for tokens. Raises ConfigError.
     """
     if mechanism in SCRAM:
         if jaas is not None:
             _module(mechanism, jaas, key)
-        return partial(ScramServer, ScramMechanism(mechanism), find)
-    if mechanism != plain.NAME:
+        return partial(ScramServer, ScramMechanism(mechanism), known.scram)
+    if mechanism not in SUPPORTED:
         raise ConfigError(
             f"Invalid value {mechanism} for configuration sasl.enabled.mechanisms: this version has "
             f"{', '.join(SUPPORTED)}"
         )
     if jaas is None:
-        raise ConfigError(f"Missing required configuration {key}: it has the users of {mechanism}")
+        raise ConfigError(f"Missing required configuration {key}: it says who logs in with {mechanism}")
     options = _module(mechanism, jaas, key).options
+    if mechanism == oauthbearer.NAME:
+        validate = oauthbearer_settings.server_validator(options, values, key, known.keys_of, known.time_ms)
+        return partial(oauthbearer.OAuthBearerServer, validate, known.time_ms)
     users = {
         name.removeprefix(_USER_PREFIX): password
         for name, password in options.items()
@@ -73,7 +92,7 @@ def server_mechanism(
 
 def _module(mechanism: str, jaas: str, key: str) -> LoginModule:
     module = parse_jaas(jaas, key)
-    expected = scram.MODULE if mechanism in SCRAM else plain.MODULE
+    expected = scram.MODULE if mechanism in SCRAM else _MODULES[mechanism]
     if module.name != expected:
         raise ConfigError(
             f"Invalid value [hidden] for configuration {key}: {mechanism} logs in with {expected}"

@@ -228,9 +228,10 @@ class SaslServerAuthenticator:
         return challenge
 
     def _session_end(self, credential_ms: int | None) -> float | None:
-        limits = [
-            each for each in (credential_ms, self._listener.session_ms_max.get(self._mechanism)) if each
-        ]
+        # A credential that ends now (0) is not one that does not end (None).
+        limits = [] if credential_ms is None else [max(credential_ms, 0)]
+        if most := self._listener.session_ms_max.get(self._mechanism):
+            limits.append(most)
         return self._clock.monotonic_ms() + min(limits) if limits else None
 
     def _prove(self, peer: Peer) -> int:
