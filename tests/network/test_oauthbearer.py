@@ -47,6 +47,11 @@ NAN = b'{"exp":NaN,"sub":"a"}'
 INVALID = '{"status":"invalid_token"}'
 
 
+def numbered(_):
+    """Tokens are others each time, and no names of tests."""
+    return "case"
+
+
 def server(options="", keys=None, **values):
     """A log-in at a listener with these options of JAAS and keys (underscores for dots)."""
     given = {**DEFAULTS, **{f"sasl.{name.replace('_', '.')}": value for name, value in values.items()}}
@@ -110,6 +115,7 @@ def test_an_unsecured_token_names_its_owner_and_its_end():
         "~.~.",
         unsecured(sub="a" * 70_000),
     ],
+    ids=numbered,
 )
 def test_unsecured_tokens_that_are_refused(token):
     exchange = server()
@@ -150,6 +156,7 @@ def test_what_the_options_of_a_listener_ask_of_an_unsecured_token():
         b"n,,\x01auth=Bearer \xff\x01\x01",
         b"n,,\x01" + b"a=b\x01" * 100_000 + b"\x02",
     ],
+    ids=numbered,
 )
 def test_what_is_no_message_of_a_client(message):
     with pytest.raises(SaslExchangeError):
@@ -222,6 +229,7 @@ def tampered():
         f"{part({'alg': 'RS256', 'kid': ['one']})}.{part(claims())}.abc",
         f"{part({'alg': 'RS256', 'kid': 'one'})}.{part(b'[' * 40_000)}.abc",
     ],
+    ids=numbered,
 )
 def test_signed_tokens_that_are_refused(token):
     exchange = server(keys=ONE)
@@ -250,7 +258,9 @@ def test_keys_of_a_set_that_are_not_for_signatures_are_passed_over():
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"{", b"[]", b"{}", b'{"keys":{}}', b'{"keys":[]}', b'{"keys":[{}]}', b"[" * 99999]
+    "text",
+    [b"", b"{", b"[]", b"{}", b'{"keys":{}}', b'{"keys":[]}', b'{"keys":[{}]}', b"[" * 99999],
+    ids=numbered,
 )
 def test_what_is_no_set_of_keys(text):
     with pytest.raises(BarnabasError):
@@ -458,6 +468,7 @@ def test_our_client_asks_a_server_for_tokens(issuer):
         ({"access_token": "a.b"}, 200, "what was given is no token", 1),
         ({"access_token": signed(exp=None)}, 200, "does not say when it ends", 1),
     ],
+    ids=numbered,
 )
 def test_no_token_is_one_line_without_a_secret(issuer, gives, status, words, asked):
     issuer.gives(gives, status)
