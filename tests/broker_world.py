@@ -15,8 +15,9 @@ from barnabas.broker.services import BrokerServices
 from barnabas.broker.topic_changes import TopicChanges
 from barnabas.cluster.controller.producer_ids import ProducerIdBlock
 from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.cluster.metadata.client_quota_admin import ClientQuotaAdmin
 from barnabas.cluster.metadata.scram_admin import ScramAdmin
-from barnabas.cluster.metadata.topics import CreatedTopic
+from barnabas.cluster.metadata.topics import CreatedTopic, not_counted
 from barnabas.coordinator.group_configs import GroupConfigManager
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.core.broker_config import broker_config
@@ -221,7 +222,7 @@ class Topics:
         self.asked = []
         self.leaders = True
 
-    def create(self, topic, *, validate_only=False):
+    def create(self, topic, *, validate_only=False, count=not_counted):
         self.asked.append(topic)
         if topic.name in self.world.cache:
             error = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
@@ -232,6 +233,10 @@ class Topics:
         topic_id = b"\0" * 15 + bytes([len(self.own) + 1])
         config = topic_config(topic_defaults(self.world.config), topic.configs)
         if not validate_only:
+            try:
+                count(partitions)
+            except KafkaError as error:
+                return Pending.failed(error)
             self.own[topic.name] = dict(topic.configs)
             if self.leaders:
                 self.world.clock.call_soon(
@@ -241,14 +246,19 @@ class Topics:
             CreatedTopic(topic.name, topic_id, {each: [ME] for each in range(partitions)}, config)
         )
 
-    def create_partitions(self, topic, count, assignments, *, validate_only):
-        self.asked.append((topic, count, assignments))
+    def create_partitions(self, topic, total, assignments, *, validate_only, count=not_counted):
+        self.asked.append((topic, total, assignments))
         if topic not in self.world.cache:
             error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic}' does not exist.")
             return Pending.failed(error)
+        if not validate_only:
+            try:
+                count(total - len(self.world.cache.partitions(topic)))
+            except KafkaError as error:
+                return Pending.failed(error)
         if self.leaders and not validate_only:
-            self.world.clock.call_soon(lambda: self.world.create(topic, count))
-        return Pending.of(count)
+            self.world.clock.call_soon(lambda: self.world.create(topic, total))
+        return Pending.of(total)
 
     def topic(self, name):
         return self.own.get(name, {})
@@ -260,7 +270,11 @@ class Topics:
         for name in names:
             self.own.pop(name, None)
 
-    def delete(self, topic):
+    def delete(self, topic, *, count=not_counted):
+        try:
+            count(len(self.world.cache.partitions(topic)))
+        except KafkaError as error:
+            return Pending.failed(error)
         if self.leaders:
             self.world.clock.call_soon(lambda: self.world.delete(topic))
         return Pending.of(None)
@@ -373,6 +387,7 @@ class World:
             group_coordinator=self.coordinator,
             transaction_coordinator=self.transaction_coordinator,
             scram_credentials=ScramAdmin(None),
+            client_quotas=ClientQuotaAdmin(None),
             **{name: part for name, part in options.items() if part is not None},
         )
         self.receiver = None

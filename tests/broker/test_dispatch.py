@@ -19,7 +19,6 @@ from barnabas.protocol.framing import encode_response
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from barnabas.protocol.messages.list_offsets import ListOffsetsRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.produce import ProduceRequest
 
@@ -142,52 +141,6 @@ def test_an_answer_that_cannot_be_written_ends_its_connection_and_nobody_elses(w
 def test_an_api_is_registered_once():
     with pytest.raises(AssertionError, match="METADATA is handled twice"):
         handles(ApiKey.METADATA, versions=(0, 1))(lambda context, request: None)
-
-
-class Quota:
-    def __init__(self, ms):
-        self.ms = ms
-        self.seen = []
-
-    def throttle_ms(self, peer, header, size):
-        self.seen.append((ApiKey(header.api_key).name, size))
-        return self.ms
-
-
-def test_every_response_leaves_through_the_throttle(make_world):
-    quota = Quota(250)
-    world = make_world(quotas=quota)
-    world.create()
-    now = world.clock.monotonic_ms()
-
-    answers = [
-        world.produce(),
-        world.send(FetchRequest(max_wait_ms=0, min_bytes=1, topics=[]), 12),
-        world.send(ListOffsetsRequest(replica_id=-1, topics=[]), 6),
-        world.send(MetadataRequest(topics=[]), 9),
-    ]
-
-    assert [answer.throttle_time_ms for answer in answers] == [250] * 4
-    assert world.control.muted_until == now + 250
-    assert [name for name, _ in quota.seen] == ["PRODUCE", "FETCH", "LIST_OFFSETS", "METADATA"]
-    assert all(size > 10 for _, size in quota.seen)
-
-
-def test_what_brokers_say_to_each_other_is_not_throttled(make_world):
-    quota = Quota(250)
-    world = make_world(quotas=quota)
-    world.create()
-
-    assert quota.seen == []
-    assert world.control.muted_until is None
-
-
-def test_acks_0_is_throttled_without_an_answer(make_world):
-    world = make_world(quotas=Quota(100))
-    world.create()
-
-    assert world.produce(acks=0) is None
-    assert world.control.muted_until == world.clock.monotonic_ms() + 100
 
 
 def test_a_request_for_nothing_is_answered(world):

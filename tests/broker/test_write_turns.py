@@ -19,6 +19,8 @@ from barnabas.protocol.messages.list_offsets import (
 )
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.security.quota_managers import QuotaManagers
+from standing_clock import Clock
 
 LATEST = -1
 
@@ -253,24 +255,17 @@ def test_records_that_are_synced_wait_for_the_sync(make_world, make_batch):
     assert [number for number, code, _ in produced(line) if code is ErrorCode.NONE] == [0, 1, 2]
 
 
-class Quota:
-    """The third request is too much."""
-
-    def __init__(self):
-        self.asked = 0
-
-    def throttle_ms(self, peer, header, size):
-        self.asked += 1
-        return 250 if self.asked == 3 else 0
-
-
 def test_an_answer_that_is_made_at_the_end_of_a_turn_asks_the_client_to_wait(make_world, make_batch):
-    quota = Quota()
-    world = make_world(quotas=quota)
+    clock = Clock()
+    quotas = QuotaManagers(clock.monotonic_ms)
+    world = make_world(quotas=quotas, clock=clock)
     world.create()
     line = Line(world)
+    frames = [produce(make_batch(), number) for number in range(3)]
+    quotas.produce.update_quota("", "t", len(frames[0]) * 2.5 / 10)
+    quotas.enabled = True
 
-    line.send(*(produce(make_batch(), number) for number in range(3)))
+    line.send(*frames)
 
-    assert [answer.throttle_time_ms for _, answer in line.answers(ApiKey.PRODUCE, 9)] == [0, 0, 250]
-    assert quota.asked == 3, "a request counts once"
+    # Three are 3 / 2.5 of what may come in ten seconds; each counts once.
+    assert [answer.throttle_time_ms for _, answer in line.answers(ApiKey.PRODUCE, 9)] == [0, 0, 2000]

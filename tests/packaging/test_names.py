@@ -32,7 +32,6 @@ SHARED = {
     "TransactionState": "TransactionManager's in the client, KafkaAdminClient's, the coordinator's, messages",
     "TopicPartition": "one partition; in the consumer's embedded protocol, several of one topic",
     # Ports that are narrow on purpose: each module says what it needs.
-    "Quotas": "verbs of the admin client, and the broker's port",
     "Topics": "verbs of the admin client, and the broker's port",
 }
 """The names that may stand in more than one module, each with its reason.

@@ -5,9 +5,11 @@ the answer says LEADER_NOT_AVAILABLE, and the client asks again. Internal topics
 configuration of their own.
 """
 
+from collections.abc import Callable
+
 from barnabas.broker.api_error import api_error
 from barnabas.broker.topics import Topics
-from barnabas.cluster.metadata.topics import NewTopic
+from barnabas.cluster.metadata.topics import NewTopic, not_counted
 from barnabas.core.config import Config
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
@@ -29,8 +31,8 @@ class AutoTopics:
         self._config = config
         self._in_flight: set[str] = set()
 
-    def create(self, name: str) -> Pending[ErrorCode]:
-        """Creates a topic; what Metadata says of it."""
+    def create(self, name: str, count: Callable[[int], None] = not_counted) -> Pending[ErrorCode]:
+        """Creates a topic; what Metadata says of it. `count` is called with its partitions."""
         try:
             validate_topic_name(name)
         except KafkaError as error:
@@ -40,7 +42,7 @@ class AutoTopics:
             return Pending.of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self._in_flight.add(name)
         code: Pending[ErrorCode] = Pending()
-        self._topics.create(self._new_topic(name)).when_done(
+        self._topics.create(self._new_topic(name), count=count).when_done(
             lambda done: self._created(name, done.error, code)
         )
         return code

@@ -1,7 +1,7 @@
 """What a handler is given besides the request: who asks, how, and of whom (``RequestContext``)."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.broker.authorizer import CLUSTER_NAME, SUPPORTED, Operation, Resource
 from barnabas.broker.services import BrokerServices
@@ -10,6 +10,9 @@ from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import NO_EPOCH
 from barnabas.network.peer import Peer
 from barnabas.protocol.framing import RequestHeader
+
+if TYPE_CHECKING:
+    from barnabas.security.client_quota_manager import MutationQuota
 
 _log = EventLog("broker.epochs")
 
@@ -53,9 +56,11 @@ class RequestContext:
     __slots__ = (
         "arrived_ms",
         "broker",
+        "counted",
         "handled_ms",
         "header",
         "metrics_key",
+        "mutations",
         "peer",
         "size",
         "throttle_ms",
@@ -71,6 +76,10 @@ class RequestContext:
         """Bytes of the request's frame; quotas count them."""
         self.throttle_ms = 0
         """What the response asks the client to wait."""
+        self.counted = 0
+        """What quotas have yet to count of it; `broker.throttling` says what there is."""
+        self.mutations: MutationQuota | None = None
+        """Of a request that makes or removes partitions, while there are quotas of that."""
         self.metrics_key: int = header.api_key
         """What the request is counted as: its API, or `FOLLOWER_FETCH`."""
         self.arrived_ms = 0.0

@@ -23,6 +23,7 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import Api, Outcome
 from barnabas.broker.request_metrics import request_metrics
 from barnabas.broker.services import BrokerServices
+from barnabas.broker.throttling import REFUSED, throttle_ms
 from barnabas.core.chunks import Chunks
 from barnabas.core.errors import ErrorCode
 from barnabas.core.eventlog import REQUESTS, EventLog
@@ -127,6 +128,8 @@ def _failed(api: Api, context: RequestContext, request: Request, error: BaseExce
 
 def _refusal(api: Api, context: RequestContext, request: Request, error: BaseException) -> Any:
     error = api_error(_log, "request.failed", error, api=api.key.name, version=context.version)
+    if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        context.counted = REFUSED
     return api.failed(request, error, context.version)
 
 
@@ -292,17 +295,17 @@ class Dispatcher:
         """The one point through which every response leaves;
         work that waits for its turn to end comes here again with its response.
         """
-        if api.throttled and not self._ends_turn:
-            throttle_ms = self._quotas.throttle_ms(context.peer, context.header, context.size)
-            if throttle_ms > 0:
+        if self._quotas.enabled and not self._ends_turn:
+            now_ms = self._clock.monotonic_ms()
+            context.throttle_ms = throttle_ms(context, now_ms, exempt=not api.throttled)
+            if context.throttle_ms > 0:
                 # The answer asks the client to wait. One that ignores it is muted: its requests are not read
                 # (KIP-219).
-                context.throttle_ms = throttle_ms
-                context.peer.mute_until(self._clock.monotonic_ms() + throttle_ms)
+                context.peer.mute_until(now_ms + context.throttle_ms)
         if isinstance(response, Work):
             return response
-        if context.throttle_ms > 0 and response is not None:
-            response.throttle_time_ms = context.throttle_ms  # type: ignore[attr-defined]
+        if response is not None and context.throttle_ms > 0 and hasattr(response, "throttle_time_ms"):
+            response.throttle_time_ms = context.throttle_ms
         if self._request_log is not None:
             self._log_request(self._request_log, api, context)
         version = context.version

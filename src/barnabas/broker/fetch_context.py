@@ -29,7 +29,7 @@ from barnabas.protocol.messages.fetch import (
 )
 from barnabas.replica.cached_partition import CachedPartition, PartitionKey
 from barnabas.replica.delayed_fetch import DelayedFetch
-from barnabas.replica.fetch_reader import FetchParams
+from barnabas.replica.fetch_reader import FetchParams, PartitionRead
 from barnabas.replica.fetch_session import FetchSession, FetchSessionCache
 
 SESSION_PARTITIONS_MAX: Final = 20_000
@@ -37,6 +37,10 @@ SESSION_PARTITIONS_MAX: Final = 20_000
 """
 TOPIC_IDS_SINCE: Final = 13
 """The Fetch version that names topics by id (KIP-516)."""
+
+_FRAME_BYTES: Final = 34
+_ENTRY_BYTES: Final = 40
+"""Of a response with one topic, and of each partition, beside its records."""
 
 Results: TypeAlias = Iterable[tuple[CachedPartition, PartitionData]]
 
@@ -63,6 +67,10 @@ def _add_results(topics: list[FetchableTopicResponse], results: Results) -> None
                 )
             )
             last_key = key
+
+
+def _response_bytes(reads: Sequence[PartitionRead], entries: int) -> int:
+    return _FRAME_BYTES + entries * _ENTRY_BYTES + sum(read.size for read in reads)
 
 
 class FetchContext:
@@ -95,6 +103,18 @@ class FetchContext:
         _add_results(self._topics, results)
         return FetchResponse(session_id=INVALID_SESSION_ID, responses=self._topics)
 
+    def response_bytes(self, reads: Sequence[PartitionRead], refused: int) -> int:
+        """About how large a response is, that has what was read and as many refusals
+        (``getResponseSize``).
+        """
+        return _response_bytes(reads, len(reads) + refused)
+
+    def throttled(self) -> FetchResponse:
+        """The answer to a client that has to wait: nothing, and nothing is remembered
+        (``getThrottledResponse``).
+        """
+        return FetchResponse(session_id=INVALID_SESSION_ID)
+
 
 class SessionErrorContext(FetchContext):
     """The request does not fit its session: nothing is read, the error is the answer."""
@@ -106,6 +126,9 @@ class SessionErrorContext(FetchContext):
         self._error = error
 
     def respond(self, results: Results) -> FetchResponse:  # noqa: ARG002 - nothing is read
+        return self.throttled()
+
+    def throttled(self) -> FetchResponse:
         return FetchResponse(error_code=self._error, session_id=INVALID_SESSION_ID)
 
 
@@ -195,7 +218,7 @@ class IncrementalFetchContext(FetchContext):
         session = self._session
         if session.epoch != self._expected_epoch:
             # A later request of the session was handled while this one waited: one of the two is a duplicate.
-            return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
+            return self.throttled()
         news = []
         if self._results:
             self._results += results
@@ -208,6 +231,16 @@ class IncrementalFetchContext(FetchContext):
                 continue
             news.append((partition, data))
         return build_response(news, session.id)
+
+    def response_bytes(self, reads: Sequence[PartitionRead], refused: int) -> int:
+        """As above; of what has not moved the response says nothing."""
+        return _response_bytes(reads, refused + sum(read.size > 0 for read in reads))
+
+    def throttled(self) -> FetchResponse:
+        session = self._session
+        stale = session.epoch != self._expected_epoch
+        code = ErrorCode.INVALID_FETCH_SESSION_EPOCH if stale else ErrorCode.NONE
+        return FetchResponse(error_code=code, session_id=session.id)
 
 
 def new_context(

@@ -21,6 +21,7 @@ from barnabas.cluster.controller.producer_ids import ProducerIdBlock
 from barnabas.cluster.controller.reassignment import Target
 from barnabas.cluster.leadership import IsrProposal, IsrVerdict, ReplicaAssignment
 from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.cluster.metadata.client_quota_admin import ClientQuotaAdmin
 from barnabas.cluster.metadata.config_admin import Change
 from barnabas.cluster.metadata.scram_admin import ScramAdmin
 from barnabas.coordinator.group_coordinator import GroupCoordinator
@@ -30,30 +31,10 @@ from barnabas.core.config import Config
 from barnabas.core.errors import KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
-from barnabas.network.peer import Peer
 from barnabas.protocol.election_type import ElectionType
-from barnabas.protocol.framing import RequestHeader
 from barnabas.replica.fetch_session import FetchSessionCache
 from barnabas.replica.manager import ReplicaManager
-
-
-class Quotas(Protocol):
-    """Decides how long a client must wait after a response (``QuotaFactory``)."""
-
-    def throttle_ms(self, peer: Peer, header: RequestHeader, size: int) -> int:
-        """Milliseconds for which the client's connection is muted after a request of `size` bytes;
-        0 within its quota.
-        """
-
-
-class NoQuotas:
-    """A broker without quotas: no client waits."""
-
-    __slots__ = ()
-
-    def throttle_ms(self, peer: Peer, header: RequestHeader, size: int) -> int:
-        del peer, header, size
-        return 0
+from barnabas.security.quota_managers import QuotaManagers
 
 
 class ControllerPort(Protocol):
@@ -160,11 +141,12 @@ class BrokerServices:
     group_coordinator: GroupCoordinator
     transaction_coordinator: TransactionCoordinator
     scram_credentials: ScramAdmin
+    client_quotas: ClientQuotaAdmin
     authorizer: Authorizer = field(default_factory=AllowAll)
     acls: AclAdmin = field(default_factory=NoAcls)
     client_metrics: ClientMetricsManager | None = None
     """Takes what clients push; None where that is not advertised."""
-    quotas: Quotas = field(default_factory=NoQuotas)
+    quotas: QuotaManagers = field(default_factory=lambda: QuotaManagers(lambda: 0.0))
     described_topics: DescribedTopics = field(default_factory=DescribedTopics)
     features: Mapping[str, Range] = field(default_factory=dict)
     """The lowest and highest level of each feature that is supported; it is finalized at the highest."""

@@ -103,10 +103,15 @@ BROKER_CONFIG: Final = ConfigTable(
         ConfigKey("max.connection.creation.rate", INT, 2147483647,
             "The most connections that are accepted in a second.", at_least(0), scope=Scope.CLUSTER_WIDE),
         ConfigKey("quota.window.num", INT, 11,
-            "How many samples the rate of new connections is measured over.", at_least(1)),
+            "How many samples the rates of clients and of new connections are measured over.", at_least(1)),
         ConfigKey("quota.window.size.seconds", INT, 1,
-            "How long each of these samples lasts, in seconds; also the longest that a listener accepts "
-            "nothing for its rate.", at_least(1)),
+            "How long each of these samples lasts, in seconds; also the longest that a client waits for its "
+            "quota of time, and that a listener accepts nothing for its rate.", at_least(1)),
+        ConfigKey("controller.quota.window.num", INT, 11,
+            "As many times the next key a client may save up what it did not use of its quota of "
+            "partitions that are made and removed.", at_least(1)),
+        ConfigKey("controller.quota.window.size.seconds", INT, 1,
+            "How long each sample of this quota lasts, in seconds.", at_least(1)),
         ConfigKey("max.connections.per.ip", INT, 2147483647, "The most connections from one address.",
             at_least(0), scope=Scope.CLUSTER_WIDE),
         ConfigKey("max.connections.per.ip.overrides", STRING, "",

@@ -202,11 +202,6 @@ KEYS_NOT_OBEYED: Final = (
         ConfigKey("group.share.session.timeout.ms", INT, 45000, "", at_least(1)),
     ),
     *_not_obeyed(
-        "Of quotas of clients, which this version does not have.",
-        ConfigKey("controller.quota.window.num", INT, 11, "", at_least(1)),
-        ConfigKey("controller.quota.window.size.seconds", INT, 1, "", at_least(1)),
-    ),
-    *_not_obeyed(
         "Of the inside of Kafka's broker: here purgatories keep nothing that is done, and "
      "appends of one turn go to the disk together.",
         ConfigKey("delete.records.purgatory.purge.interval.requests", INT, 1, ""),

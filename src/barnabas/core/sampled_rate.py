@@ -1,7 +1,11 @@
 """`SampledRate`: how much came a second over the last samples, as Kafka's quotas measure it
-(``SimpleRate``).
+(``SimpleRate``, ``Rate``).
+
+It is asked with every request while quotas are on. So the sum and the oldest beginning are kept, and the
+samples are looked through only when one begins, or when one may have become too old to count.
 """
 
+import math
 from collections.abc import Callable
 
 
@@ -27,7 +31,18 @@ class SampledRate:
     rate yet.
     """
 
-    __slots__ = ("_current", "_full_windows", "_now_ms", "_number", "_samples", "_window_ms")
+    __slots__ = (
+        "_begins_ms",
+        "_current",
+        "_full_windows",
+        "_now_ms",
+        "_number",
+        "_samples",
+        "_stale_ms",
+        "_total",
+        "_window_ms",
+        "last_ms",
+    )
 
     def __init__(
         self, now_ms: Callable[[], float], *, samples: int, window_ms: float, full_windows: bool = False
@@ -38,25 +53,45 @@ class SampledRate:
         self._full_windows = samples - 1 if full_windows else 0
         self._samples: list[_Sample] = []
         self._current = 0
+        self._total = 0.0
+        self._begins_ms = 0.0
+        """When the oldest sample began."""
+        self._stale_ms = math.inf
+        """Before this time no sample is too old to count."""
+        self.last_ms = -math.inf
+        """When something was recorded last."""
 
     def record(self, value: float) -> None:
         """Adds to the current sample; begins the next one if its window is over."""
-        now_ms = self._now_ms()
-        if not self._samples:
-            self._samples.append(_Sample(now_ms))
-        elif now_ms - self._samples[self._current].start_ms >= self._window_ms:
+        self.last_ms = now_ms = self._now_ms()
+        samples = self._samples
+        if not samples or now_ms - samples[self._current].start_ms >= self._window_ms:
             self._advance(now_ms)
-        sample = self._samples[self._current]
+        sample = samples[self._current]
         sample.value += value
         sample.last_ms = now_ms
+        self._total += value
 
     def _advance(self, now_ms: float) -> None:
-        # One more than counts: the oldest lies partly before the time that is measured.
-        self._current = (self._current + 1) % (self._number + 1)
+        if self._samples:
+            # One more than counts: the oldest lies partly before the time that is measured.
+            self._current = (self._current + 1) % (self._number + 1)
         if self._current == len(self._samples):
             self._samples.append(_Sample(now_ms))
         else:
             self._samples[self._current].reset(now_ms)
+        self._sum_up()
+
+    def _sum_up(self) -> None:
+        samples = self._samples
+        self._total = sum(sample.value for sample in samples)
+        self._begins_ms = min(sample.start_ms for sample in samples)
+        # The current sample is recorded to later on, so that this may be too early, and never too late.
+        self._stale_ms = min(sample.last_ms for sample in samples) + self._number * self._window_ms
+
+    def total(self) -> float:
+        """The sum of what counts now."""
+        return self._measure()[0]
 
     def per_second(self) -> float:
         total, elapsed_ms = self._measure()
@@ -73,13 +108,18 @@ class SampledRate:
     def _measure(self) -> tuple[float, float]:
         """What came, and in how many milliseconds."""
         now_ms = self._now_ms()
-        for sample in self._samples:
-            if now_ms - sample.last_ms >= self._number * self._window_ms:
-                sample.reset(now_ms)
-        oldest_ms = min((sample.start_ms for sample in self._samples), default=now_ms)
-        elapsed_ms = now_ms - oldest_ms
-        elapsed_ms += max(0, self._full_windows - elapsed_ms // self._window_ms) * self._window_ms
-        return sum(sample.value for sample in self._samples), max(elapsed_ms, self._window_ms)
+        if not self._samples:
+            self._begins_ms = now_ms
+        elif now_ms >= self._stale_ms:
+            for sample in self._samples:
+                if now_ms - sample.last_ms >= self._number * self._window_ms:
+                    sample.reset(now_ms)
+            self._sum_up()
+        elapsed_ms = now_ms - self._begins_ms
+        missing = self._full_windows - elapsed_ms // self._window_ms
+        if missing > 0:
+            elapsed_ms += missing * self._window_ms
+        return self._total, max(elapsed_ms, self._window_ms)
 
     def __repr__(self) -> str:
         return f"<SampledRate {self.per_second():.0f}/s>"

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Final
 from barnabas.core.clock import Clock, Timer
 from barnabas.core.descriptors import Descriptors
 from barnabas.core.eventlog import EventLog
+from barnabas.network.address_rates import AddressRates
 from barnabas.network.connection import Connection
 from barnabas.network.endpoints import Endpoint
 from barnabas.network.peer import ListenerId, Service
@@ -63,6 +64,8 @@ _OF_ONE_CONNECTION: Final = {
 _ACCEPT_PAUSE_MS: Final = 1000
 _REFUSAL_PAUSE_MS: Final = 20
 _REFUSALS_LOGGED_MS: Final = 10_000
+_THROTTLED_MAX: Final = 1000
+"""Connections beyond the rate of their addresses that are kept open; more are closed at once."""
 """How often one log line says how many connections were refused."""
 _SWEEPS_PER_IDLE_TIME: Final = 10
 _SWEPT_A_TURN: Final = 100
@@ -119,6 +122,8 @@ class Acceptor:
                 events.error("network.accept_failed", listener=self.id.name, reason=error)
                 self._rest(_ACCEPT_PAUSE_MS)
                 return
+            if server.is_too_fast(sock, address[0]):
+                continue
             if server.spare_descriptor(self):
                 server.accepted(self, sock, address)
                 if throttle_ms := server.throttle_ms(self):
@@ -159,7 +164,9 @@ class SocketServer:
         settings: SocketSettings | None = None,
         *,
         inter_broker_listener: str | None = None,
+        address_rates: AddressRates | None = None,
     ) -> None:
+        """`address_rates` are the limits of single addresses, if there may be any."""
         self.clock = clock
         self.settings = settings or SocketSettings()
         self.loop = asyncio.get_running_loop()
@@ -171,6 +178,9 @@ class SocketServer:
         self.quotas = ConnectionQuotas(
             self.settings, clock.monotonic_ms, inter_broker_listener=inter_broker_listener
         )
+        self._address_rates = address_rates
+        self._throttled: set[socket.socket] = set()
+        """Connections that came too fast from their address, until they are closed (``throttledSockets``)."""
         self._descriptors = Descriptors(clock, self.settings.reserved_descriptors)
         self._refused = 0
         self._refusals_logged_ms = -math.inf
@@ -282,6 +292,8 @@ class SocketServer:
                 await asyncio.wait_for(self._emptied.wait(), grace_ms / 1000)
         for connection in list(self.connections):
             connection.close()
+        for sock in self._throttled:
+            sock.close()
         self.processor.stop()
         # What was closed is gone from the loop in its next turn.
         await asyncio.sleep(0)
@@ -301,6 +313,27 @@ class SocketServer:
         come.
         """
         return self.quotas.throttle_ms(listener.id.name)
+
+    def is_too_fast(self, sock: socket.socket, host: str) -> bool:
+        """Whether a connection comes before its address may have another. It is closed then, and stays open
+        until it could have come: a client that tries again at once is slower for it
+        (``ConnectionThrottledException``).
+        """
+        if self._address_rates is None:
+            return False
+        throttle_ms = self._address_rates.throttle_ms(_plain_host(host))
+        if not throttle_ms:
+            return False
+        if len(self._throttled) < _THROTTLED_MAX and self._descriptors.has_room():
+            self._throttled.add(sock)
+            self.clock.call_later(throttle_ms, lambda: self._end_throttle(sock))
+        else:
+            sock.close()
+        return True
+
+    def _end_throttle(self, sock: socket.socket) -> None:
+        self._throttled.discard(sock)
+        sock.close()
 
     def spare_descriptor(self, listener: Acceptor) -> bool:
         """Whether enough descriptors are left for a connection that the listener has accepted.

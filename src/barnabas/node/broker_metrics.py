@@ -22,6 +22,7 @@ from barnabas.log.log import Log
 from barnabas.log.manager import LogManager
 from barnabas.node.client_metrics import ClientMetrics
 from barnabas.node.parts import Parts
+from barnabas.node.quota_metrics import add_quotas
 from barnabas.replica.fetcher.manager import ReplicaFetcherManager
 from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.partition import Partition
@@ -71,6 +72,7 @@ def broker_metrics(
     _add_load_times(registry, parts)
     _add_loop(registry, loop_lag, connections)
     _add_client_metrics(registry, parts.client_metrics)
+    add_quotas(registry, parts.services.quotas)
     return registry
 
 

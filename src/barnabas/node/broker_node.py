@@ -79,6 +79,7 @@ from barnabas.node.readiness import FirstMetadata, Gate, existing_topics, topics
 from barnabas.node.token_keys import TokenKeys
 from barnabas.security.acl_authorizer import AclAuthorizer, parse_super_users
 from barnabas.security.acl_store import AclStore
+from barnabas.security.quota_managers import QuotaManagers
 
 _log = EventLog("node")
 
@@ -147,6 +148,7 @@ class BrokerNode:
             self._scram_credentials.find, self._token_keys.keys_of, self._clock.time_ms
         )
         """Who may log in."""
+        self._quotas = QuotaManagers.from_config(config, self._clock.monotonic_ms)
         self._running = AsyncExitStack()
         """What has been started, in order; undone from the end."""
         self._stopping_cleanly = False
@@ -216,6 +218,7 @@ class BrokerNode:
             transaction_loader=self._loader("transaction.state.log.load.buffer.size"),
             authorizer=authorizer,
             acls=acls,
+            quotas=self._quotas,
             apis=self._environment.apis,
         )
         parts = self._parts = Parts(foundation)
@@ -331,6 +334,7 @@ class BrokerNode:
             # In the moment in which it is read: a change that is noticed later wins.
             await wait(configs.read("brokers", entity).then(update))
         await wait(self._scram_credentials.start(configs))
+        await wait(self._quotas.start(configs))
         self._use_config()
         logs.producer_expiration_ms = self.config["producer.id.expiration.ms"]
         environment.offload.resize(self.config["num.recovery.threads.per.data.dir"])
@@ -351,6 +355,7 @@ class BrokerNode:
             self._clock,
             SocketSettings.from_config(self.config),
             inter_broker_listener=listeners.inter_broker_name,
+            address_rates=self._quotas.addresses,
         )
         self._server = server
         self._running.push_async_callback(server.stop)
@@ -533,6 +538,7 @@ class BrokerNode:
         ``BrokerConfigHandler``).
         """
         self._scram_credentials.config_changed(change, values)
+        self._quotas.config_changed(change, values)
         if change.entity_type == "topics":
             topic = desanitize(change.entity)
             logs.reconfigure(topic)

@@ -17,6 +17,7 @@ from barnabas.broker.topic_changes import TopicChanges
 from barnabas.cluster.controller.controller import KafkaController
 from barnabas.cluster.controller.term import ControllerConfig
 from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.cluster.metadata.client_quota_admin import ClientQuotaAdmin
 from barnabas.cluster.metadata.config_admin import ConfigAdmin
 from barnabas.cluster.metadata.configs import ConfigStore
 from barnabas.cluster.metadata.decisions import read_decisions
@@ -66,6 +67,7 @@ from barnabas.replica.fetcher.replica_fetcher import LeaderEndPoint
 from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.quota import ReplicationQuotas
 from barnabas.replica.strays import StrayReplicas
+from barnabas.security.quota_managers import QuotaManagers
 
 _log = EventLog("node.parts")
 
@@ -97,6 +99,8 @@ class Foundation(NamedTuple):
     transaction_loader: Loader
     authorizer: Authorizer
     acls: AclAdmin
+    quotas: QuotaManagers
+    """Of clients."""
     apis: Callable[[ApiTable], ApiTable]
     """As `Environment.apis`."""
 
@@ -219,10 +223,12 @@ class Parts:
             auto_topics=AutoTopics(self._topics, config),
             group_coordinator=self.group_coordinator,
             scram_credentials=ScramAdmin(on.configs),
+            client_quotas=ClientQuotaAdmin(on.configs),
             transaction_coordinator=self.transaction_coordinator,
             finalized_features_epoch=lambda: self.finalized_features.epoch,
             authorizer=on.authorizer,
             acls=on.acls,
+            quotas=on.quotas,
         )
 
     def _transaction_partition(self, transactional_id: str) -> int:

@@ -1,1 +1,1 @@
-"""Who may do what: access rules (``kafka.security``)."""
+"""Who may do what, and how much of it: access rules (``kafka.security``), quotas (``kafka.server``)."""

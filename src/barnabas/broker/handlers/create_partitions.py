@@ -15,6 +15,7 @@ from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import alone, sliced
+from barnabas.broker.throttling import recorder
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import gather
@@ -28,6 +29,9 @@ from barnabas.protocol.messages.create_partitions import (
 )
 
 _log = EventLog("broker.create_partitions")
+
+STRICT_SINCE = 3
+"""The version from which on partitions beyond the client's quota are refused."""
 
 
 def _failed(
@@ -101,12 +105,13 @@ def _create(
     creatable: list[CreatePartitionsTopic],
 ) -> Sliced[None]:
     """Fills in what becomes of the topics."""
+    count = recorder(context, strict_since=STRICT_SINCE)
     started = {}
     for topic in creatable:
         placed = topic.assignments
         assignments = None if placed is None else [each.broker_ids for each in placed]
         started[topic.name] = context.broker.topics.create_partitions(
-            topic.name, topic.count, assignments, validate_only=request.validate_only
+            topic.name, topic.count, assignments, validate_only=request.validate_only, count=count
         )
         yield
     yield from alone(context, gather(started.values()))
@@ -127,4 +132,5 @@ def _create(
 def _fail(result: CreatePartitionsTopicResult, error: BaseException) -> None:
     error = api_error(_log, "partitions.creation_failed", error, topic=result.name)
     result.error_code = error.code
-    result.error_message = str(error)
+    throttled = error.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    result.error_message = None if throttled else str(error)

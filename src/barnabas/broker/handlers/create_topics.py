@@ -15,6 +15,7 @@ from barnabas.broker.config_entries import in_order, topic_entries
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import alone, sliced
+from barnabas.broker.throttling import recorder
 from barnabas.cluster.metadata.topics import CreatedTopic, NewTopic
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
@@ -31,6 +32,10 @@ from barnabas.protocol.messages.create_topics import (
 
 _log = EventLog("broker.create_topics")
 
+STRICT_SINCE = 6
+"""The version from which on a topic beyond the client's quota is refused; else it is made, and the client
+waits.
+"""
 DESCRIBED_SINCE = 5
 """The version from which on the answer says what the topic is like."""
 METADATA_TOPIC = "__cluster_metadata"
@@ -118,10 +123,13 @@ def _create(
     creatable: list[CreatableTopic],
 ) -> Sliced[None]:
     """Fills in what becomes of the topics."""
+    count = recorder(context, strict_since=STRICT_SINCE)
     started = {}
     for topic in creatable:
         new_topic = yield from _new_topic(topic)
-        started[topic.name] = context.broker.topics.create(new_topic, validate_only=request.validate_only)
+        started[topic.name] = context.broker.topics.create(
+            new_topic, validate_only=request.validate_only, count=count
+        )
         yield
     yield from alone(context, gather(started.values()))
     created: dict[str, int] = {}
@@ -156,7 +164,8 @@ def _fail(result: CreatableTopicResult, error: BaseException) -> None:
     """What a topic that failed says of itself is only why."""
     error = api_error(_log, "topic.creation_failed", error, topic=result.name)
     result.error_code = error.code
-    result.error_message = str(error)
+    throttled = error.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    result.error_message = None if throttled else str(error)
     result.configs = []
     result.num_partitions = result.replication_factor = -1
     result.topic_config_error_code = ErrorCode.NONE

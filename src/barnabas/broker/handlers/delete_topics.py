@@ -14,6 +14,7 @@ from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import Permissions, RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import alone, sliced
+from barnabas.broker.throttling import recorder
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID
@@ -30,6 +31,8 @@ from barnabas.protocol.messages.delete_topics import (
 _log = EventLog("broker.delete_topics")
 
 DISABLED_SINCE: Final = 3
+STRICT_SINCE: Final = 5
+"""The version from which on a deletion beyond the client's quota is refused."""
 
 
 def _states(request: DeleteTopicsRequest) -> Iterable[DeleteTopicState]:
@@ -109,9 +112,10 @@ def _delete(
     context: RequestContext, request: DeleteTopicsRequest, names: Iterable[str]
 ) -> Sliced[dict[str, ErrorCode]]:
     """What became of each topic, once all are deleted or the time is over."""
+    count = recorder(context, strict_since=STRICT_SINCE)
     started = {}
     for name in names:
-        started[name] = context.broker.topics.delete(name)
+        started[name] = context.broker.topics.delete(name, count=count)
         yield
     yield from alone(context, gather(started.values()))
     codes = {name: _code(name, done.error) for name, done in started.items()}

@@ -20,6 +20,7 @@ from barnabas.broker.isolation_level import isolation_of
 from barnabas.broker.leaders import current_leader
 from barnabas.broker.registry import handles
 from barnabas.broker.request_metrics import FOLLOWER_FETCH
+from barnabas.broker.throttling import NO_TIME, fetch_throttle_ms
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
@@ -153,8 +154,9 @@ class _Fetch(Work[FetchResponse]):
             if not self._resumed.result():
                 self._go_on()
             else:
-                self.value = self._session.respond([])
-                self.done = True
+                if not self._throttle([]):
+                    self.value = self._session.respond([])
+                    self.done = True
                 return None
         fetching, replicas = self._fetch, self._context.broker.replica_manager
         if fetching is None:
@@ -166,6 +168,10 @@ class _Fetch(Work[FetchResponse]):
             awaited = fetching.step(entries)
             if not fetching.done:
                 return awaited
+            if self._throttle(fetching.value):
+                if fetching.resting is not None:
+                    fetching.resting.force_complete()
+                return None
             replicas.reader.record_sent(self._params, fetching.value)
             if fetching.resting is not None:
                 self._leave_resting(fetching.resting)
@@ -257,6 +263,17 @@ class _Fetch(Work[FetchResponse]):
 
     # --- the answer -----------------------------------------------------------------------------------------
 
+    def _throttle(self, reads: list[PartitionRead]) -> bool:
+        """Whether the client has to wait for a quota. It is answered then, and gets nothing."""
+        context, session = self._context, self._session
+        if not context.broker.quotas.enabled or self._params.from_follower:
+            return False
+        if fetch_throttle_ms(context, session.response_bytes(reads, len(self._refused))) <= 0:
+            return False
+        self.value = session.throttled()
+        self.done = True
+        return True
+
     def _leave_resting(self, resting: DelayedFetch) -> None:
         if self._refused:
             resting.force_complete()  # what is refused is refused with each answer
@@ -300,9 +317,13 @@ def _params(context: RequestContext, request: FetchRequest, max_bytes: int) -> F
     if replica_id >= 0:
         isolation = Isolation.LOG_END
         context.metrics_key = FOLLOWER_FETCH
+        context.counted = NO_TIME
     else:
         isolation = isolation_of(request.isolation_level)
     limit = request.max_bytes if replica_id >= 0 else min(request.max_bytes, max_bytes)
+    quota = context.broker.quotas.fetch
+    if quota.enabled and replica_id < 0:
+        limit = int(min(limit, quota.most_in_window(context.principal, context.client_id)))
     return FetchParams(
         max_wait_ms=request.max_wait_ms,
         min_bytes=min(request.min_bytes, limit),

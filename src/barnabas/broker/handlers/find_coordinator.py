@@ -14,6 +14,7 @@ from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
+from barnabas.broker.throttling import recorder
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import GROUP_METADATA_TOPIC, NO_BROKER, TRANSACTION_STATE_TOPIC, TopicPartition
 from barnabas.core.slices import Sliced
@@ -96,7 +97,7 @@ def _find(context: RequestContext, key_type: int, key: str) -> Found:
     if tp.topic not in broker.metadata_cache:
         # The right to use a coordinator is enough: its topic is internal, so the client needs no right to
         # create it.
-        broker.auto_topics.create(tp.topic)
+        broker.auto_topics.create(tp.topic, recorder(context, strict_since=None))
         return NOT_AVAILABLE
     state = broker.metadata_cache.partition(tp)
     endpoint = broker.metadata_cache.leader_endpoint(tp, context.listener)

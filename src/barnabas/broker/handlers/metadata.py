@@ -19,6 +19,7 @@ from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
+from barnabas.broker.throttling import recorder
 from barnabas.cluster.metadata.cache import PartitionAnswer, Snapshot
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import INTERNAL_TOPICS, ZERO_UUID, Uuid, missing_topic
@@ -180,8 +181,9 @@ class _Found:
                 yield
             return
         started: dict[str, Pending[ErrorCode]] = {}
+        count = recorder(context, strict_since=None)
         for name in allowed:
-            started[name] = context.broker.auto_topics.create(name)
+            started[name] = context.broker.auto_topics.create(name, count)
             yield
         yield gather(started.values())
         for name, done in started.items():

@@ -22,6 +22,7 @@ from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import ADMIN_CLIENT_ID, RequestContext
 from barnabas.broker.leaders import current_leader
 from barnabas.broker.registry import handles
+from barnabas.broker.throttling import NO_TIME
 from barnabas.broker.transaction_requests import require_transactional_id
 from barnabas.cluster.metadata.cache import PartitionState
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -178,6 +179,8 @@ class _Produce(Work[ProduceResponse | None]):
         entries = len(topics)
         for topic in topics:
             entries += len(topic.partition_data)
+        if request.acks == 0:
+            context.counted = NO_TIME
         if context.version >= TOPIC_IDS_SINCE:
             self._topic_ids = _name_topics(context, topics)
         # A look at a few names is cheaper than to name them again; no client that is right names one twice.

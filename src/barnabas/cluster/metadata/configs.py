@@ -15,6 +15,7 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from barnabas.cluster.metadata.change_notices import ChangeNotices
+from barnabas.cluster.metadata.quota_nodes import WITH_QUOTAS, clean_quota_nodes
 from barnabas.cluster.metadata.registration import ensure_paths
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.absent import children_if_there, delete_if_there
@@ -94,7 +95,11 @@ class ConfigStore:
         """Replaces the settings of an entity, and writes the notice that every broker reads."""
         if entity_type in _CHECKS and not values:
             yield delete_if_there(self._store, znodes.config_path(entity_type, entity))
-        else:
+        elif (
+            values
+            or entity_type not in WITH_QUOTAS
+            or not (yield clean_quota_nodes(self._store, entity_type, entity))
+        ):
             yield self._put(entity_type, entity, values)
         if entity_type in _CHECKS:
             self._keep(entity_type, entity, values)

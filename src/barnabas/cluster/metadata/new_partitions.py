@@ -4,7 +4,7 @@ Which brokers get them is checked or decided here, and the topic's znode written
 znode and does the rest.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from barnabas.cluster.leadership import ReplicaAssignment, TopicAssignment
@@ -25,22 +25,27 @@ def create_partitions(
     store: MetadataStore,
     brokers: Sequence[BrokerRack],
     topic: str,
-    count: int,
+    total: int,
     assignments: Sequence[Sequence[int]] | None,
     *,
     validate_only: bool,
+    count: Callable[[int], None],
 ) -> Steps[int]:
-    """Has a topic grow to `count` partitions; how many it has then. `brokers` are the live ones in order of
-    their ids.
+    """Has a topic grow to `total` partitions; how many it has then. `brokers` are the live ones in order of
+    their ids; `count` is called with how many are about to be added, and may refuse them.
 
     `assignments` are the replicas of each new partition, None to have them placed. Raises KafkaError with
     Kafka's words.
     """
+    counted = False
     while True:
         existing, version = yield _read(store, topic)
-        added = _new_assignment(brokers, topic, existing.partitions, count, assignments)
+        added = _new_assignment(brokers, topic, existing.partitions, total, assignments)
         if validate_only:
-            return count
+            return total
+        if not counted:
+            count(len(added))
+            counted = True
         payload = topic_payload(TopicAssignment(existing.topic_id, {**existing.partitions, **added}))
         try:
             yield store.set(znodes.topic_path(topic), payload, version)
@@ -48,8 +53,8 @@ def create_partitions(
             continue  # another client changed the topic meanwhile: judge again by its present assignment
         except NoNodeError as error:
             raise _unknown(topic) from error
-        _events.info("partitions_written", topic=topic, partitions=count)
-        return count
+        _events.info("partitions_written", topic=topic, partitions=total)
+        return total
 
 
 def topic_payload(topic: TopicAssignment, *, beside: int = 0) -> bytes:

@@ -6,7 +6,7 @@ that answers a client waits until its partitions have leaders.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -83,8 +83,16 @@ class TopicDefaults:
     """As `barnabas.core.topic_config.topic_defaults` gives it."""
 
 
+def not_counted(_partitions: int) -> None:
+    """As `count` of a `TopicAdmin`'s methods: nobody wants to know what they make or remove."""
+
+
 class TopicAdmin:
-    """Writes topics into the store."""
+    """Writes topics into the store.
+
+    `count` is called with the partitions that are about to be made or removed, and may refuse them with a
+    KafkaError (``ControllerMutationQuota.record``).
+    """
 
     def __init__(
         self,
@@ -106,7 +114,9 @@ class TopicAdmin:
     # ----------------------------------------------------------------------------------------- create
 
     @steps
-    def create(self, topic: NewTopic, *, validate_only: bool = False) -> Steps[CreatedTopic]:
+    def create(
+        self, topic: NewTopic, *, validate_only: bool = False, count: Callable[[int], None] = not_counted
+    ) -> Steps[CreatedTopic]:
         """Writes a topic, or only says whether it could be written. Raises KafkaError with Kafka's words."""
         # The order of the checks is Kafka's: it decides which of several errors the client hears of.
         if topic.name in self._cache:
@@ -122,6 +132,7 @@ class TopicAdmin:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
         topic_id = ZERO_UUID
         if not validate_only:
+            count(len(assignments))
             topic_id = random_uuid(self._chooser)
             # Nothing has suspended since the name was looked at: who looks from now on sees it here, or in
             # the store.
@@ -157,16 +168,23 @@ class TopicAdmin:
     def create_partitions(
         self,
         topic: str,
-        count: int,
+        total: int,
         assignments: Sequence[Sequence[int]] | None,
         *,
         validate_only: bool = False,
+        count: Callable[[int], None] = not_counted,
     ) -> Pending[int]:
-        """Has a topic grow to `count` partitions; how many it has then.
+        """Has a topic grow to `total` partitions; how many it has then.
         Fails with KafkaError and Kafka's words.
         """
         return create_partitions(
-            self._store, self._brokers(), topic, count, assignments, validate_only=validate_only
+            self._store,
+            self._brokers(),
+            topic,
+            total,
+            assignments,
+            validate_only=validate_only,
+            count=count,
         )
 
     @steps
@@ -229,8 +247,9 @@ class TopicAdmin:
     # ----------------------------------------------------------------------------------------- delete
 
     @steps
-    def delete(self, name: str) -> Steps[None]:
+    def delete(self, name: str, *, count: Callable[[int], None] = not_counted) -> Steps[None]:
         """Marks a topic for deletion; marking it again is no error. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        count(len(self._cache.partitions(name)))
         if not is_topic_name(name) or (yield self._store.exists(znodes.topic_path(name))) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic `{name}` to delete does not exist")
         try:

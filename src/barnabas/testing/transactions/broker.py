@@ -89,6 +89,7 @@ class TransactionalBroker(SimulatedBroker):
             topic_configs=nobody,
             config_admin=nobody,
             scram_credentials=nobody,
+            client_quotas=nobody,
             topic_changes=nobody,
             auto_topics=nobody,
         )

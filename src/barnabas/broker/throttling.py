@@ -1,0 +1,110 @@
+"""Who waits, and for how long: a request is held to the quotas of its client (``RequestHandlerHelper``).
+
+A response leaves at once and says how long the client is to wait; its connection is muted meanwhile, for
+clients that do not (KIP-219). What a request is counted as:
+
+    ======================= ==================================================== ==========================
+    request                 counted                                              not counted
+    ======================= ==================================================== ==========================
+    any                     its time, in per cent of a second of the loop
+    Produce                 bytes of the request as well                         with acks=0: its time
+    Fetch of a consumer     bytes of the response as well, unless one of the     a response that is held
+                            two makes it wait: it then gets an empty one         back
+    a follower's, a broker's                                                     all of it
+    CreateTopics and others partitions that are made or removed as well
+    ======================= ==================================================== ==========================
+
+Where a request breaks two quotas the longer time counts. A request's time is that until its handler returned:
+what is done later, for others as well, is nobody's (docs/decisions/0041).
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from barnabas.cluster.metadata.topics import not_counted
+from barnabas.protocol.api import ApiKey
+from barnabas.security.client_quota_manager import ClientQuotaManager
+
+if TYPE_CHECKING:
+    from barnabas.broker.context import RequestContext
+
+# What is yet to be counted of a request when its response is made.
+TIME: Final = 0
+"""Its time, as of nearly every request."""
+NO_TIME: Final = 1
+"""Nothing of its client: a producer that waits for no answer, a follower."""
+NOTHING: Final = 2
+"""Its handler has counted it (Fetch)."""
+REFUSED: Final = 3
+"""Its time, also where it is of those that brokers send: they were not the ones who sent it."""
+
+_PER_CENT_OF_MS: Final = 0.1
+"""A millisecond in per cent of a second."""
+_PRODUCE: Final = int(ApiKey.PRODUCE)
+
+
+def throttle_ms(context: "RequestContext", now_ms: float, *, exempt: bool) -> int:
+    """Counts a request whose response is about to leave; how long its client is to wait
+    (``sendResponseMaybeThrottle``). The quotas of clients are enabled.
+    """
+    quotas = context.broker.quotas
+    if context.counted == NOTHING:
+        return context.throttle_ms
+    time_ms = 0
+    if (exempt and context.counted != REFUSED) or context.counted == NO_TIME:
+        quotas.exempt.record(_time_of(context, now_ms))
+    elif quotas.request.enabled:
+        time_ms = quotas.request.record(context.principal, context.client_id, _time_of(context, now_ms))
+    if context.header.api_key == _PRODUCE:
+        bytes_ms = 0
+        if quotas.produce.enabled:
+            bytes_ms = quotas.produce.record(context.principal, context.client_id, context.size)
+        return _longer(context, quotas.produce, bytes_ms, time_ms)
+    if context.mutations is not None:
+        return _longer(context, quotas.mutations, context.mutations.throttle_ms, time_ms)
+    return _longer(context, quotas.request, 0, time_ms)
+
+
+def fetch_throttle_ms(context: "RequestContext", response_bytes: int) -> int:
+    """Counts a consumer's fetch before it is answered; more than 0 where it gets nothing, and how long it is
+    to wait. The quotas of clients are enabled.
+    """
+    quotas = context.broker.quotas
+    context.counted = NOTHING
+    time_ms = bytes_ms = 0
+    if quotas.request.enabled:
+        used = _time_of(context, context.broker.clock.monotonic_ms())
+        time_ms = quotas.request.record(context.principal, context.client_id, used)
+    if quotas.fetch.enabled:
+        bytes_ms = quotas.fetch.record(context.principal, context.client_id, response_bytes)
+        if time_ms or bytes_ms:
+            quotas.fetch.unrecord(context.principal, context.client_id, response_bytes)
+    context.throttle_ms = _longer(context, quotas.fetch, bytes_ms, time_ms)
+    return context.throttle_ms
+
+
+def recorder(context: "RequestContext", *, strict_since: int | None) -> Callable[[int], None]:
+    """What counts the partitions that a request makes or removes. From this version on it raises KafkaError
+    THROTTLING_QUOTA_EXCEEDED where the client has no more; before, and without one, the client waits.
+    """
+    manager = context.broker.quotas.mutations
+    if not manager.enabled:
+        return not_counted
+    strict = strict_since is not None and context.version >= strict_since
+    quota = manager.mutations(context.principal, context.client_id, strict=strict)
+    if strict_since is not None:
+        context.mutations = quota
+    return quota.record
+
+
+def _longer(context: "RequestContext", manager: ClientQuotaManager, own_ms: int, time_ms: int) -> int:
+    """The longer of two times; the quota that it is of has throttled its client."""
+    longer = max(own_ms, time_ms)
+    if longer > 0:
+        manager = manager if own_ms > time_ms else context.broker.quotas.request
+        manager.throttled(context.principal, context.client_id, longer)
+    return longer
+
+
+def _time_of(context: "RequestContext", now_ms: float) -> float:
+    return ((context.handled_ms or now_ms) - context.arrived_ms) * _PER_CENT_OF_MS
