@@ -112,7 +112,7 @@ def test_what_the_cluster_refuses_repeats_the_command_line(configs, topic, broke
         ("--describe", "At least one entity type must be specified"),
         (
             "--alter --entity-type clients --entity-name c --add-config a=b",
-            "Entity type clients is not supported yet: there are topics, brokers, broker-loggers",
+            "Only quota configs can be added for 'clients' using --bootstrap-server. Unexpected config nam",
         ),
         (
             "--describe --entity-type users --entity-name a --entity-name b",
@@ -179,12 +179,123 @@ def test_a_topic_gets_more_partitions(tool, broker, topic):
 
 
 @pytest.mark.parametrize(
-    "entities", ["users", "clients", "ips", "users --entity-type clients", "users --entity-name a"]
+    "entities",
+    ["users --entity-type clients --entity-default", "users --entity-name nobody", "ips --entity-default"],
 )
-def test_where_brokers_keep_no_quotas_none_are_shown(configs, entities):
+def test_where_there_are_no_quotas_none_are_shown(configs, entities):
     result = configs("--describe", "--entity-type", *entities.split())
 
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_quotas_are_set_shown_and_removed(configs, topic_name):
+    user = topic_name("user")
+    app = f"{user} app"
+    done = configs(
+        "--alter", "--user", user, "--add-config", "producer_byte_rate=1024,request_percentage=2.5"
+    )
+    assert (done.stdout, done.exit_code) == (f"Completed updating config for user {user}.\n", 0)
+    both = ("--entity-type", "users", "--entity-name", user, "--entity-type", "clients")
+    configs("--alter", *both, "--entity-name", app, "--add-config", "consumer_byte_rate=12345678")
+    assert configs("--describe", "--user", user).stdout == (
+        f"Quota configs for user-principal '{user}' are producer_byte_rate=1024.0, request_percentage=2.5\n"
+    )
+    assert configs("--describe", *both).stdout == (
+        f"Quota configs for user-principal '{user}', client-id '{app}' are consumer_byte_rate=1.2345678E7\n"
+    )
+    of_all = ("--entity-type", "users", "--entity-default", "--entity-type", "clients", "--entity-name", app)
+    done = configs("--alter", *of_all, "--add-config", "producer_byte_rate=7")
+    assert done.stdout == "Completed updating default config for users in the cluster.\n"
+    assert configs("--describe", *of_all).stdout == (
+        f"Quota configs for the default user-principal, client-id '{app}' are producer_byte_rate=7.0\n"
+    )
+
+    assert configs("--alter", *of_all, "--delete-config", "producer_byte_rate").exit_code == 0
+    assert configs("--describe", *of_all).stdout == ""
+    again = configs("--alter", *of_all, "--delete-config", "producer_byte_rate")
+    assert (again.exit_code, again.stderr) == (1, "Invalid config(s): producer_byte_rate\n")
+
+
+def test_addresses_have_quotas(configs):
+    assert configs("--alter", "--ip-defaults", "--add-config", "connection_creation_rate=1000").stdout == (
+        "Completed updating default config for ips in the cluster.\n"
+    )
+    configs("--alter", "--ip", "10.0.0.7", "--add-config", "connection_creation_rate=3")
+    assert configs("--describe", "--ip", "10.0.0.7").stdout == (
+        "Quota configs for ip '10.0.0.7' are connection_creation_rate=3.0\n"
+    )
+    assert configs("--alter", "--ip-defaults", "--delete-config", "connection_creation_rate").exit_code == 0
+
+
+def test_a_user_gets_credentials_and_loses_them(configs, topic_name):
+    user = topic_name("scram")
+    done = configs(
+        "--alter",
+        "--entity-type",
+        "users",
+        "--entity-name",
+        user,
+        "--add-config",
+        "SCRAM-SHA-256=[iterations=8192,password=pass,word]",
+    )
+    assert (done.stdout, done.stderr) == (f"Completed updating config for user {user}.\n", "")
+    shown = f"SCRAM credential configs for user-principal '{user}' are SCRAM-SHA-256=iterations=8192\n"
+    assert configs("--describe", "--user", user).stdout == shown
+    assert configs("--alter", "--user", user, "--delete-config", "SCRAM-SHA-256").exit_code == 0
+    assert configs("--describe", "--user", user).stdout == ""
+    again = configs("--alter", "--user", user, "--delete-config", "SCRAM-SHA-256")
+    assert again.stderr.splitlines()[1] == (
+        "java.util.concurrent.ExecutionException: org.apache.kafka.common.errors.ResourceNotFoundException: "
+        "Attempt to delete a user credential that does not exist"
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        ("--user u --add-config a=1", "Only quota and SCRAM credential configs can be added for 'users'"),
+        ("--user u --delete-config a", "Only quota and SCRAM credential configs can be deleted for 'users'"),
+        ("--client c --add-config SCRAM-SHA-256=x", "Only quota configs can be added for 'clients' using"),
+        ("--client c --delete-config b,a", "Only quota configs can be deleted for 'clients' using"),
+        ("--user-defaults --add-config SCRAM-SHA-256=[password=x]", "The use of --entity-default or "),
+        (
+            "--user u --add-config SCRAM-SHA-256=[password=x],producer_byte_rate=1",
+            "Cannot alter both quota and SCRAM credential configs simultaneously for 'users'",
+        ),
+        ("--ip 10.0.0.1 --add-config producer_byte_rate=1", "Only connection quota configs can be added for"),
+        (
+            "--ip nowhere --add-config connection_creation_rate=1",
+            "The entity name for ips must be a va",
+        ),
+        (
+            "--client c --add-config producer_byte_rate=many",
+            "Cannot parse quota configuration va",
+        ),
+        (
+            "--user u --add-config SCRAM-SHA-256=[iterations=5,password=x]",
+            "Iterations 5 is less than",
+        ),
+        ("--user u --add-config SCRAM-SHA-256=secret", "Invalid credential property SCRAM_SHA_256=[hidden]"),
+        (
+            "--entity-type users --entity-type clients --entity-name c --add-config producer_byte_rate=1",
+            "Exactly one entity name must be specified for every entity type",
+        ),
+        ("--entity-type users --add-config producer_byte_rate=1", "an entity-name or default entity must be"),
+    ],
+)
+def test_what_users_clients_and_addresses_cannot_have(configs, flags, line):
+    result = configs("--alter", *flags.split())
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(line)
+    assert "secret" not in result.stderr
+
+
+def test_what_the_cluster_refuses_of_a_quota(configs):
+    result = configs("--alter", "--client", "c", "--add-config", "producer_byte_rate=1.5")
+    assert result.stderr.splitlines()[1] == (
+        "java.util.concurrent.ExecutionException: org.apache.kafka.common.errors.InvalidRequestException: "
+        "Configuration producer_byte_rate must be a LONG value"
+    )
 
 
 def test_levels_of_loggers_are_shown_and_changed(configs):

@@ -172,6 +172,10 @@ class _SyncTransactions(Face[Transactions]):
 
 class _SyncQuotas(Face[Quotas]):
     describe = mirrored(Quotas.describe)
+    alter = mirrored(Quotas.alter)
+    try_alter = mirrored(Quotas.try_alter)
+    alter_scram_credentials = mirrored(Quotas.alter_scram_credentials)
+    try_alter_scram_credentials = mirrored(Quotas.try_alter_scram_credentials)
     scram_credentials = mirrored(Quotas.scram_credentials)
 
 

@@ -1,12 +1,30 @@
-"""``admin.quotas``: quotas of users, clients and addresses, and SCRAM credentials of users; read only."""
+"""``admin.quotas``: quotas of users, clients and addresses, and SCRAM credentials of users."""
 
+import asyncio
+import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Final
 
 from barnabas.admin.context import AdminContext, error_of
 from barnabas.client import named
+from barnabas.client.keyed_call import raise_first
 from barnabas.core.errors import BarnabasError, ErrorCode
+from barnabas.core.scram import ITERATIONS_MIN, NUMBERS, ScramMechanism
+from barnabas.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    AlterClientQuotasResponse,
+    EntityData,
+    OpData,
+)
+from barnabas.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from barnabas.protocol.messages.describe_client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
@@ -44,6 +62,38 @@ class ClientQuota:
     values: Mapping[str, float]
 
 
+@dataclass(frozen=True, slots=True)
+class ClientQuotaAlteration:
+    """Quotas of one entity to set, by key, or to remove where the value is None."""
+
+    entity: Mapping[str, str | None]
+    """Names by type: ``user``, ``client-id`` (or both), ``ip``; None is the default of all."""
+    values: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class UserScramCredentialUpsertion:
+    """A credential to set, of which the cluster sees the salted password only."""
+
+    user: str
+    mechanism: str
+    """``SCRAM-SHA-256`` or ``SCRAM-SHA-512``."""
+    password: str = field(repr=False)
+    iterations: int = ITERATIONS_MIN
+
+
+@dataclass(frozen=True, slots=True)
+class UserScramCredentialDeletion:
+    """A credential to remove."""
+
+    user: str
+    mechanism: str
+
+
+_SALT_BYTES: Final = 24
+_MECHANISMS: Final = {mechanism.value: number for number, mechanism in NUMBERS.items()}
+
+
 class Quotas:
     """Quotas of clients and SCRAM credentials. Raises `UnsupportedVersionError` where brokers keep none."""
 
@@ -72,6 +122,100 @@ class Quotas:
             )
             for entry in response.entries or []
         ]
+
+    async def alter(
+        self,
+        alterations: Iterable[ClientQuotaAlteration] | ClientQuotaAlteration,
+        *,
+        validate_only: bool = False,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Sets and removes quotas (KIP-546).
+
+        Raises `KafkaError` for the first entity that is refused; others may have been changed all the same.
+        """
+        wanted = [alterations] if isinstance(alterations, ClientQuotaAlteration) else list(alterations)
+        results = await self.try_alter(wanted, validate_only=validate_only, timeout_ms=timeout_ms)
+        raise_first(dict(enumerate(results)))
+
+    async def try_alter(
+        self,
+        alterations: Iterable[ClientQuotaAlteration],
+        *,
+        validate_only: bool = False,
+        timeout_ms: float | None = None,
+    ) -> list[BarnabasError | None]:
+        """As `alter`, with the error of each alteration, in their order."""
+        wanted = list(alterations)
+        entries = [
+            AlterClientQuotasRequestEntryData(
+                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in one.entity.items()],
+                ops=[
+                    OpData(key=key, value=0.0 if value is None else float(value), remove=value is None)
+                    for key, value in one.values.items()
+                ],
+            )
+            for one in wanted
+        ]
+        response = await self._context.cluster.send_to_any(
+            AlterClientQuotasRequest(entries=entries, validate_only=validate_only),
+            AlterClientQuotasResponse,
+            self._context.deadline(timeout_ms),
+        )
+        errors = {
+            frozenset((each.entity_type, each.entity_name) for each in entry.entity): error_of(
+                entry.error_code, entry.error_message
+            )
+            for entry in response.entries
+        }
+        return [errors.get(frozenset(one.entity.items())) for one in wanted]
+
+    async def alter_scram_credentials(
+        self,
+        alterations: Iterable[UserScramCredentialUpsertion | UserScramCredentialDeletion],
+        *,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Sets and removes credentials (KIP-554); they hold for the next log-in.
+
+        Raises `KafkaError` for the first user that is refused; others may have been changed all the same.
+        """
+        raise_first(await self.try_alter_scram_credentials(alterations, timeout_ms=timeout_ms))
+
+    async def try_alter_scram_credentials(
+        self,
+        alterations: Iterable[UserScramCredentialUpsertion | UserScramCredentialDeletion],
+        *,
+        timeout_ms: float | None = None,
+    ) -> dict[str, BarnabasError | None]:
+        """As `alter_scram_credentials`, with an error per user."""
+        request = AlterUserScramCredentialsRequest()
+        for one in alterations:
+            number = _MECHANISMS[one.mechanism]
+            if isinstance(one, UserScramCredentialDeletion):
+                request.deletions.append(ScramCredentialDeletion(name=one.user, mechanism=number))
+                continue
+            salt = secrets.token_bytes(_SALT_BYTES)
+            # Thousands of hashes: not on the loop.
+            salted = await asyncio.to_thread(
+                ScramMechanism(one.mechanism).salted_password, one.password, salt, one.iterations
+            )
+            request.upsertions.append(
+                ScramCredentialUpsertion(
+                    name=one.user,
+                    mechanism=number,
+                    iterations=one.iterations,
+                    salt=salt,
+                    salted_password=salted,
+                )
+            )
+        response = await self._context.send_to_controller(
+            request,
+            AlterUserScramCredentialsResponse,
+            self._context.deadline(timeout_ms),
+            lambda answer: (one.error_code for one in answer.results),
+        )
+        return {one.user: error_of(one.error_code, one.error_message) for one in response.results}
 
     async def scram_credentials(
         self, users: named.Names = (), *, timeout_ms: float | None = None

@@ -5,11 +5,12 @@ The checks stand in the order of ``ConfigCommandOptions.checkArgs``, since only 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
 from barnabas.cli.options import ToolError
+from barnabas.core.client_quotas import is_address
 
 Given = Mapping[str, Any]
 """What was given, by Kafka's names of the options; None, False or () for what was not."""
@@ -23,17 +24,25 @@ USERS: Final = "users"
 CLIENTS: Final = "clients"
 IPS: Final = "ips"
 WITH_QUOTAS: Final = (USERS, CLIENTS, IPS)
-"""Their quotas and credentials can be described, not altered."""
-_SUPPORTED: Final = (TOPICS, BROKERS, BROKER_LOGGERS, CLIENT_METRICS, GROUPS)
+"""They have quotas, users also credentials."""
 _NAMED_FREELY: Final = (TOPICS, CLIENT_METRICS, GROUPS)
 _TYPES: Final = ("topics", "clients", "users", "brokers", "ips", "broker-loggers", "client-metrics", "groups")
 _TYPES_OF_ZOOKEEPER: Final = ("users", "brokers")
 _OPTION_OF: Final = {
     TOPICS: "topic",
+    CLIENTS: "client",
+    USERS: "user",
     BROKERS: "broker",
     BROKER_LOGGERS: "broker-logger",
+    IPS: "ip",
     CLIENT_METRICS: CLIENT_METRICS,
     GROUPS: "group",
+}
+_DEFAULTS_OF: Final = {
+    CLIENTS: "client-defaults",
+    USERS: "user-defaults",
+    BROKERS: "broker-defaults",
+    IPS: "ip-defaults",
 }
 _OUTSIDE_BRACKETS: Final = r"(?=[^\]]*(?:\[|$))"
 
@@ -68,13 +77,27 @@ def entity_of(given: Given) -> Entity:
 
 def _types(given: Given) -> list[str]:
     short = [kind for kind, option in _OPTION_OF.items() if given[option] is not None]
-    return [*given["entity-type"], *short, *([BROKERS] if given["broker-defaults"] else [])]
+    return [*given["entity-type"], *short, *(kind for kind, option in _DEFAULTS_OF.items() if given[option])]
 
 
 def _names(given: Given) -> list[str]:
     short = [given[option] for option in _OPTION_OF.values() if given[option] is not None]
-    defaults = [given["entity-default"], given["broker-defaults"]]
-    return [*given["entity-name"], *short, *("" for default in defaults if default)]
+    defaults = [option for option in _DEFAULTS_OF.values() if given[option]]
+    return [*given["entity-name"], *short, *("" for _ in defaults)]
+
+
+def named_in_order(given: Given, arguments: Sequence[str]) -> dict[str, Any]:
+    """What was given, where an ``--entity-default`` is an empty name at its place among the
+    ``--entity-name``: the first of either belongs to the first ``--entity-type``.
+    """
+    names, ordered = iter(given["entity-name"]), []
+    for argument in arguments:
+        flag = argument.partition("=")[0]
+        if flag == "--entity-default":
+            ordered.append("")
+        elif flag == "--entity-name":
+            ordered += [name for name in [next(names, None)] if name is not None]
+    return {**given, "entity-name": ordered, "entity-default": False}
 
 
 def check(given: Given) -> None:
@@ -110,7 +133,9 @@ def _check_entity(given: Given) -> None:
         raise ToolError("At least one entity type must be specified")
     if len(types) > 1 and set(types) != {"users", "clients"}:
         raise ToolError("Only 'users' and 'clients' entity types may be specified together")
-    short = given["broker-defaults"] or any(given[option] is not None for option in _OPTION_OF.values())
+    short = any(given[option] for option in _DEFAULTS_OF.values()) or any(
+        given[option] is not None for option in _OPTION_OF.values()
+    )
     if short and (given["entity-name"] or given["entity-type"] or given["entity-default"]):
         raise ToolError(
             "--entity-{type,name,default} should not be used in conjunction with specific entity flags"
@@ -125,11 +150,9 @@ def _check_entity(given: Given) -> None:
             "One of the required --bootstrap-server, --boostrap-controller, or --zookeeper arguments must be "
             "specified"
         )
-    if types[0] in WITH_QUOTAS and (given["describe"] or direct):
+    if types[0] in WITH_QUOTAS:
         _check_quotas(types, names)
         return
-    if types[0] not in _SUPPORTED:
-        raise ToolError(f"Entity type {types[0]} is not supported yet: there are {', '.join(_SUPPORTED)}")
     for name in names:
         if types[0] not in _NAMED_FREELY and name and not re.fullmatch(r"[-+]?[0-9]+", name):
             raise ToolError(
@@ -140,6 +163,10 @@ def _check_entity(given: Given) -> None:
 
 
 def _check_quotas(types: list[str], names: list[str]) -> None:
+    if types[0] == IPS and names and names[0] and not is_address(names[0]):
+        raise ToolError(
+            f"The entity name for ips must be a valid IP or resolvable host, but it is: {names[0]}"
+        )
     if len(names) > len(types):
         raise ToolError("More entity names specified than entity types")
 
@@ -163,7 +190,7 @@ def _check_alter(given: Given) -> None:
         )
     if len(given["add-config"]) > 1:
         raise ToolError("Found multiple arguments for option add-config, but you asked for only one")
-    if len(names) > 1:
+    if len(names) > 1 and kind not in WITH_QUOTAS:
         raise ToolError("An entity name must be specified for every entity type")
 
 

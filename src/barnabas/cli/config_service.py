@@ -2,24 +2,20 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import click
 
 from barnabas.admin import AlterConfigOp, AlterOp, AsyncAdmin, ConfigEntry, ConfigResource, ResourceType
-from barnabas.admin.quotas import ClientQuota, Match, QuotaFilter
+from barnabas.cli import quota_service
 from barnabas.cli.client_metrics_service import configured
 from barnabas.cli.config_flags import (
     BROKER_LOGGERS,
     BROKERS,
     CLIENT_METRICS,
-    CLIENTS,
     GROUPS,
-    IPS,
     TOPICS,
-    USERS,
     Entity,
     Given,
     check_keys,
@@ -30,11 +26,9 @@ from barnabas.cli.config_flags import (
 )
 from barnabas.cli.java_errors import EXECUTION, java_text
 from barnabas.cli.options import ToolError, admin_options, connected_admin, printable, properties
-from barnabas.core.config import Source, double_text
+from barnabas.core.config import Source
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import validate_topic_name
-from barnabas.core.scram import NUMBERS
-from barnabas.network.errors import UnsupportedVersionError
 from barnabas.operations.java_order import text_order
 
 _TIMEOUT_MS: Final = 30_000
@@ -47,7 +41,6 @@ _RESOURCES: Final = {
 }
 _LISTED: Final = (CLIENT_METRICS, GROUPS)
 """Whatever has settings is there; a key may be taken away that is not set."""
-_QUOTA_ENTITIES: Final = {USERS: "user", CLIENTS: "client-id", IPS: "ip"}
 # As DescribeConfigsResponse.ConfigSource names them.
 _SOURCES: Final = {
     Source.TOPIC: "DYNAMIC_TOPIC_CONFIG",
@@ -86,50 +79,14 @@ async def _run(given: Given) -> None:
     options = admin_options(given["command-config"], given["bootstrap-server"], "barnabas-configs")
     entity, quotas_of = entity_of(given), quota_entities(given)
     async with connected_admin(options, _TIMEOUT_MS) as admin:
-        if quotas_of:
-            await _describe_quotas(admin, quotas_of)
+        if quotas_of and given["alter"]:
+            await quota_service.alter(admin, quotas_of, _added(given), deleted_keys(given))
+        elif quotas_of:
+            await quota_service.describe(admin, quotas_of)
         elif given["alter"]:
             await _alter(admin, entity, _added(given), deleted_keys(given))
         else:
             await _describe(admin, entity, everything=given["all"])
-
-
-async def _describe_quotas(admin: AsyncAdmin, entities: Sequence[Entity]) -> None:
-    """``describeClientQuotaAndUserScramCredentialConfigs``; brokers that keep no quotas have none to show."""
-    filters = []
-    for entity in entities:
-        match = Match.ANY if entity.name is None else Match.NAME if entity.name else Match.DEFAULT
-        filters.append(QuotaFilter(_QUOTA_ENTITIES[entity.type], match, entity.name or None))
-    with suppress(UnsupportedVersionError):
-        for quota in await admin.quotas.describe(filters, timeout_ms=_TIMEOUT_MS):
-            click.echo(printable(_quota_line(quota)))
-    if entities[0].type != USERS or len(entities) > 1 or entities[0].name == "":
-        return
-    named = [entities[0].name] if entities[0].name else []
-    with suppress(UnsupportedVersionError):
-        for user, found in (await admin.quotas.scram_credentials(named, timeout_ms=_TIMEOUT_MS)).items():
-            click.echo(printable(_credentials_line(user, found)))
-
-
-def _quota_line(quota: ClientQuota) -> str:
-    nouns = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
-    entity = ", ".join(
-        f"the default {noun}" if quota.entity[kind] is None else f"{noun} '{quota.entity[kind]}'"
-        for kind, noun in nouns.items()
-        if kind in quota.entity
-    )
-    values = ", ".join(f"{key}={double_text(value)}" for key, value in quota.values.items())
-    return f"Quota configs for {entity} are {values}"
-
-
-def _credentials_line(user: str, found: Mapping[int, int] | BarnabasError) -> str:
-    if isinstance(found, BarnabasError):
-        return f"Error retrieving SCRAM credential configs for user-principal '{user}': {java_text(found)}"
-    described = ", ".join(
-        f"{NUMBERS[kind].value if kind in NUMBERS else 'UNKNOWN'}=iterations={count}"
-        for kind, count in found.items()
-    )
-    return f"SCRAM credential configs for user-principal '{user}' are {described}"
 
 
 def _added(given: Given) -> dict[str, str]:

@@ -6,7 +6,6 @@ password.
 """
 
 import asyncio
-import re
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,17 +15,17 @@ import click
 
 from barnabas.cli.config_flags import USERS, Entity, Given, deleted_keys, entity_of, parse_added
 from barnabas.cli.options import ToolError, printable, properties
+from barnabas.cli.scram_property import scram_property
 from barnabas.cluster.metadata.configs import ConfigStore
 from barnabas.cluster.metadata.registration import ensure_paths
 from barnabas.cluster.store.contract import MetadataStore
 from barnabas.cluster.store.znodes import CONFIG_CHANGES, DEFAULT_ENTITY, desanitize, sanitize
-from barnabas.core.scram import ITERATIONS_MIN, MECHANISMS, ScramCredential, ScramMechanism
+from barnabas.core.scram import MECHANISMS, ScramCredential, ScramMechanism
 from barnabas.network.clock import LoopClock
 from barnabas.network.selector import completed
 from barnabas.operations.direct_store import opened, store_file
 
 SALT_BYTES: Final = 24
-_CREDENTIAL: Final = re.compile(r"(?:iterations=([0-9]{1,9}),)?password=(.*)", re.DOTALL)
 _DEPRECATED: Final = (
     "Warning: --zookeeper is deprecated and will be removed in a future version of Kafka.\n"
     "Use --bootstrap-server instead to specify a broker to connect to."
@@ -82,22 +81,9 @@ def _credentials(entity: Entity, added: Mapping[str, str], deleted: Sequence[str
 
 def _credential(mechanism: ScramMechanism, text: str) -> str:
     """``[iterations=N,]password=P`` as it is stored. Raises ToolError, which shows nothing of it."""
-    match = _CREDENTIAL.fullmatch(text)
-    if match is None:
-        raise ToolError(
-            f"Invalid credential property {mechanism.name_of_kafka}=[hidden]: it is password=PASSWORD or "
-            "iterations=NUMBER,password=PASSWORD"
-        )
-    iterations = ITERATIONS_MIN if match[1] is None else int(match[1])
-    if iterations < ITERATIONS_MIN:
-        raise ToolError(
-            f"Iterations {iterations} is less than the minimum {ITERATIONS_MIN} required for "
-            f"{mechanism.name_of_kafka}"
-        )
-    if not match[2]:
-        raise ToolError("Empty key")
+    iterations, password = scram_property(mechanism, text)
     salt = secrets.token_bytes(SALT_BYTES)
-    return ScramCredential.of_password(mechanism, match[2], salt, iterations).text()
+    return ScramCredential.of_password(mechanism, password, salt, iterations).text()
 
 
 async def _alter(

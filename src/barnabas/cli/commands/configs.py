@@ -31,14 +31,19 @@ from barnabas.cli.options import (
     "--entity-type",
     multiple=True,
     metavar="TYPE",
-    help="topics, brokers, broker-loggers, client-metrics or groups; with --describe also users, clients or "
-    "ips.",
+    help="topics, brokers, users, clients (or both), ips, broker-loggers, client-metrics, groups.",
 )
 @click.option("--entity-name", multiple=True, metavar="NAME", help="The name, or the broker's id.")
-@click.option("--entity-default", is_flag=True, help="With brokers: what holds for all of them.")
+@click.option("--entity-default", is_flag=True, help="Of brokers, users, clients, ips: what holds for all.")
 @click.option("--topic", "-t", metavar="NAME", help="Short for --entity-type topics --entity-name NAME.")
 @click.option("--broker", metavar="ID", help="Short for --entity-type brokers --entity-name ID.")
 @click.option("--broker-defaults", is_flag=True, help="Short for --entity-type brokers --entity-default.")
+@click.option("--user", metavar="NAME", help="Short for --entity-type users --entity-name NAME.")
+@click.option("--user-defaults", is_flag=True, help="Short for --entity-type users --entity-default.")
+@click.option("--client", metavar="ID", help="Short for --entity-type clients --entity-name ID.")
+@click.option("--client-defaults", is_flag=True, help="Short for --entity-type clients --entity-default.")
+@click.option("--ip", metavar="ADDRESS", help="Short for --entity-type ips --entity-name ADDRESS.")
+@click.option("--ip-defaults", is_flag=True, help="Short for --entity-type ips --entity-default.")
 @click.option(
     "--broker-logger", metavar="ID", help="Short for --entity-type broker-loggers --entity-name ID."
 )
@@ -58,10 +63,8 @@ from barnabas.cli.options import (
 )
 @click.pass_context
 def configs(ctx: click.Context, /, **_given: object) -> None:
-    """Show and change settings of topics and brokers, with the flags and lines of kafka-configs.sh.
-
-    Quotas of users, clients and addresses and credentials of users are shown where brokers keep them; to
-    change them is not supported yet.
+    """Show and change settings of topics and brokers, quotas of users, clients and addresses, and credentials
+    of users, with the flags and lines of kafka-configs.sh.
 
     \b
     Examples:
@@ -74,6 +77,10 @@ def configs(ctx: click.Context, /, **_given: object) -> None:
       barnabas configs --alter --group billing --add-config consumer.session.timeout.ms=50000 \\
           --bootstrap-server 127.0.0.1:9092
       barnabas configs --describe --entity-type brokers --bootstrap-server 127.0.0.1:9092
+      barnabas configs --alter --user alice --add-config producer_byte_rate=1048576 \\
+          --bootstrap-server 127.0.0.1:9092
+      barnabas configs --alter --user alice --add-config 'SCRAM-SHA-256=[iterations=8192,password=...]' \\
+          --bootstrap-server 127.0.0.1:9092
 
     \b
     Before a broker runs, or while it does:
@@ -82,7 +89,7 @@ def configs(ctx: click.Context, /, **_given: object) -> None:
     """
     from barnabas.cli import config_flags
 
-    given = kafka_names(ctx.params)
+    given = config_flags.named_in_order(kafka_names(ctx.params), ctx.meta[ARGUMENTS])
     config_flags.check(given)
     if not given["bootstrap-server"]:
         from barnabas.cli import config_store_service
