@@ -284,5 +284,5 @@ def played_store(monkeypatch, ensemble, call_soon, connect) -> tuple[ZookeeperSt
     """A store whose client is played, and that client; not started."""
     client = FakeKazoo(ensemble)
     with monkeypatch.context() as patch:
-        patch.setattr(zookeeper, "make_client", lambda hosts, session_timeout_ms: client)
+        patch.setattr(zookeeper, "make_client", lambda *_: client)
         return ZookeeperStore(connect, call_soon), client

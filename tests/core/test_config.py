@@ -114,13 +114,13 @@ def is_refused(described, value, reason=""):
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        ("ssl.provider", "x", "parts of security that this version does not have"),
-        ("listener.name.outside.ssl.provider", "x", "parts of security"),
+        ("ssl.provider", "x", "no class or provider of Java"),
+        ("listener.name.outside.ssl.provider", "x", "no class or provider of Java"),
         ("ssl.client.auth", "maybe", "String must be one of: required, requested, none"),
         ("sasl.login.class", "x.Login", "parts of security"),
         ("authorizer.class.name", "org.example.Authorizer", "must be one of"),
         ("process.roles", "broker", "no KRaft mode"),
-        ("zookeeper.ssl.client.enable", "true", "ZooKeeper are in plaintext"),
+        ("zookeeper.ssl.ocsp.enable", "true", "was revoked is not asked for"),
         ("remote.log.storage.system.enable", "true", "Tiered storage is not available"),
         ("transactional.id.expiration.ms", "0", "Value must be at least 1"),
         ("queued.max.request.bytes", "1000000000", "bounded for each connection"),

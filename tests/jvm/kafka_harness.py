@@ -288,18 +288,21 @@ def write_properties(path: Path, values: Mapping[str, object]) -> str:
     return str(path)
 
 
-def start_zookeeper(folder: Path) -> Server:
+def start_zookeeper(
+    folder: Path, settings: Mapping[str, object] | None = None, options: Sequence[str] = ()
+) -> Server:
     """A ZooKeeper server, of the release that Kafka 3.9 ships; returns while it still starts."""
-    port = free_port()
+    port = int(str((settings or {}).get("clientPort") or free_port()))
     values = {
         "dataDir": folder / "data",
         "clientPort": port,
         "clientPortAddress": "127.0.0.1",
         "admin.enableServer": "false",
         "maxClientCnxns": 0,
+        **(settings or {}),
     }
     path = write_properties(folder / "zookeeper.properties", values)
-    options = ["-Xmx256m", "-Djava.awt.headless=true"]
+    options = ["-Xmx256m", "-Djava.awt.headless=true", *options]
     main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
     return Server([*java_command(ZOOKEEPER_ERA, main, options), path], port, folder / "zookeeper.log")
 

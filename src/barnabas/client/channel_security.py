@@ -60,6 +60,7 @@ SECURITY_KEYS: Final = (
         "https",
         "https compares the broker's name with its certificate; empty does not.",
     ),
+    ConfigKey("ssl.cipher.suites", ConfigType.LIST, None, "The suites of TLS by Java's names."),
     ConfigKey(
         "ssl.enabled.protocols", ConfigType.LIST, ["TLSv1.2", "TLSv1.3"], "The versions of TLS to speak."
     ),

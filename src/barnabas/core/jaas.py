@@ -1,16 +1,19 @@
-"""One line of JAAS: which login module, and its options (``JaasConfig``).
+"""JAAS: which login module, and its options, as one line of a configuration (``JaasConfig``) or in a file
+with a section for each purpose (``java.security.auth.login.config``).
 
+    file    => *(SECTION "{" *line "}" ";")
     line    => MODULE FLAG *(NAME "=" VALUE) ";"
     FLAG    => "required" | "requisite" | "sufficient" | "optional"
     VALUE   => a word, or a text between double quotes in which a backslash makes the next character plain
 
-The options are secrets: neither `repr` nor an error shows one.
+A file may have comments, as ``//`` and ``/* */``. The options are secrets: neither `repr` nor an error shows
+one.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from barnabas.core.errors import ConfigError
 
@@ -20,8 +23,14 @@ LENGTH_MAX: Final = 64 * 1024
 _TOKEN: Final = re.compile(
     r"""\s*(?:(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<mark>[=;])|(?P<word>[^\s=;"']+))"""
 )
+_TOKEN_OF_FILE: Final = re.compile(
+    r"""(?:\s|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*"""
+    r"""(?:(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<mark>[=;{}])|(?P<word>[^\s=;{}"']+)|$)"""
+)
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _WHERE: Final = "sasl.jaas.config"
+_Token: TypeAlias = tuple[str, bool]
+_END: Final[_Token] = (";", False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +46,44 @@ def parse_jaas(text: str, key: str = _WHERE) -> LoginModule:
     """The one login module of a line. Raises ConfigError, which names `key` and shows nothing of the line."""
     if len(text) > LENGTH_MAX:
         raise _refused(key, "it is too long")
-    tokens = _tokens(text, key)
-    if len(tokens) < 2 or tokens[-1] != (";", False):
+    tokens = _tokens(text, key, _TOKEN)
+    if len(tokens) < 2 or tokens[-1] != _END:
         raise _refused(key, "a login module ends with ;")
     words = tokens[:-1]
-    if (";", False) in words:
+    if _END in words:
         raise _refused(key, "there must be one login module and no more")
+    return _module(words, key)
+
+
+def parse_login_file(text: str, key: str) -> dict[str, list[LoginModule]]:
+    """The sections of a file, each with its login modules. Raises ConfigError, which names `key` and shows
+    nothing of the text.
+    """
+    if len(text) > LENGTH_MAX:
+        raise _refused(key, "it is too long")
+    tokens = _tokens(text, key, _TOKEN_OF_FILE)
+    sections: dict[str, list[LoginModule]] = {}
+    while tokens:
+        (name, _), *tokens = tokens
+        if not tokens or tokens.pop(0) != ("{", False):
+            raise _refused(key, "each section is NAME { ... };")
+        modules = sections.setdefault(name, [])
+        while tokens and tokens[0] != ("}", False):
+            if _END not in tokens:
+                raise _refused(key, "a login module ends with ;")
+            end = tokens.index(_END)
+            modules.append(_module(tokens[:end], key))
+            tokens = tokens[end + 1 :]
+        if tokens[:2] != [("}", False), _END]:
+            raise _refused(key, "a section ends with };")
+        tokens = tokens[2:]
+    return sections
+
+
+def _module(words: list[_Token], key: str) -> LoginModule:
+    """A line without its end."""
+    if not words:
+        raise _refused(key, "it begins with the class of a login module")
     (name, quoted), (flag, _) = words[0], words[1] if len(words) > 1 else ("", False)
     if quoted or name == "=":
         raise _refused(key, "it begins with the class of a login module")
@@ -58,14 +99,16 @@ def parse_jaas(text: str, key: str = _WHERE) -> LoginModule:
     return LoginModule(name, options)
 
 
-def _tokens(text: str, key: str) -> list[tuple[str, bool]]:
-    """The words and marks of a line, each with whether it stood between quotes."""
-    tokens: list[tuple[str, bool]] = []
+def _tokens(text: str, key: str, form: re.Pattern[str]) -> list[_Token]:
+    """The words and marks of a text, each with whether it stood between quotes."""
+    tokens: list[_Token] = []
     position, end = 0, len(text.rstrip())
     while position < end:
-        match = _TOKEN.match(text, position)
+        match = form.match(text, position)
         if match is None:
             raise _refused(key, "a quote is not closed")
+        if not match.lastgroup:  # a comment is the last of a file
+            break
         quoted = match["quoted"]
         if quoted is None:
             tokens.append((match["mark"] or match["word"], False))

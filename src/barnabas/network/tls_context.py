@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from barnabas.core.errors import ConfigError
+from barnabas.network.tls_ciphers import restrict
 from barnabas.network.tls_stores import KeyPair, key_pair, trusted_certificates
 
 VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -21,6 +22,7 @@ CLIENT_AUTH: Final = {
     "required": ssl.CERT_REQUIRED,
 }
 KEYS: Final = (
+    "ssl.cipher.suites",
     "ssl.enabled.protocols",
     "ssl.endpoint.identification.algorithm",
     "ssl.key.password",
@@ -94,6 +96,8 @@ def _context(protocol: Any, values: Mapping[str, Any]) -> ssl.SSLContext:
         )
     versions = [VERSIONS[each] for each in enabled]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
+    if values["ssl.cipher.suites"]:
+        restrict(context, values["ssl.cipher.suites"])
     return context
 
 

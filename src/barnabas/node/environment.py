@@ -19,6 +19,7 @@ from barnabas.cluster.store.sqlite import SqliteStore
 from barnabas.core.broker_config import log_directories
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
+from barnabas.core.eventlog import EventLog
 from barnabas.core.offload import ClosableOffload, ResizableOffload
 from barnabas.log.cleaner.work import Throttle
 from barnabas.log.directory import META_PROPERTIES
@@ -28,6 +29,8 @@ from barnabas.network.clock import LoopClock
 from barnabas.node.disk_thread import DiskThread, ThreadSyncer
 from barnabas.node.offload import ProcessOffload
 from barnabas.node.throttler import Throttler
+
+_log: Final = EventLog("core.config")
 
 METADATA_FILE: Final = "metadata.sqlite"
 _COLLECTOR_THRESHOLDS: Final = (25_000, 4, 500)
@@ -94,16 +97,30 @@ def of_machine(config: Config, loop: asyncio.AbstractEventLoop) -> Environment:
 
 
 def _open_store(config: Config, loop: asyncio.AbstractEventLoop) -> MetadataStore:
-    if not config["zookeeper.connect"]:
-        return _embedded_store(config, loop)
+    if config["zookeeper.connect"]:
+        return zookeeper_store(config, loop)
+    if config["zookeeper.set.acl"]:
+        _log.warning(
+            "config.not_obeyed", key="zookeeper.set.acl", reason="the embedded store is its user's file"
+        )
+    return _embedded_store(config, loop)
+
+
+def zookeeper_store(config: Config, loop: asyncio.AbstractEventLoop) -> MetadataStore:
+    """A session on the ZooKeeper of a configuration, not started yet. Raises ConfigError."""
     # Most brokers do without kazoo.
     from barnabas.cluster.store.zookeeper import ZookeeperStore  # noqa: PLC0415
+    from barnabas.cluster.store.zookeeper_security import (  # noqa: PLC0415
+        java_properties,
+        zookeeper_security,
+    )
 
     return ZookeeperStore(
         config["zookeeper.connect"],
         loop.call_soon_threadsafe,
         session_timeout_ms=config["zookeeper.session.timeout.ms"],
         connection_timeout_ms=config["zookeeper.connection.timeout.ms"],
+        security=zookeeper_security(config, java_properties(os.environ.get("KAFKA_OPTS", ""))),
     )
 
 

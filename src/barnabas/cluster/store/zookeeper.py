@@ -16,6 +16,9 @@ znode that is watched is read again, and what changed meanwhile fires its watche
 *The end of the session* comes to light at the next connection. kazoo would begin the next session right away,
 with the controller still in office; so the listener that kazoo calls, on its own thread, blocks until every
 session listener has resigned.
+
+*Each connection* logs in before it counts as one (`zookeeper_client`). A server that refuses the log-in ends
+the start; later it is tried again each second, and the log has one line until it succeeds.
 """
 
 import threading
@@ -42,6 +45,7 @@ from barnabas.cluster.store.contract import (
     SetData,
     SingleWrites,
     Stat,
+    StoreUnusableError,
     Watch,
     WatchEvent,
 )
@@ -54,6 +58,7 @@ from barnabas.cluster.store.zookeeper_client import (
     transaction,
     translate,
 )
+from barnabas.cluster.store.zookeeper_security import ZookeeperSecurity
 from barnabas.core.errors import ConfigError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending, Steps, gather, steps
@@ -98,6 +103,7 @@ class ZookeeperStore(SingleWrites):
         *,
         session_timeout_ms: int = SESSION_TIMEOUT_MS,
         connection_timeout_ms: int | None = None,
+        security: ZookeeperSecurity | None = None,
     ) -> None:
         """Raises ConfigError for an address that is none."""
         self._servers, slash, chroot = connect.partition("/")
@@ -110,7 +116,8 @@ class ZookeeperStore(SingleWrites):
             ) from error
         self._call_soon = call_soon
         self._connection_timeout_ms = connection_timeout_ms or session_timeout_ms
-        self._client = make_client(self._servers, session_timeout_ms)
+        self._set_acl = security is not None and security.set_acl
+        self._client = make_client(self._servers, session_timeout_ms, security, self._log_in_refused)
         self._client.add_listener(self._state_changed)
         self._session_id = 0
         self._listeners: list[SessionListener] = []
@@ -124,6 +131,8 @@ class ZookeeperStore(SingleWrites):
         """For each znode whose children are watched, the transaction that last changed them."""
         self._expired = False
         self._closing = False
+        self._refused = False
+        """Whether the last connection was not let in."""
         self._resigned = threading.Event()
         """What kazoo's thread waits for at the end of a session."""
         self._lock = threading.Lock()
@@ -145,10 +154,11 @@ class ZookeeperStore(SingleWrites):
         try:
             self._client.start(self._connection_timeout_ms / 1000)
         except Exception:
+            last = self._client.handler.last_failure
             failure = TimeoutError(
                 f"no ZooKeeper server of {self._servers} let this broker in within "
                 f"{self._connection_timeout_ms} ms "
-                "(zookeeper.connect, zookeeper.connection.timeout.ms)"
+                f"(zookeeper.connect, zookeeper.connection.timeout.ms){last and f': {last}'}"
             )
             self._hand_over(lambda: self._started.fail(failure))
 
@@ -232,7 +242,11 @@ class ZookeeperStore(SingleWrites):
             return [self._result(each, result) for each, result in zip(operations, results, strict=True)]
 
         path = operations[0].path if operations else tree.ROOT
-        return _Call(path, lambda client: transaction(client, operations, paths).commit_async(), answer)
+        return _Call(
+            path,
+            lambda client: transaction(client, operations, paths, set_acl=self._set_acl).commit_async(),
+            answer,
+        )
 
     def _result(self, operation: Operation, result: Any) -> Any:
         if isinstance(operation, Create):
@@ -367,10 +381,24 @@ class ZookeeperStore(SingleWrites):
             self._hand_over(self._lose_session)
             self._resigned.wait()
 
+    def _log_in_refused(self, reason: str) -> None:
+        """Runs on kazoo's thread, which tries again after a while."""
+        self._hand_over(lambda: self._log_in_failed(reason))
+
+    def _log_in_failed(self, reason: str) -> None:
+        # Kafka ends when it is refused at the start, and retries later (``ZooKeeperClientWatcher``).
+        failure = StoreUnusableError(
+            f"ZooKeeper at {self._servers} refuses the log-in of this broker: {reason}"
+        )
+        if not self._started.fail(failure) and not self._refused:
+            _events.error("log_in_refused", servers=self._servers, reason=reason)
+        self._refused = True
+
     def _begin(self, session_id: int) -> None:
         """There is a connection: of the session that was, or of a new one."""
         if self._closing:
             return
+        self._refused = False
         before, self._session_id = self._session_id, session_id
         self._expired = False
         with self._lock:
