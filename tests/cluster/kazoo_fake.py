@@ -62,6 +62,8 @@ class FakeKazoo:
         """What the next request is answered with."""
         self.refuse_stop: Exception | None = None
         self.is_closed = False
+        self.acls: dict[str, Any] = {}
+        """What each znode was made with."""
         self._ensemble = ensemble
         self._session = 0
         self._listeners: list[Any] = []
@@ -194,6 +196,7 @@ class FakeKazoo:
                 watch(WatchedEvent(_EVENTS[event.change], KazooState.CONNECTED, event.path))
 
     def carry_out(self, requests) -> Result:
+        self.acls |= {each.path: each.acl for each in requests if isinstance(each, serialization.Create)}
         return self._call(lambda: self._write([_operation(each) for each in requests]))
 
     def _write(self, operations):
@@ -280,9 +283,11 @@ def _operation(request) -> contract.Operation:
     return contract.Check(request.path, request.version)
 
 
-def played_store(monkeypatch, ensemble, call_soon, connect) -> tuple[ZookeeperStore, FakeKazoo]:
+def played_store(
+    monkeypatch, ensemble, call_soon, connect, security=None
+) -> tuple[ZookeeperStore, FakeKazoo]:
     """A store whose client is played, and that client; not started."""
     client = FakeKazoo(ensemble)
     with monkeypatch.context() as patch:
         patch.setattr(zookeeper, "make_client", lambda *_: client)
-        return ZookeeperStore(connect, call_soon), client
+        return ZookeeperStore(connect, call_soon, security=security), client

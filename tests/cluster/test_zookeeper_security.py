@@ -4,9 +4,11 @@ znodes.
 
 import pytest
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
+from kazoo_fake import played_store
 
+from barnabas.cluster.store.contract import Create
 from barnabas.cluster.store.zookeeper_acls import default_acls
-from barnabas.cluster.store.zookeeper_security import java_properties, zookeeper_security
+from barnabas.cluster.store.zookeeper_security import ZookeeperSecurity, java_properties, zookeeper_security
 from barnabas.core.broker_config import broker_config
 from barnabas.core.errors import ConfigError
 from tls_certificates import PASSWORD, Authority
@@ -199,3 +201,21 @@ def test_who_may_do_what_with_a_znode(path, readers):
 
 def test_the_old_consumers_path_stays_open():
     assert default_acls("/consumers", secure=True) == OPEN_ACL_UNSAFE
+
+
+@pytest.mark.parametrize("secure", [True, False])
+def test_each_znode_is_made_with_its_acl_below_the_chroot(loop, fake_zookeeper, monkeypatch, secure):
+    security = ZookeeperSecurity(set_acl=secure)
+    store, kazoo = played_store(
+        monkeypatch, fake_zookeeper.ensemble, loop.call_soon, "played:1/config/users", security
+    )
+    loop.wait(store.start())
+    made = ["/brokers", "/config", "/config/users"]
+    loop.wait(store.multi([Create(path) for path in made[:2]]))
+    loop.wait(store.create(made[2], ephemeral=True))
+
+    below = {path: acl for path, acl in kazoo.acls.items() if path.count("/") > 2}
+    assert below == {f"/config/users{path}": default_acls(path, secure=secure) for path in made}
+    # The chroot itself has the ACL of its path from the root.
+    assert kazoo.acls["/config/users"] == default_acls("/config/users", secure=secure)
+    loop.wait(store.close())
