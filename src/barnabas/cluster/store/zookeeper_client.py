@@ -106,7 +106,7 @@ class StraightHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo
         return ([*held, *(each for each in found[0] if each not in held)], *found[1:])
 
 
-class _Connection(ConnectionHandler):  # type: ignore[misc] # kazoo is untyped
+class LoggedInConnection(ConnectionHandler):  # type: ignore[misc] # kazoo is untyped
     """kazoo's connection, which logs in where it would say "connected"."""
 
     def __init__(self, client: KazooClient, login: ZookeeperLogin, refused: Callable[[str], None]) -> None:
@@ -166,7 +166,7 @@ def make_client(
     except ValueError as error:
         raise ConfigError(f"Invalid value {hosts} for configuration zookeeper.connect: {error}") from error
     if security.login is not None:
-        client._connection = _Connection(client, security.login, refused)  # noqa: SLF001 - as above
+        client._connection = LoggedInConnection(client, security.login, refused)  # noqa: SLF001 - as above
     return client
 
 
