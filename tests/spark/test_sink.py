@@ -133,8 +133,7 @@ def test_options_for_java_alone_are_left_out():
 @pytest.mark.parametrize(
     "given",
     [
-        {"kafka.security.protocol": "SASL_SSL"},
-        {"kafka.Security.Protocol": "ssl"},
+        {"kafka.Security.Protocol": "SASL"},
         {"kafka.sasl.jaas.config": "secret"},
         {"kafka.ssl.truststore.location": "plaintext"},
     ],

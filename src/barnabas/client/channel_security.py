@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.core.config import ConfigKey, ConfigType
+from barnabas.core.config import ConfigKey, ConfigTable, ConfigType
 from barnabas.core.oauthbearer_config import LOGIN_KEYS
 from barnabas.network.sasl.client import SaslLogin
 from barnabas.network.sasl.logins import client_login
@@ -66,6 +66,14 @@ SECURITY_KEYS: Final = (
     ),
 )
 _NAMES: Final = frozenset(key.name for key in SECURITY_KEYS)
+_CERTIFICATES: Final = frozenset(("ssl.truststore.certificates", "ssl.keystore.certificate.chain"))
+"""Kafka takes these for passwords too, as they may be long; but everybody sees them in a handshake."""
+_SECRET: Final = frozenset(key.name for key in SECURITY_KEYS if key.type is _PASSWORD) - _CERTIFICATES
+
+
+def is_secret(name: str) -> bool:
+    """Whether an option has a password or a private key."""
+    return name in _SECRET
 
 
 def security_asked_for(options: Mapping[str, Any]) -> str | None:
@@ -108,3 +116,33 @@ def tls_of(config: Mapping[str, Any]) -> "ssl.SSLContext | None":
     from barnabas.network.tls_context import client_context  # noqa: PLC0415
 
     return client_context(config)
+
+
+def with_stores(options: Mapping[str, str]) -> dict[str, str]:
+    """The options (with Kafka's keys) with the keys and certificates themselves in place of the files that
+    have them, for a client on a machine where those files are not. Raises ConfigError, also where they are of
+    no use, or where the log-in cannot be one.
+    """
+    protocol = options.get("security.protocol", PLAINTEXT).strip().upper()
+    if protocol == PLAINTEXT:
+        return dict(options)
+    config = ConfigTable(SECURITY_KEYS).parse({name: options[name] for name in options if name in _NAMES})
+    login_of(config)
+    if tls_of(config) is None:
+        return dict(options)
+    from barnabas.network.tls_stores import key_pair, trusted_certificates  # noqa: PLC0415
+
+    stores = ("ssl.keystore.", "ssl.truststore.", "ssl.key.password")
+    found = {name: value for name, value in options.items() if not name.startswith(stores)}
+    trusted, pair = trusted_certificates(config), key_pair(config)
+    if trusted is not None:
+        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": trusted}
+    if pair is not None:
+        found |= {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.key": pair.key.decode(),
+            "ssl.keystore.certificate.chain": pair.chain.decode(),
+        }
+        if pair.password is not None:
+            found["ssl.key.password"] = pair.password
+    return found

@@ -7,10 +7,10 @@ client. `source_options` and `sink_options` turn the texts into values once; not
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from barnabas.client.channel_security import PLAINTEXT, security_asked_for
+from barnabas.client.channel_security import security_asked_for, with_stores
 from barnabas.client.config import (
     ADMIN_CONFIG,
     CONSUMER_CONFIG,
@@ -86,8 +86,8 @@ TIME_UNITS_MS: Final = {
 class SourceOptions:
     """Everything that a read needs to know; plain values, so it travels to the workers."""
 
-    client: dict[str, str]
-    """The ``kafka.*`` options without their prefix."""
+    client: dict[str, str] = field(repr=False)
+    """The ``kafka.*`` options without their prefix; passwords and keys are among them."""
     topics: tuple[str, ...]
     pattern: str | None
     assigned: tuple[TopicPartition, ...]
@@ -119,7 +119,7 @@ class SourceOptions:
 class SinkOptions:
     """Everything that a write needs to know."""
 
-    client: dict[str, str]
+    client: dict[str, str] = field(repr=False)
     topic: str | None
     """Where all rows go; None to let each row's column say."""
 
@@ -131,9 +131,11 @@ def client_options(given: Mapping[str, str], table: ConfigTable) -> dict[str, st
     return {name: value for name, value in given.items() if name in table}
 
 
-def source_options(given: Mapping[str, str], *, streaming: bool, quiet: bool = False) -> SourceOptions:
-    """The checked options of a read; warns of those without effect unless it is to be quiet.
-    Raises OptionError.
+def source_options(
+    given: Mapping[str, str], *, streaming: bool, quiet: bool = False, of_table: bool = False
+) -> SourceOptions:
+    """The checked options of a read; warns of those without effect unless it is to be quiet. Those of a table
+    have no secrets yet, which statements add, and are not used. Raises OptionError.
     """
     texts = {name.lower(): value for name, value in given.items()}
     topics, pattern, assigned = _strategy(texts)
@@ -150,7 +152,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool, quiet: bool = F
     if not streaming and not quiet:
         _warn_ignored(texts)
     return SourceOptions(
-        client=_with_group(_kafka_options(texts, CONSUMER_CONFIG, ADMIN_CONFIG), texts),
+        client=_with_group(_kafka_options(texts, CONSUMER_CONFIG, ADMIN_CONFIG, of_table=of_table), texts),
         topics=topics,
         pattern=pattern,
         assigned=assigned,
@@ -171,7 +173,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool, quiet: bool = F
     )
 
 
-def check_reading(given: Mapping[str, str]) -> bool:
+def check_reading(given: Mapping[str, str], *, of_table: bool = False) -> bool:
     """Whether headers are asked for. Raises OptionError for options that are wrong in a batch and in a
     stream.
 
@@ -180,7 +182,8 @@ def check_reading(given: Mapping[str, str]) -> bool:
     problems = []
     for streaming in (False, True):
         try:
-            return source_options(given, streaming=streaming, quiet=True).include_headers
+            found = source_options(given, streaming=streaming, quiet=True, of_table=of_table)
+            return found.include_headers
         except OptionError as error:
             problems.append(str(error))
     batch, stream = problems
@@ -321,14 +324,14 @@ def _warn_ignored(texts: Mapping[str, str]) -> None:
             _log.warning("%s option ignored in batch queries", name)
 
 
-def _kafka_options(texts: Mapping[str, str], *tables: ConfigTable) -> dict[str, str]:
+def _kafka_options(texts: Mapping[str, str], *tables: ConfigTable, of_table: bool = False) -> dict[str, str]:
     """The options without their prefix. Raises OptionError for a value that the clients with these tables do
     not take, and for an option that asks for security: were it left out without a word, a job would run
     without the protection it asks for.
     """
     prefix = "kafka."
     given = {name.removeprefix(prefix): value for name, value in texts.items() if name.startswith(prefix)}
-    problem = security_asked_for(given) or _protected(given)
+    problem = security_asked_for(given)
     if problem:
         raise OptionError(f"Kafka option {problem}")
     try:
@@ -336,17 +339,10 @@ def _kafka_options(texts: Mapping[str, str], *tables: ConfigTable) -> dict[str, 
             for name, value in client_options(given, table).items():
                 parse_value(table[name], value)
         bootstrap_addresses(given["bootstrap.servers"].split(","))
+        # Keys and certificates travel themselves: their files are the driver's.
+        return given if of_table else with_stores(given)
     except ConfigError as error:
         raise OptionError(str(error)) from None
-    return given
-
-
-def _protected(given: Mapping[str, str]) -> str | None:
-    """What is refused here though the clients have it: where Spark would show a password is not known."""
-    protocol = given.get("security.protocol", PLAINTEXT)
-    if protocol.strip().upper() == PLAINTEXT:
-        return None
-    return f"security.protocol={protocol[:40]!r} asks for security, which jobs of Spark do not have yet"
 
 
 def _with_group(client: dict[str, str], texts: Mapping[str, str]) -> dict[str, str]:

@@ -15,6 +15,13 @@ from barnabas.spark import java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_REDACTED: Final = "spark.sql.redaction.options.regex"
+_REDACTED_DEFAULT: Final = "(?i)url"
+_REDACTED_PATTERN: Final = "(?i)url|sasl[.]jaas|ssl[.](key|trust)store"
+"""Options that Spark leaves out of plans, and so out of its pages and event logs, beside those with a
+password or a secret in name or value, which it knows by itself: a private key can be an option as well.
+"""
+
 SETTINGS: Final[Mapping[str, str]] = {
     # Halves what a Python task costs: no Nagle, no delayed acknowledgement.
     "spark.python.unix.domain.socket.enabled": "true",
@@ -32,6 +39,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "1g",
+    _REDACTED: _REDACTED_PATTERN,
 }
 _LOCAL: Final[Mapping[str, str]] = {
     # A machine without a network, or with one whose name leads elsewhere, is no obstacle.
@@ -148,6 +156,8 @@ def register(spark: "SparkSession") -> None:
     if hasattr(spark, "sparkContext"):  # not with Spark Connect, whose server has it
         _set_workers_environment(spark.sparkContext.environment)
         _write_in_any_thread()
+    if spark.conf.get(_REDACTED, _REDACTED_DEFAULT) == _REDACTED_DEFAULT:
+        spark.conf.set(_REDACTED, _REDACTED_PATTERN)
     for source in (TopicSource, LogSource, OffsetsSource, LagSource):
         spark.dataSource.register(source)
 

@@ -79,7 +79,9 @@ class TopicSource(TableSource):
         Spark asks for them at ``load()``: so wrong options show there.
         """
         with in_one_line():
-            return self.noted(SCHEMA_WITH_HEADERS if check_reading(self.given()) else SCHEMA)
+            return self.noted(
+                SCHEMA_WITH_HEADERS if check_reading(self.given(), of_table=self.is_made) else SCHEMA
+            )
 
     def reader(self, schema: StructType) -> "BatchTopicReader":
         """A batch read."""

@@ -5,6 +5,9 @@ read or written. It does keep and give the columns, with their metadata. So the 
 the options: they are put there when the table is made, and taken from there when Spark hands the columns
 over. A table with columns that the user has written has none. Options of the statement itself (``SELECT *
 FROM t WITH ('startingOffsets' = ...)``) win over those of the table.
+
+A password or a private key is not put there: a catalog keeps it in clear. Such an option is one of each
+statement, or of the session's own reader.
 """
 
 import json
@@ -14,7 +17,9 @@ from urllib.request import url2pathname
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructField, StructType
 
+from barnabas.client.channel_security import is_secret
 from barnabas.spark import ddl
+from barnabas.spark.errors import OptionError
 
 _NOTE: Final = "barnabas.options"
 _OPTION: Final = "option."
@@ -28,7 +33,7 @@ class TableSource(DataSource):  # type: ignore[misc]
 
     def given(self) -> dict[str, str]:
         """The options that the user has given: Spark adds some of its own where a table is being made."""
-        if not self._is_made():
+        if not self.is_made:
             return dict(self.options)
         found = {name: value for name, value in self.options.items() if f"{_OPTION}{name}" in self.options}
         if "path" in self.options:  # of LOCATION, or of an option that Spark has made one of
@@ -38,13 +43,22 @@ class TableSource(DataSource):  # type: ignore[misc]
     def noted(self, columns: StructType | str) -> StructType:
         """The columns as they are, or with the options in them where a table is being made."""
         known = columns if isinstance(columns, StructType) else ddl.columns(columns)
-        if not self._is_made():
+        if not self.is_made:
             return known
+        given = self.given()
+        for name in sorted(given):
+            if is_secret(name.lower().removeprefix("kafka.")):
+                raise OptionError(
+                    f"{name} is a secret, and a table of Spark's catalog keeps its options in clear: leave "
+                    "it out, and give it to each statement that uses the table (WITH)"
+                )
         first, *others = known.fields
-        note = {_NOTE: json.dumps(self.given())}
+        note = {_NOTE: json.dumps(given)}
         return StructType([StructField(first.name, first.dataType, first.nullable, note), *others])
 
-    def _is_made(self) -> bool:
+    @property
+    def is_made(self) -> bool:
+        """Whether a table is being made of this source."""
         return all(name in self.options for name in _OF_TABLES)
 
     def take_options(self, columns: StructType) -> None:

@@ -26,7 +26,7 @@ class GroupOptions:
         return not self.groups or group in self.groups
 
 
-def group_options(given: Mapping[str, str], source: str) -> GroupOptions:
+def group_options(given: Mapping[str, str], source: str, *, of_table: bool = False) -> GroupOptions:
     """The checked options of the data source of that name. Raises OptionError."""
     texts = {name.lower(): value for name, value in given.items()}
     groups = frozenset(name.strip() for name in texts.pop("groups", "").split(",") if name.strip())
@@ -42,7 +42,8 @@ def group_options(given: Mapping[str, str], source: str) -> GroupOptions:
         return GroupOptions(None, log_options(texts), groups)
     # Commits of an aborted transaction never counted.
     defaults = {"kafka.isolation.level": "read_committed"}
-    found = source_options({**defaults, **texts, "subscribe": GROUP_METADATA_TOPIC}, streaming=False)
+    asked = {**defaults, **texts, "subscribe": GROUP_METADATA_TOPIC}
+    found = source_options(asked, streaming=False, of_table=of_table)
     return GroupOptions(found, None, groups)
 
 

@@ -51,7 +51,7 @@ class OffsetsSource(TableSource):
     def schema(self) -> StructType:
         """The columns."""
         with in_one_line():
-            group_options(self.given(), self.name())
+            group_options(self.given(), self.name(), of_table=self.is_made)
         return self.noted(_COMMITS)
 
     def reader(self, schema: StructType) -> "OffsetsReader":
@@ -95,7 +95,7 @@ class LagSource(TableSource):
     def schema(self) -> StructType:
         """The columns."""
         with in_one_line():
-            options = group_options(self.given(), self.name())
+            options = group_options(self.given(), self.name(), of_table=self.is_made)
         return self.noted(_LAG if options.logs is None else _HISTORY)
 
     def reader(self, schema: StructType) -> "LagReader | HistoryReader":

@@ -31,8 +31,9 @@ def _text(text: str, environment: Mapping[str, str], key: str) -> str:
             return found.group()[1:]
         if not end or not _NAME.fullmatch(name):
             raise PipelineError(
-                f"{key} has {found.group()[:40]!r}, which names no variable of the environment: "
-                "it must be as ${NAME}; a plain ${ is written $${"
+                # The text is not shown: it may be a password with a ${ in it.
+                f"{key} has a ${{ that names no variable of the environment: it must be as ${{NAME}}; "
+                "a plain ${ is written $${"
             )
         if name not in environment:
             raise PipelineError(

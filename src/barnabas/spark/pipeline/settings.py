@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from barnabas.spark.pipeline.formats.decoder import Decoder
     from barnabas.spark.pipeline.formats.schema_ids import SchemaIds
 
+_STORES: Final = ("kafka.ssl.keystore.location", "kafka.ssl.truststore.location")
 SINKS: Final = ("parquet", "delta", "iceberg")
 UNITS: Final = ("month", "day", "hour")
 """What a table can be partitioned by, of an event time; Iceberg's transforms have these names."""
@@ -122,7 +123,7 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
     name = top.text("name", path.stem)
     if "/" in name:
         raise top.wrong("name", f"is {name!r}: it must be a name, not a path, as the log is named after it")
-    source, options = _source(top.section("source"))
+    source, options = _source(top.section("source"), path.parent)
     sql, python = _transform(top.section("transform"))
     checkpoint = _local(top, "checkpoint", path.parent)
     restart, follow = top.section("restart"), top.section("follow")
@@ -170,15 +171,18 @@ def _keep_apart(pipeline: Pipeline, file: Path) -> None:
             raise PipelineError(f"log {log} must not be in the {whose}'s folder")
 
 
-def _source(section: Section) -> tuple[dict[str, str], SourceOptions]:
+def _source(section: Section, folder: Path) -> tuple[dict[str, str], SourceOptions]:
     """The options of ``format("barnabas")``, in Spark's words and checked by the same code."""
-    options = section.settings()
+    options = {
+        name: str(folder / value) if name.lower() in _STORES else value
+        for name, value in section.settings().items()
+    }
     known = {name.lower() for name in SOURCE_OPTIONS}
-    for name in options:
+    for name, value in options.items():
         if name.lower() not in known and not name.lower().startswith("kafka."):
             raise section.wrong(name, unknown(name, SOURCE_OPTIONS))
         if name.lower() == "maxtriggerdelay":
-            _require_unit(section, name, options[name])
+            _require_unit(section, name, value)
     try:
         return options, source_options(options, streaming=True, quiet=True)
     except OptionError as error:

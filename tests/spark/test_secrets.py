@@ -1,0 +1,274 @@
+"""Jobs of Spark over SASL_SSL: an executor needs no file that only the driver has, and no file that a job
+leaves has a secret: plans, pages, event logs, checkpoints, logs of all processes.
+"""
+
+import base64
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+from barnabas.admin import Admin, NewTopic
+from barnabas.spark import options as spark_options
+from barnabas.spark.errors import OptionError
+from spark_processes import environment, standalone_cluster
+from tls_certificates import PASSWORD, Authority
+
+JOB = Path(__file__).with_name("secure_job.py")
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+LOGIN, WRONG = "login-hunter2-of-alice", "wrong-hunter2-of-alice"
+
+
+@pytest.fixture(scope="module")
+def authority():
+    return Authority()
+
+
+@pytest.fixture(scope="module")
+def mine(authority):
+    """The client's key and certificate."""
+    return authority.sign("client")
+
+
+@pytest.fixture(scope="module")
+def secure_broker(serve, tmp_path_factory, authority):
+    """A broker that asks for a password and a certificate."""
+    folder = tmp_path_factory.mktemp("secure-broker")
+    key = authority.sign("localhost", "127.0.0.1").pem(folder / "broker.pem")
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:{other},SASL_SSL://127.0.0.1:{port}",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "ssl.keystore.location": key,
+        "ssl.truststore.location": authority.pem(folder / "ca.pem"),
+        "listener.name.sasl_ssl.ssl.client.auth": "required",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": f'{PLAIN} required user_alice="{LOGIN}";',
+    }
+    from serving import free_port
+
+    ports = {"other": free_port(), "port": free_port()}
+    settings["listeners"] = settings["listeners"].format(**ports)
+    given = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    server = serve(folder / "data", *given, port=ports["port"])
+    server.wait_until_ready()
+    with Admin(f"127.0.0.1:{ports['other']}") as admin:
+        admin.topics.create([NewTopic("first", 2), NewTopic("second", 1)])
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def driver(tmp_path, authority, mine):
+    """A folder with the stores of a client, which only the driver is in."""
+    folder = tmp_path / "driver"
+    folder.mkdir()
+    mine.p12(folder / "client.p12")
+    authority.p12(folder / "trust.p12")
+    return folder
+
+
+def login(password):
+    return {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": f'{PLAIN} required username="alice" password="{password}";',
+    }
+
+
+IN_FILES = {
+    "kafka.ssl.keystore.location": "client.p12",
+    "kafka.ssl.keystore.password": PASSWORD,
+    "kafka.ssl.truststore.location": "trust.p12",
+    "kafka.ssl.truststore.password": PASSWORD,
+}
+
+
+def in_texts(authority, mine):
+    return {
+        "kafka.ssl.keystore.type": "PEM",
+        "kafka.ssl.keystore.key": mine.key_pem(),
+        "kafka.ssl.keystore.certificate.chain": mine.chain_pem,
+        "kafka.ssl.truststore.certificates": authority.certificate.public_bytes(
+            serialization.Encoding.PEM
+        ).decode(),
+    }
+
+
+def forms(secret):
+    """How a secret may stand in a file: as it is, in base64 at each of three places, in hexadecimal."""
+    yield secret
+    yield secret.hex().encode()
+    for before in (b"", b"x", b"xx"):
+        encoded = base64.b64encode(before + secret)
+        yield encoded[4 : len(encoded) - 4]
+
+
+@pytest.mark.jvm
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_a_secure_job_on_a_cluster_leaves_no_secret(secure_broker, driver, tmp_path, authority, mine):
+    servers = {"kafka.bootstrap.servers": secure_broker.bootstrap}
+    inline = {**servers, **login(LOGIN), **in_texts(authority, mine)}
+    options = tmp_path / "options.json"
+    options.write_text(
+        json.dumps(
+            {
+                "files": {**servers, **login(LOGIN), **IN_FILES},
+                "inline": inline,
+                "wrong": {**inline, **login(WRONG)},
+                "refused": {**inline, "kafka.ssl.keystore.key": f"{mine.key_pem()[:80]}{LOGIN}"},
+            }
+        )
+    )
+    left = tmp_path / "left"
+    left.mkdir()
+    with standalone_cluster(left) as master:
+        done = subprocess.run(
+            [sys.executable, JOB, str(options), str(left), master],
+            capture_output=True,
+            check=False,
+            cwd=driver,
+            env=environment(),
+            timeout=300,
+        )
+    (left / "stdout").write_bytes(done.stdout)
+    (left / "stderr").write_bytes(done.stderr)
+    assert done.returncode == 0, done.stderr[-3000:].decode()
+    counts = json.loads(done.stdout.splitlines()[-1])
+    assert counts == {"files": 200, "inline": 200, "stream": 200, "wrong": "failed", "refused": "failed"}
+
+    shown = done.stdout.decode()
+    assert "SaslAuthenticationError: Authentication failed: Invalid username or password" in shown
+    assert "Kafka option" in shown or "key store" in shown
+    body = re.sub(r"-----[^-]+-----|\s", "", mine.key_pem())
+    secrets = [LOGIN, WRONG, PASSWORD, body[:40], body[40:80], mine.key_pem().splitlines()[1]]
+    wanted = [form for secret in secrets for form in forms(secret.encode())]
+    files = [path for path in left.rglob("*") if path.is_file()]
+    kinds = {path.name for path in files}
+    assert {"stdout", "stderr", "master.log", "worker-0.log"} <= kinds
+    assert any(name.startswith("events_1_") for name in kinds)
+    assert any("checkpoint" in path.parts for path in files)
+    for path in files:
+        data = path.read_bytes()
+        assert not [form for form in wanted if form in data], path
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_stores_travel_as_what_they_hold(driver, mine, monkeypatch, streaming):
+    monkeypatch.chdir(driver)
+    given = {"kafka.bootstrap.servers": "h:9092", "subscribe": "t", **login(LOGIN), **IN_FILES}
+    read = spark_options.source_options(given, streaming=streaming)
+    written = spark_options.sink_options({**given, "topic": "t"})
+    for options in (read, written):
+        client = options.client
+        assert not [name for name in client if "location" in name or name.endswith("store.password")]
+        assert client["ssl.keystore.key"] == mine.key_pem()
+        assert client["ssl.keystore.certificate.chain"].startswith(mine.chain_pem)
+        assert client["ssl.truststore.certificates"].startswith("-----BEGIN CERTIFICATE-----")
+        assert LOGIN not in repr(options)
+        assert "PRIVATE" not in repr(options)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"kafka.ssl.keystore.password": "wrong-hunter2"}, "ssl.keystore.location: cannot be read"),
+        ({"kafka.ssl.truststore.location": "not-there.p12"}, "Invalid value not-there.p12"),
+        ({"kafka.sasl.jaas.config": f'{PLAIN} required username="alice" "{LOGIN}";'}, "[hidden]"),
+        ({"kafka.sasl.mechanism": "NONE"}, "Invalid value NONE for configuration sasl.mechanism"),
+        ({"kafka.security.protocol": "SASL"}, "asks for security, which this client does not have"),
+        ({"kafka.security.protocol": "PLAINTEXT"}, "but security.protocol is PLAINTEXT"),
+    ],
+)
+def test_wrong_settings_are_refused_by_the_driver_and_show_nothing(driver, monkeypatch, changed, said):
+    monkeypatch.chdir(driver)
+    given = {"kafka.bootstrap.servers": "h:9092", "subscribe": "t", **login(LOGIN), **IN_FILES}
+    with pytest.raises(OptionError) as refused:
+        spark_options.check_reading({**given, **changed})
+    assert said in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+    assert PASSWORD not in str(refused.value)
+
+
+@pytest.fixture
+def options_of_sql():
+    """A dict as SQL lists options."""
+    return lambda given: ", ".join(
+        f"'{key}' = '{value}'".replace("\n", "\\n") for key, value in given.items()
+    )
+
+
+@pytest.mark.spark
+def test_a_table_of_the_catalog_keeps_no_secret(spark, secure_broker, authority, mine, options_of_sql):
+    given = {
+        "kafka.bootstrap.servers": secure_broker.bootstrap,
+        "subscribe": "first",
+        **login(LOGIN),
+        **in_texts(authority, mine),
+    }
+    secrets = {name: given[name] for name in ("kafka.sasl.jaas.config", "kafka.ssl.keystore.key")}
+    plain = {name: value for name, value in given.items() if name not in secrets}
+    for name, value in secrets.items():
+        listed = options_of_sql({**plain, name: value})
+        with pytest.raises(Exception, match=f"{name} is a secret") as refused:
+            spark.sql(f"CREATE TABLE secure_table USING barnabas OPTIONS ({listed})")
+        assert LOGIN not in str(refused.value)
+    assert not spark.catalog.tableExists("secure_table")
+
+    spark.sql(f"CREATE TABLE secure_table USING barnabas OPTIONS ({options_of_sql(plain)})")
+    try:
+        counted = f"SELECT count(*) FROM secure_table WITH ({options_of_sql(secrets)})"
+        assert spark.sql(counted).collect()[0][0] >= 0
+        shown = str(spark.sql(f"EXPLAIN EXTENDED {counted}").collect())
+        assert LOGIN not in shown
+        assert mine.key_pem().splitlines()[1] not in shown
+    finally:
+        spark.sql("DROP TABLE secure_table")
+
+
+PIPELINE = """
+name = "secure"
+checkpoint = "checkpoint"
+[source]
+subscribe = "first"
+startingOffsets = "earliest"
+"kafka.bootstrap.servers" = "{servers}"
+"kafka.security.protocol" = "SASL_SSL"
+"kafka.sasl.mechanism" = "PLAIN"
+"kafka.sasl.jaas.config" = '{module} required username="alice" password="${{LOGIN_OF_ALICE}}";'
+"kafka.ssl.keystore.location" = "client.p12"
+"kafka.ssl.keystore.password" = "${{STORE_PASSWORD}}"
+"kafka.ssl.truststore.location" = "trust.p12"
+"kafka.ssl.truststore.password" = "${{STORE_PASSWORD}}"
+[sink]
+kind = "parquet"
+path = "table"
+[follow]
+group = "secure"
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(240)
+def test_a_secure_pipeline_leaves_no_secret(secure_broker, driver, monkeypatch, tmp_path):
+    """Its stores are looked for beside its file, and its passwords come from the environment."""
+    (driver / "secure.toml").write_text(PIPELINE.format(servers=secure_broker.bootstrap, module=PLAIN))
+    monkeypatch.chdir(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "barnabas", "pipeline", "run", str(driver / "secure.toml")],
+        capture_output=True,
+        check=False,
+        env=environment(LOGIN_OF_ALICE=LOGIN, STORE_PASSWORD=PASSWORD),
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr[-3000:].decode()
+    for stream in ("stdout", "stderr"):
+        (driver / stream).write_bytes(getattr(done, stream))
+    left = [path for path in driver.rglob("*") if path.is_file()]
+    assert {"secure.log", "metadata"} <= {path.name for path in left}
+    for path in left:
+        assert not [form for secret in (LOGIN, PASSWORD) for form in forms(secret.encode())
+                    if form in path.read_bytes()], path  # fmt: skip
