@@ -279,7 +279,7 @@ class FakeCluster:
         topics = []
         names = {self.topic_id(name): name for name in self.topics}
         for topic in request.topics:
-            name = topic.topic or names[topic.topic_id]
+            name = topic.topic or names.get(topic.topic_id)  # None: one that was made anew
             data = [self._fetch_one(name, one, node_id) for one in topic.partitions]
             topics.append(FetchableTopicResponse(topic=name, topic_id=topic.topic_id, partitions=data))
         if not any(len(one.records or b"") or one.error_code for topic in topics for one in topic.partitions):

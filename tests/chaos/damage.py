@@ -533,6 +533,12 @@ Kafka's coordinators end the load at such a record. Of `__transaction_state` the
 by then: the ids as they were, and no later ones. Of `__consumer_offsets` they serve nothing, and all groups
 begin where `auto.offset.reset` says.
 
+After kill -9 a log is cut at its first batch that is damaged, here as in Kafka; of one replica, all that came
+after it is gone. A `__transaction_state` that was cut between the two ends of a transaction leaves an id that
+is to be ended with an epoch that its partitions have left behind: they refuse the marker (`markers.given_up`
+with INVALID_PRODUCER_EPOCH), and the id answers CONCURRENT_TRANSACTIONS from then on, so `init_transactions`
+ends at `max.block.ms`. Readers see what they saw; a new transactional id goes on.
+
 An index of aborted transactions (`.txnindex`) has no checksum, and a segment without one has no aborted
 transactions. An entry that cannot be has it rebuilt with the start. One that is missing, empty or cut between
 two entries is believed, here as in Kafka: readers of committed data are shown what was aborted."""

@@ -42,6 +42,8 @@ def test_replicas_move_and_their_throttles_go(join_cluster, barnabas, tmp_path):
 
         (tmp_path / "topics.json").write_text('{"version": 1, "topics": [{"topic": "t"}]}')
         generate = ("--topics-to-move-json-file", str(tmp_path / "topics.json"), "--broker-list", "2,3")
+        # The broker that is asked may not have heard of the topic yet.
+        until(lambda: reassign("--generate", *generate).exit_code == 0, "the topic on every broker")
         now, _, proposed = reassign("--generate", *generate).stdout.partition("\n\n")
         assert [one["replicas"] for one in json.loads(now.splitlines()[1])["partitions"]] == [[1, 2], [2, 1]]
         assert {

@@ -1,7 +1,10 @@
-"""Our consumers as members of groups on our own broker: sharing, dying, and a broker that dies."""
+"""Our consumers as members of groups of both protocols on our own broker: sharing, dying, and a broker that
+dies.
+"""
 
 import asyncio
 import contextlib
+import json
 import signal
 import subprocess
 import sys
@@ -10,23 +13,27 @@ import pytest
 
 from barnabas.admin import Admin, AsyncAdmin, NewTopic
 from barnabas.client import AsyncConsumer, AsyncProducer, TopicPartition
+from barnabas.client.errors import GroupError
+from barnabas.core.errors import ConfigError
 
 SETTINGS = (
     "group.initial.rebalance.delay.ms=0",
     "group.min.session.timeout.ms=500",
+    "group.consumer.min.session.timeout.ms=500",
+    "group.consumer.session.timeout.ms=1500",
+    "group.consumer.min.heartbeat.interval.ms=100",
+    "group.consumer.heartbeat.interval.ms=100",
+    "group.consumer.migration.policy=bidirectional",
     "offsets.topic.num.partitions=3",
 )
 OPTIONS = [word for setting in SETTINGS for word in ("--set", setting)]
-FAST = {
-    "auto_offset_reset": "earliest",
-    "session_timeout_ms": 1500,
-    "heartbeat_interval_ms": 100,
-    "metadata_max_age_ms": 500,
-}
+FAST = {"auto_offset_reset": "earliest", "metadata_max_age_ms": 500}
+CLASSIC = {"session_timeout_ms": 1500, "heartbeat_interval_ms": 100}
+CONSUMER = {"group_protocol": "consumer"}
 MEMBER = """
-import sys
+import json, sys
 from barnabas.client import Consumer
-consumer = Consumer(sys.argv[1], group_id=sys.argv[2], session_timeout_ms=1500, heartbeat_interval_ms=100)
+consumer = Consumer(sys.argv[1], group_id=sys.argv[2], **json.loads(sys.argv[4]))
 consumer.subscribe([sys.argv[3]])
 while True:
     consumer.poll(100)
@@ -40,6 +47,12 @@ def server(tmp_path_factory, serve):
     one.wait_until_ready()
     yield one
     one.kill()
+
+
+@pytest.fixture(params=[CLASSIC, CONSUMER], ids=["classic", "consumer"])
+def protocol(request):
+    """The options of a member of each protocol."""
+    return request.param
 
 
 @pytest.fixture
@@ -110,13 +123,21 @@ class Group:
 
 
 @pytest.mark.parametrize(
-    "strategy", [["range", "cooperative-sticky"], "cooperative-sticky", "sticky", "roundrobin"]
+    "options",
+    [
+        *(
+            CLASSIC | {"partition_assignment_strategy": strategy}
+            for strategy in (["range", "cooperative-sticky"], "cooperative-sticky", "sticky", "roundrobin")
+        ),
+        CONSUMER,
+        CONSUMER | {"group_remote_assignor": "range"},
+    ],
 )
-def test_members_share_and_nothing_is_read_twice(run, server, topic, strategy):
+def test_members_share_and_nothing_is_read_twice(run, server, topic, options):
     async def scenario():
         bootstrap = f"127.0.0.1:{server.port}"
         await fill(bootstrap, topic, range(100))
-        async with Group(bootstrap, topic, partition_assignment_strategy=strategy) as group:
+        async with Group(bootstrap, topic, **options) as group:
             group.join()
             await group.share()
             group.join()
@@ -132,18 +153,20 @@ def test_members_share_and_nothing_is_read_twice(run, server, topic, strategy):
     run(scenario(), 60)
 
 
-def test_a_member_that_dies_is_taken_over_after_its_session(run, server, topic):
+def test_a_member_that_dies_is_taken_over_after_its_session(run, server, topic, protocol):
     bootstrap = f"127.0.0.1:{server.port}"
 
     async def scenario(child):
-        async with Group(bootstrap, topic) as group:
+        async with Group(bootstrap, topic, **protocol) as group:
             one = group.join()
             await group.until(lambda: len(one.assignment()) == 2)
             child.send_signal(signal.SIGKILL)
             await group.share()
 
     child = subprocess.Popen(
-        [sys.executable, "-c", MEMBER, bootstrap, f"{topic}-group", topic], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", MEMBER, bootstrap, f"{topic}-group", topic, json.dumps(protocol)],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert any(line.strip() == "4" for line in iter(child.stdout.readline, ""))
@@ -154,7 +177,7 @@ def test_a_member_that_dies_is_taken_over_after_its_session(run, server, topic):
         child.stdout.close()
 
 
-def test_a_group_outlives_its_broker(run, serve, tmp_path, topic_name):
+def test_a_group_outlives_its_broker(run, serve, tmp_path, topic_name, protocol):
     topic = topic_name("outlived")
     server = serve(tmp_path / "data", *OPTIONS)
     server.wait_until_ready()
@@ -163,7 +186,8 @@ def test_a_group_outlives_its_broker(run, serve, tmp_path, topic_name):
         admin.topics.create(NewTopic(topic, partitions=4))
 
     async def scenario():
-        async with Group(bootstrap, topic, auto_commit_interval_ms=100, session_timeout_ms=10_000) as group:
+        options = protocol | ({"session_timeout_ms": 10_000} if protocol is CLASSIC else {})
+        async with Group(bootstrap, topic, auto_commit_interval_ms=100, **options) as group:
             for _ in range(2):
                 group.join()
                 await group.share()
@@ -186,11 +210,13 @@ def test_a_group_outlives_its_broker(run, serve, tmp_path, topic_name):
     run(scenario(), 60)
 
 
-def test_a_topic_that_does_not_exist_yet_is_named_once_and_read_once_it_does(run, server, topic_name, caplog):
+def test_a_topic_that_does_not_exist_yet_is_named_once_and_read_once_it_does(
+    run, server, topic_name, caplog, protocol
+):
     topic, bootstrap = topic_name("later"), f"127.0.0.1:{server.port}"
 
     async def scenario():
-        async with AsyncConsumer(bootstrap, group_id=topic, **FAST) as consumer:
+        async with AsyncConsumer(bootstrap, group_id=topic, **FAST, **protocol) as consumer:
             consumer.subscribe([topic])
             answers = []
             consumer._cluster.watch(answers.append)
@@ -210,3 +236,97 @@ def test_a_topic_that_does_not_exist_yet_is_named_once_and_read_once_it_does(run
         line
         == f'topic.missing topic={topic} group={topic} advice="it is read once it exists; is the name right?"'
     )
+
+
+def test_members_of_both_protocols_share_a_group(run, server, topic):
+    """KIP-848's way from one protocol to the other: members are replaced one after the other."""
+
+    async def scenario():
+        bootstrap = f"127.0.0.1:{server.port}"
+        await fill(bootstrap, topic, range(100))
+        async with Group(bootstrap, topic, **CLASSIC) as group:
+            group.join()
+            await group.share()
+            group.options = CONSUMER
+            group.join()
+            await group.share()
+            await fill(bootstrap, topic, range(100, 200))
+            await group.until(lambda: len(group.values) >= 200)
+            await group.stop_polling()
+        assert sorted(group.values) == list(range(200))
+
+    run(scenario(), 60)
+
+
+def test_a_member_whose_caller_does_not_poll_leaves_and_comes_back(run, server, topic):
+    lost = []
+
+    async def scenario():
+        bootstrap = f"127.0.0.1:{server.port}"
+        await fill(bootstrap, topic, range(100))
+        options = FAST | CONSUMER | {"group_id": f"{topic}-group"}
+        async with AsyncConsumer(bootstrap, **options, max_poll_interval_ms=600) as slow:
+            slow.subscribe(topic, on_lost=lost.append)
+            while len(slow.assignment()) < 4:
+                await slow.poll(100)
+            async with AsyncConsumer(bootstrap, **options) as other:
+                other.subscribe(topic)
+                # The slow one's caller is busy from here on.
+                while len(other.assignment()) < 4:
+                    await other.poll(100)
+                assert not lost
+                while len(slow.assignment()) != 2 or len(other.assignment()) != 2:
+                    await slow.poll(50)
+                    await other.poll(50)
+        assert lost == [[TopicPartition(topic, number) for number in range(4)]]
+
+    run(scenario(), 60)
+
+
+def test_a_topic_that_is_made_anew_is_read_from_its_beginning(run, server, topic):
+    async def scenario():
+        bootstrap = f"127.0.0.1:{server.port}"
+        await fill(bootstrap, topic, range(100))
+        revoked = []
+        async with (
+            AsyncAdmin(bootstrap) as admin,
+            AsyncConsumer(bootstrap, group_id=f"{topic}-group", **FAST, **CONSUMER) as consumer,
+        ):
+            consumer.subscribe(topic, on_revoked=revoked.extend)
+            values = []
+            while len(values) < 100:
+                values += [int(record.value) for record in await consumer.poll(100)]
+            await admin.topics.delete(topic)
+            while len(revoked) < 4:
+                await consumer.poll(100)
+            await admin.topics.create(NewTopic(topic, partitions=4))
+            await fill(bootstrap, topic, range(100, 110))
+            while len(values) < 110:
+                values += [int(record.value) for record in await consumer.poll(100)]
+            assert sorted(values) == list(range(110))
+
+    run(scenario(), 60)
+
+
+async def polls_without_end(consumer):
+    while True:
+        await consumer.poll(100)
+
+
+def test_a_broker_without_the_protocol_is_named(run, serve, tmp_path):
+    server = serve(tmp_path / "data", "--set", "barnabas.api.profile=3.9")
+    server.wait_until_ready()
+
+    async def scenario():
+        async with AsyncConsumer(f"127.0.0.1:{server.port}", group_id="g", **FAST, **CONSUMER) as consumer:
+            consumer.subscribe("any")
+            with pytest.raises(GroupError, match="The cluster does not support the new CONSUMER group"):
+                await polls_without_end(consumer)
+
+    run(scenario(), 30)
+
+
+@pytest.mark.parametrize("option", ["session_timeout_ms", "heartbeat_interval_ms"])
+def test_what_the_coordinator_chooses_cannot_be_set(option):
+    with pytest.raises(ConfigError, match=r"cannot be set when group.protocol=CONSUMER"):
+        AsyncConsumer("127.0.0.1:1", group_id="g", group_protocol="CONSUMER", **{option: 1000})

@@ -41,6 +41,7 @@ SETTINGS = {
     "retry_backoff_max_ms": 1_000,
     "auto_commit_interval_ms": None,
     "rack": None,
+    "server_assignor": None,
 }
 
 

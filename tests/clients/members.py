@@ -14,6 +14,7 @@ from aiokafka.coordinator.assignors import roundrobin as aiokafka_roundrobin
 from kafka.coordinator.assignors import cooperative_sticky, roundrobin
 from kafka.coordinator.assignors import range as range_
 
+from barnabas.client import Consumer
 from group_members import GroupMember, finish_the_join
 from waiting import until
 
@@ -108,9 +109,23 @@ class KafkaPython(Member):
                 finish_the_join(consumer)
                 self.owned = frozenset(map(tuple, consumer.assignment()))
             if self.commit == "end":
-                consumer.commit()
+                _commit_between_rounds(consumer)
         finally:
             consumer.close()
+
+
+def _commit_between_rounds(consumer):
+    """Commits with kafka-python; when other members leave or come just now, after their round."""
+
+    def committed():
+        try:
+            consumer.commit()
+        except kafka.errors.RebalanceInProgressError:
+            consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
+            return False
+        return True
+
+    until(committed, "the commit of kafka-python")
 
 
 class Aiokafka(Member):
@@ -204,6 +219,36 @@ class NewProtocol(Confluent):
 
     def settings(self):
         return self._common() | {"group.protocol": "consumer", "group.remote.assignor": self.strategy}
+
+
+class Ours(Member):
+    """Our own consumer, with the protocol of KIP-848."""
+
+    def consume(self):
+        consumer = Consumer(
+            self.bootstrap,
+            group_id=self.group,
+            group_protocol="consumer",
+            group_remote_assignor=self.strategy,
+            group_instance_id=self.instance,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            metadata_max_age_ms=1000,
+            **self.config,
+        )
+        with consumer:
+            consumer.subscribe(
+                self.topics or (),
+                pattern=self.pattern,
+                on_assigned=lambda those: self.note("assigned", map(tuple, those)),
+                on_revoked=lambda those: self.note("revoked", map(tuple, those)),
+            )
+            while not self.stopped:
+                for record in consumer.poll(int(POLL_SECONDS * 1000)):
+                    self.got(record.topic, record.partition, record.offset, record.value)
+                self.owned = frozenset(map(tuple, consumer.assignment()))
+            if self.commit == "end":
+                consumer.commit()
 
 
 def _commit(consumer):

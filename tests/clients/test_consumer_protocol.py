@@ -1,5 +1,5 @@
-"""Groups of the consumer protocol (KIP-848), as librdkafka speaks it, alone and beside members of the classic
-one.
+"""Groups of the consumer protocol (KIP-848), as librdkafka and our own consumer speak it, alone, with each
+other, and beside members of the classic one.
 
 BARNABAS_TEST_KRAFT_BOOTSTRAP=host:port points these tests at a genuine Kafka 4, which has the protocol.
 """
@@ -12,10 +12,13 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from group_members import SECONDS
-from members import Aiokafka, Confluent, KafkaPython, NewProtocol
+from members import Aiokafka, Confluent, KafkaPython, NewProtocol, Ours
 from waiting import until
 
 PARTITIONS = 4
+KINDS = pytest.mark.parametrize(
+    ("kind", "other"), [(NewProtocol, NewProtocol), (Ours, Ours), (Ours, NewProtocol)]
+)
 
 
 @pytest.fixture(scope="module")
@@ -88,11 +91,12 @@ def share(topics, *members):
     until(shared, lambda: f"{members} share {topics}")
 
 
-def test_members_share_and_one_takes_over(admin, make_topic, member, group):
+@KINDS
+def test_members_share_and_one_takes_over(admin, make_topic, member, group, kind, other):
     topic = make_topic("new")
-    first = member(NewProtocol, topic)
+    first = member(kind, topic)
     first.owns(PARTITIONS)
-    second = member(NewProtocol, topic)
+    second = member(other, topic)
     share([topic], first, second)
 
     described = admin.describe_consumer_groups([group])[group].result(SECONDS)
@@ -104,11 +108,12 @@ def test_members_share_and_one_takes_over(admin, make_topic, member, group):
     assert len([event for event, _ in first.events if event == "revoked"]) == 1
 
 
+@KINDS
 @pytest.mark.parametrize("strategy", ["uniform", "range"])
-def test_each_assignor_of_the_coordinator(make_topic, member, strategy):
+def test_each_assignor_of_the_coordinator(make_topic, member, strategy, kind, other):
     topics = [make_topic("assignor"), make_topic("assignor")]
-    first = member(NewProtocol, *topics, strategy=strategy)
-    second = member(NewProtocol, *topics, strategy=strategy)
+    first = member(kind, *topics, strategy=strategy)
+    second = member(other, *topics, strategy=strategy)
     share(topics, first, second)
 
     assert {len(first.owned), len(second.owned)} == {PARTITIONS}
@@ -116,35 +121,42 @@ def test_each_assignor_of_the_coordinator(make_topic, member, strategy):
         assert {partition for _, partition in first.owned} in ({0, 1}, {2, 3})
 
 
-def test_topics_that_match_a_pattern_are_read_when_they_appear(make_topic, member, group):
+@pytest.mark.parametrize("kind", [NewProtocol, Ours])
+def test_topics_that_match_a_pattern_are_read_when_they_appear(make_topic, member, group, kind):
     first = make_topic(f"{group}-pattern")
-    reader = member(NewProtocol, pattern=f"{group}-pat.*")
+    reader = member(kind, pattern=f"{group}-pat.*")
     share([first], reader)
     second = make_topic(f"{group}-pattern")
     share([first, second], reader)
 
 
-def test_a_static_member_finds_its_partitions_again(make_topic, member):
+@KINDS
+def test_a_static_member_finds_its_partitions_again(make_topic, member, kind, other):
     topic = make_topic("new-static")
-    stays = member(NewProtocol, topic, instance="stays")
-    goes = member(NewProtocol, topic, instance="goes")
+    stays = member(other, topic, instance="stays")
+    goes = member(kind, topic, instance="goes")
     share([topic], stays, goes)
     theirs, before = goes.owned, list(stays.events)
     goes.close()
     time.sleep(1.0)
-    again = member(NewProtocol, topic, instance="goes")
+    again = member(kind, topic, instance="goes")
     share([topic], stays, again)
 
     assert again.owned == theirs
     assert stays.events == before
 
 
-@pytest.mark.parametrize("classic", [KafkaPython, Confluent, Aiokafka])
-def test_a_group_changes_its_protocol_member_by_member_and_back(make_topic, member, admin, group, classic):
+@pytest.mark.parametrize(
+    ("classic", "modern"),
+    [(KafkaPython, NewProtocol), (Confluent, NewProtocol), (Aiokafka, NewProtocol), (Confluent, Ours)],
+)
+def test_a_group_changes_its_protocol_member_by_member_and_back(
+    make_topic, member, admin, group, classic, modern
+):
     topic = make_topic("migration")
     old = member(classic, topic, strategy="range")
     old.owns(PARTITIONS)
-    new = member(NewProtocol, topic, strategy="range")
+    new = member(modern, topic, strategy="range")
     share([topic], old, new)
     described = admin.describe_consumer_groups([group])[group].result(SECONDS)
     assert (described.type, len(described.members)) == (ConsumerGroupType.CONSUMER, 2)

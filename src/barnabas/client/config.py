@@ -33,6 +33,9 @@ _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _LIST = ConfigType.LONG, ConfigType.LIST
 
 REBOOTSTRAP: Final = "rebootstrap"
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+"""The values of ``group.protocol``."""
 
 
 def _acks(value: Any) -> str | None:
@@ -132,6 +135,14 @@ CONSUMER_CONFIG: Final = ConfigTable(
         ConfigKey("max.partition.fetch.bytes", _INT, 1_048_576, "Bytes of one partition.", at_least(0)),
         ConfigKey("max.poll.records", _INT, 500, "Records in one `poll`.", between(1, INT_MAX)),
         ConfigKey("group.id", _STRING, None, "The group to read as a member of."),
+        ConfigKey(
+            "group.protocol",
+            _STRING,
+            CLASSIC,
+            "Who divides the partitions: a member (classic), or the coordinator (consumer, KIP-848).",
+            lambda value: one_of(CLASSIC, CONSUMER)(value.lower()),
+        ),
+        ConfigKey("group.remote.assignor", _STRING, None, "How the coordinator is to divide partitions."),
         ConfigKey("group.instance.id", _STRING, None, "A name that makes the member a static one."),
         ConfigKey(
             "session.timeout.ms", _INT, 45_000, "Silence after which a member is given up.", at_least(1)

@@ -6,7 +6,7 @@ Each assigned partition has a position: the offset of the next record to hand ou
 fetched before, moves the positions behind it, and sees to it that requests for more are under way. Where
 there is no position yet one is looked up first (`positions`).
 
-A consumer that has `subscribe`d is a member of its group (`group.coordinator`): each poll takes the
+A consumer that has `subscribe`d is a member of its group (`group.member`): each poll takes the
 membership a step further, and the listeners are called from there. Positions are committed at the *next*
 poll, when the caller has had the records before them, so nothing that was not handed out counts as read.
 
@@ -27,7 +27,7 @@ from barnabas.client.config import CONSUMER_CONFIG, ISOLATION_LEVELS, Given, cli
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError, NoOffsetError
 from barnabas.client.fetcher import Fetcher
 from barnabas.client.group.commits import CommitCallback, offsets_to_commit
-from barnabas.client.group.coordinator import ConsumerCoordinator, coordinator_of
+from barnabas.client.group.member import GroupMember, member_of
 from barnabas.client.group.settings import no_group
 from barnabas.client.keyed_call import raise_first
 from barnabas.client.offsets import list_offsets
@@ -72,7 +72,7 @@ class AsyncConsumer:
         self._subscriptions = SubscriptionState()
         self._partitions = self._subscriptions.partitions
         self._fetcher = Fetcher(config, self._cluster, self._partitions)
-        self._coordinator = coordinator_of(config, self._cluster, self._subscriptions, self._fetcher.wake)
+        self._coordinator = member_of(config, self._cluster, self._subscriptions, self._fetcher.wake)
         self._positions = Positions(
             config,
             self._cluster,
@@ -82,7 +82,7 @@ class AsyncConsumer:
         )
         self._closed = False
 
-    def _member(self) -> ConsumerCoordinator:
+    def _member(self) -> GroupMember:
         """Raises KafkaError (INVALID_GROUP_ID) where there is no group."""
         if self._closed:
             raise ClientClosedError("The consumer was closed")
@@ -104,7 +104,7 @@ class AsyncConsumer:
         """
         wanted = named.partitions(partitions)
         if self._coordinator is not None and self._partitions:
-            self._coordinator.commit_before_assign()
+            self._coordinator.auto_commit.before_assign()
         self._subscriptions.assign(wanted)
         self._cluster.need({tp.topic for tp in wanted})
 
@@ -251,8 +251,10 @@ class AsyncConsumer:
         return self._member().group_metadata
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
-        """The next poll begins a rebalance, as after a change that assignors should look at."""
-        self._member().membership.request_rejoin(reason or "rebalance enforced by user")
+        """The next poll begins a rebalance, as after a change that assignors should look at. Does nothing
+        with ``group_protocol="consumer"``, where the coordinator alone decides.
+        """
+        self._member().enforce_rebalance(reason)
 
     # Reading.
 

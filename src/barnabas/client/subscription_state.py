@@ -179,15 +179,15 @@ class SubscriptionState:
         for tp in set(self.partitions).difference(wanted):
             del self.partitions[tp]
         for tp in wanted:
-            if tp not in self.partitions:
-                self.partitions[tp] = AssignedPartition(tp)
+            self.partitions.setdefault(tp, AssignedPartition(tp)).pending_revocation = False
 
-    def mark_pending_revocation(self) -> None:
+    def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
         """Nothing more is handed out of what is about to be revoked, so that the commit made now covers it
         all.
         """
-        for state in self.partitions.values():
-            state.pending_revocation = True
+        for tp in partitions:
+            if tp in self.partitions:
+                self.partitions[tp].pending_revocation = True
 
     def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The position of every partition that has one."""

@@ -11,14 +11,14 @@ the next poll, in the order in which the commits were asked for.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.committed import Offsets, commit_topics, fetched_offset, with_metadata
 from barnabas.client.coordinator_link import CoordinatorLink
 from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.errors import ClientTimeoutError, CommitFailedError, GroupError
-from barnabas.client.group.membership import Generation, Membership, MemberState
+from barnabas.client.group.membership import Generation
 from barnabas.client.group.settings import MemberSettings
 from barnabas.client.retries import Deadline
 from barnabas.client.subscription_state import SubscriptionState
@@ -86,6 +86,41 @@ def offsets_to_commit(given: Mapping[TopicPartition, int | OffsetAndMetadata]) -
     return offsets
 
 
+class StaleEpochError(KafkaError):
+    """The member's epoch has grown at the coordinator, and the answer that says so is on its way."""
+
+    @property
+    def retriable(self) -> bool:
+        """The next attempt is made in the new epoch."""
+        return True
+
+
+class CommittingMember(Protocol):
+    """What commits are made in, and what they find out; a membership of either protocol."""
+
+    @property
+    def generation(self) -> Generation:
+        """Where the member stands."""
+
+    @property
+    def stable_generation(self) -> Generation | None:
+        """What may be committed in now; None where nothing may."""
+
+    @property
+    def rebalancing(self) -> bool:
+        """Whether a round of the group is under way for it."""
+
+    @property
+    def is_preparing(self) -> bool:
+        """Whether such a round has not given it a new generation yet."""
+
+    def request_rejoin(self, reason: str) -> None:
+        """The coordinator says that the group rebalances."""
+
+    def reset_after(self, code: ErrorCode, request: str) -> None:
+        """The coordinator says that the member is out of the group."""
+
+
 class Commits:
     """The committed offsets of one group, for one of its consumers."""
 
@@ -94,7 +129,7 @@ class Commits:
         settings: MemberSettings,
         cluster: Cluster,
         link: CoordinatorLink,
-        membership: Membership,
+        membership: CommittingMember,
         subscriptions: SubscriptionState,
     ) -> None:
         self._settings = settings
@@ -191,12 +226,14 @@ class Commits:
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
             membership.request_rejoin("offset commit failed since group is already rebalancing")
             return KafkaError(code, _REBALANCING)
+        if code is ErrorCode.STALE_MEMBER_EPOCH:
+            return StaleEpochError(code, f"{code.message} (committing {tp})")
         if code in {
             ErrorCode.UNKNOWN_MEMBER_ID,
             ErrorCode.ILLEGAL_GENERATION,
             ErrorCode.FENCED_INSTANCE_ID,
         }:
-            if outdated and membership.state is MemberState.PREPARING_REBALANCE:
+            if outdated and membership.is_preparing:
                 return KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, _REBALANCING)
             if code is ErrorCode.FENCED_INSTANCE_ID and not outdated:
                 return GroupError(code, f"{code.message} (group {self._settings.group_id})")

@@ -22,14 +22,12 @@ caller learns at its next poll. (``AbstractCoordinator`` and ``ConsumerCoordinat
 """
 
 import asyncio
-import inspect
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
-from barnabas.client.assignors import Assignor, RebalanceProtocol, Topics, assignors_named, common_protocol
+from barnabas.client.assignors import Assignor, RebalanceProtocol, Topics, common_protocol
 from barnabas.client.cluster import Cluster
-from barnabas.client.committed import Offsets
 from barnabas.client.coordinator_link import CoordinatorLink
 from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.errors import ClientTimeoutError, GroupError
@@ -40,28 +38,25 @@ from barnabas.client.group.assignment import (
     read_subscriptions,
     topics_with_racks,
 )
+from barnabas.client.group.auto_commit import AutoCommit
 from barnabas.client.group.commits import Commits
 from barnabas.client.group.heartbeat import Heartbeat, HeartbeatTask, now_ms
+from barnabas.client.group.listeners import call, revoke
 from barnabas.client.group.membership import REJOIN_AT_ONCE, Membership, MemberState
 from barnabas.client.group.settings import MemberSettings
+from barnabas.client.group.subscribed_topics import SubscribedTopics
 from barnabas.client.retries import Deadline, is_retriable
-from barnabas.client.subscription_state import Listener, SubscriptionState, SubscriptionType
+from barnabas.client.subscription_state import SubscriptionState, SubscriptionType
 from barnabas.client.types import ConsumerGroupMetadata
-from barnabas.core.config import Config
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import TopicPartition
 from barnabas.network.backoff import ExponentialBackoff
 from barnabas.protocol.messages.join_group import JoinGroupResponse
 from barnabas.protocol.messages.leave_group import LeaveGroupResponse
 from barnabas.protocol.messages.sync_group import SyncGroupResponse
 
-if TYPE_CHECKING:
-    from barnabas.client.metadata import ClusterMetadata
-
 JOIN_GROUP_TIMEOUT_LAPSE_MS: Final = 5_000
 """How much longer than the rebalance time-out an answer to JoinGroup may take."""
-_TOPIC_REFUSED: Final = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION})
 _LEAVE_BY_MEMBERS: Final = (3, 5)
 
 _log = EventLog("client.group")
@@ -87,6 +82,8 @@ class ConsumerCoordinator:
         self.membership = Membership(settings)
         self.link = CoordinatorLink(cluster, settings.group_id, self._news)
         self.commits = Commits(settings, cluster, self.link, self.membership, subscriptions)
+        self.auto_commit = AutoCommit(settings, self.commits, subscriptions, on_news)
+        self._topics = SubscribedTopics(settings, cluster, subscriptions)
         backoff = ExponentialBackoff(
             initial_ms=settings.retry_backoff_ms,
             max_ms=settings.retry_backoff_max_ms,
@@ -102,19 +99,12 @@ class ConsumerCoordinator:
             on_news=self._on_news,
         )
         self._round: asyncio.Task[bytes] | None = None
-        self._last_commit: asyncio.Task[None] | None = None
-        """The commit before a rebalance."""
-        self._prepare_until_ms: float | None = None
         self._not_before_ms = 0.0
-        self._next_commit_ms = now_ms() + (settings.auto_commit_interval_ms or 0)
         self._joined_topics: frozenset[str] | None = None
         """The subscription that the last round was joined with (``joinedSubscription``)."""
         self._divided_topics: Topics | None = None
         """While this member leads: the topics as they were when it divided them (``assignmentSnapshot``)."""
-        self._seen: ClusterMetadata | None = None
         self._metadata_changed = False
-        self._missing: set[str] = set()
-        """Topics that are subscribed to and did not exist at the last look."""
 
     def _news(self) -> None:
         self._heartbeat_task.wake()
@@ -133,16 +123,17 @@ class ConsumerCoordinator:
         (``timeToNextPoll``).
         """
         now = now_ms()
-        moments = [self._not_before_ms]
-        if self._settings.auto_commit_interval_ms is not None:
-            moments.append(self._next_commit_ms)
+        moments = [self._not_before_ms, self.auto_commit.not_before_ms, self.auto_commit.due_ms or 0]
         # What is overdue waits for something else, which will wake the consumer.
         waits = [moment - now for moment in moments if moment > now]
         return min([self._settings.heartbeat_interval_ms, *waits]) / 1000
 
     async def poll(self) -> None:
         """Does what can be done now. Raises KafkaError, and what a listener raises."""
-        self._follow_metadata()
+        news = self._topics.follow()
+        # A leader divides again when what it divided is not what there is.
+        if news and self._divided_topics is not None and self._divided_topics != self._relevant_topics():
+            self._metadata_changed = True
         await self.commits.invoke_callbacks()
         self._heartbeat_task.raise_failure()
         if self._subscriptions.automatic:
@@ -155,51 +146,16 @@ class ConsumerCoordinator:
             self._heartbeat_task.start()
             if not await self._ensure_active_group():
                 return
-        self._maybe_auto_commit()
+        self.auto_commit.if_due()
+
+    def enforce_rebalance(self, reason: str | None) -> None:
+        """The next poll begins a rebalance."""
+        self.membership.request_rejoin(reason or "rebalance enforced by user")
 
     def subscription_changed(self) -> None:
         """There are other topics to join with."""
-        self._subscriptions.apply_pattern(self._cluster.metadata)
-        self._seen = None
+        self._topics.changed()
         self._news()
-
-    def _follow_metadata(self) -> None:
-        """Notices new topics and partitions (``maybeUpdateSubscriptionMetadata``)."""
-        metadata = self._cluster.metadata
-        topics = self._subscriptions.topics
-        if metadata is not self._seen:
-            self._seen = metadata
-            self._subscriptions.apply_pattern(metadata)
-            for topic in topics:
-                code = metadata.errors.get(topic, ErrorCode.NONE)
-                if code in _TOPIC_REFUSED:
-                    raise KafkaError(code, f"{code.message} (topic {topic})")
-            self._warn_of_missing(metadata, topics)
-            # A leader divides again when what it divided is not what there is.
-            if self._divided_topics is not None and self._divided_topics != self._relevant_topics():
-                self._metadata_changed = True
-        if self._is_metadata_lacking(topics) and self._cluster.age_ms > self._settings.retry_backoff_max_ms:
-            self._cluster.refresh_soon()
-
-    def _warn_of_missing(self, metadata: "ClusterMetadata", topics: Collection[str]) -> None:
-        """Names each topic once that is subscribed to and does not exist: nothing else would say why no
-        record comes. Java's consumer does so with each answer.
-        """
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        missing = {topic for topic in topics if metadata.errors.get(topic) is unknown}
-        for topic in sorted(missing - self._missing):
-            _log.warning(
-                "topic.missing",
-                topic=topic,
-                group=self._settings.group_id,
-                advice="it is read once it exists; is the name right?",
-            )
-        self._missing = missing
-
-    def _is_metadata_lacking(self, topics: Collection[str]) -> bool:
-        if self._subscriptions.kind is SubscriptionType.PATTERN:
-            return not self._cluster.is_complete
-        return any(topic not in self._cluster.metadata.topics for topic in topics)
 
     def _relevant_topics(self) -> Topics:
         """What the assignment depends on: partitions of the topics, and racks where this client has one."""
@@ -215,7 +171,7 @@ class ConsumerCoordinator:
         (``ensureActiveGroup``, ``joinGroupIfNeeded``).
         """
         while self._rejoin_needed_or_pending():
-            if now_ms() < self._not_before_ms:
+            if now_ms() < max(self._not_before_ms, self.auto_commit.not_before_ms):
                 return False
             # Once for each rebalance, however many attempts its round takes.
             if not self.membership.prepared and not await self._on_join_prepare():
@@ -246,50 +202,26 @@ class ConsumerCoordinator:
 
     async def _on_join_prepare(self) -> bool:
         """Before a round; False while there is something to wait for (``onJoinPrepare``)."""
-        if not self._committed_before_round():
+        is_eager = self._protocol is RebalanceProtocol.EAGER
+        # What will be revoked is not known yet where members keep what nobody else gets.
+        given_up = list(self._subscriptions.partitions) if is_eager else []
+        if not self.auto_commit.done_before_rebalance(given_up):
             return False
         self.membership.prepared = True
-        self._prepare_until_ms = None
         owned = sorted(self._subscriptions.partitions)
         problem = None
         if self.membership.generation.is_none:
             # Out of the group: others may read these partitions by now.
             if owned:
-                problem = await self._revoke(owned, lost=True)
-        elif self._protocol is RebalanceProtocol.EAGER:
-            problem = await self._revoke(owned)
+                problem = await revoke(self._subscriptions, owned, lost=True)
+        elif is_eager:
+            problem = await revoke(self._subscriptions, owned)
         elif gone := [tp for tp in owned if tp.topic not in self._subscriptions.topics]:
-            problem = await self._revoke(gone)
+            problem = await revoke(self._subscriptions, gone)
         self._divided_topics = None
         self._subscriptions.group_topics = frozenset()
         if problem is not None:
             raise problem
-        return True
-
-    def _committed_before_round(self) -> bool:
-        """Commits positions where that is automatic;
-        False while the commit runs, at most for a rebalance time-out.
-        """
-        if self._settings.auto_commit_interval_ms is None:
-            return True
-        now = now_ms()
-        if self._prepare_until_ms is None:
-            self._prepare_until_ms = now + self._settings.rebalance_timeout_ms
-        if self._last_commit is None:
-            if self._protocol is RebalanceProtocol.EAGER:
-                self._subscriptions.mark_pending_revocation()
-            self._last_commit = self._auto_commit()
-            self._last_commit.add_done_callback(lambda _done: self._on_news())
-        if now >= self._prepare_until_ms:
-            self._last_commit = None
-            return True
-        if not self._last_commit.done():
-            return False
-        error = None if self._last_commit.cancelled() else self._last_commit.exception()
-        self._last_commit = None
-        if error is not None and is_retriable(error):
-            self._not_before_ms = now + self._settings.retry_backoff_ms
-            return False
         return True
 
     async def _join_and_sync(self) -> bytes:
@@ -401,7 +333,7 @@ class ConsumerCoordinator:
             revoked := sorted(owned.difference(assigned))
         ):
             # What is given up goes to other members in the next round (KIP-429).
-            problem = await self._revoke(revoked)
+            problem = await revoke(self._subscriptions, revoked)
             self.membership.request_rejoin("need to revoke partitions and re-join")
         if self._subscriptions.kind is SubscriptionType.PATTERN and self._joined_topics is not None:
             # The leader may know topics that match the pattern and that this member has not seen yet.
@@ -410,7 +342,7 @@ class ConsumerCoordinator:
             self._joined_topics |= unseen
         generation = self.membership.generation
         self._assignor(generation.protocol).on_assignment(assigned, generation.number)
-        self._next_commit_ms = now_ms() + (self._settings.auto_commit_interval_ms or 0)
+        self.auto_commit.put_off()
         self._subscriptions.set_partitions(assigned)
         added = [tp for tp in assigned if tp not in owned]
         self._cluster.need({tp.topic for tp in added})
@@ -421,47 +353,8 @@ class ConsumerCoordinator:
             partitions=len(assigned),
             added=len(added),
         )
-        raised = await _call(self._subscriptions.on_assigned, added)
+        raised = await call(self._subscriptions.on_assigned, added)
         return problem or raised
-
-    async def _revoke(self, partitions: Sequence[TopicPartition], *, lost: bool = False) -> Exception | None:
-        """Calls the listener, then gives the partitions up; what the listener raised
-        (``invokePartitionsRevoked``, ``invokePartitionsLost``).
-        """
-        listener = self._subscriptions.on_revoked
-        if lost:
-            # As Java's default method: without a listener for lost partitions, they count as revoked.
-            listener = self._subscriptions.on_lost or listener
-        problem = await _call(listener, partitions)
-        kept = self._subscriptions.partitions.keys() - set(partitions)
-        self._subscriptions.set_partitions(sorted(kept))
-        return problem
-
-    # Automatic commits.
-
-    def _maybe_auto_commit(self) -> None:
-        """Commits the positions when it is time (``maybeAutoCommitOffsetsAsync``)."""
-        interval = self._settings.auto_commit_interval_ms
-        if interval is not None and now_ms() >= self._next_commit_ms:
-            self._next_commit_ms = now_ms() + interval
-            self._auto_commit()
-
-    def commit_before_assign(self) -> None:
-        """The caller assigns other partitions:
-        commits the positions in the background, where that is automatic.
-        """
-        if self._settings.auto_commit_interval_ms is not None:
-            self._auto_commit()
-
-    def _auto_commit(self) -> "asyncio.Task[None]":
-        return self.commits.commit_soon(self._subscriptions.all_consumed(), self._auto_committed)
-
-    def _auto_committed(self, offsets: Offsets, error: Exception | None) -> None:
-        if error is None:
-            return
-        if is_retriable(error):
-            self._next_commit_ms = now_ms() + self._settings.retry_backoff_ms
-        _log.warning("commit.failed", group=self._settings.group_id, partitions=len(offsets), error=error)
 
     # Leaving.
 
@@ -473,7 +366,7 @@ class ConsumerCoordinator:
         problem = None
         if self._subscriptions.automatic and owned:
             lost = self.membership.generation.is_none or self.membership.rebalancing
-            problem = await self._revoke(owned, lost=lost)
+            problem = await revoke(self._subscriptions, owned, lost=lost)
         try:
             async with asyncio.timeout(deadline.left_s):
                 await self._leave_group(reason)
@@ -505,12 +398,8 @@ class ConsumerCoordinator:
 
     async def close(self, deadline: Deadline) -> None:
         """Commits, where that is automatic, and leaves the group. Raises what a listener raises."""
-        automatic = self._settings.auto_commit_interval_ms is not None
         try:
-            try:
-                await self.commits.commit(self._subscriptions.all_consumed() if automatic else {}, deadline)
-            except (BarnabasError, OSError) as error:
-                _log.warning("commit.failed", group=self._settings.group_id, error=error)
+            await self.auto_commit.at_the_end(deadline)
             await self._heartbeat_task.close()
             await self.leave("the consumer is being closed", deadline)
         finally:
@@ -522,27 +411,3 @@ class ConsumerCoordinator:
 
     def __repr__(self) -> str:
         return f"<ConsumerCoordinator {self.membership!r} {self.link!r}>"
-
-
-def coordinator_of(
-    config: Config, cluster: Cluster, subscriptions: SubscriptionState, on_news: Callable[[], object]
-) -> ConsumerCoordinator | None:
-    """What a consumer's configuration asks for; None without a group. Raises ConfigError."""
-    settings = MemberSettings.of(config)
-    assignors = assignors_named(config["partition.assignment.strategy"])
-    if settings is None:
-        return None
-    return ConsumerCoordinator(settings, cluster, subscriptions, assignors, on_news)
-
-
-async def _call(listener: Listener | None, partitions: Sequence[TopicPartition]) -> Exception | None:
-    """Calls the listener; returns what it raised, because a rebalance continues nevertheless."""
-    if listener is None:
-        return None
-    try:
-        outcome = listener(list(partitions))
-        if inspect.isawaitable(outcome):
-            await outcome
-    except Exception as error:
-        return error
-    return None

@@ -156,6 +156,11 @@ class Membership:
         return self.state in {MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE}
 
     @property
+    def is_preparing(self) -> bool:
+        """Whether it has asked to be in a new generation, and has no answer yet."""
+        return self.state is MemberState.PREPARING_REBALANCE
+
+    @property
     def is_joined(self) -> bool:
         """Whether the coordinator expects heartbeats of it."""
         return self.state in {MemberState.COMPLETING_REBALANCE, MemberState.STABLE}

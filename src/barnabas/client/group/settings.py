@@ -29,6 +29,8 @@ class MemberSettings:
     auto_commit_interval_ms: int | None
     """None where offsets are committed by the caller alone."""
     rack: str | None
+    server_assignor: str | None
+    """How the coordinator is to divide partitions (protocol ``consumer``); None leaves it to it."""
 
     @classmethod
     def of(cls, config: Config) -> Self | None:
@@ -51,6 +53,7 @@ class MemberSettings:
             retry_backoff_max_ms=config["retry.backoff.max.ms"],
             auto_commit_interval_ms=config["auto.commit.interval.ms"] if automatic else None,
             rack=config["client.rack"] or None,
+            server_assignor=config["group.remote.assignor"],
         )
 
 
