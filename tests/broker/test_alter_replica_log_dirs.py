@@ -383,3 +383,12 @@ def test_a_bug_is_answered_in_the_place_of_each_partition():
         (0, "UNKNOWN_SERVER_ERROR"),
         (3, "UNKNOWN_SERVER_ERROR"),
     ]
+
+
+def test_nothing_is_moved_to_a_cordoned_directory(two_disks):
+    """KIP-1066; also no partition that is not there, as on a genuine Kafka 4.4.0."""
+    two_disks.create()
+    two_disks.logs.cordon(["/data", "/other"])
+
+    for topic in ("orders", "nosuch"):
+        assert alter(two_disks, "/other", topic) is ErrorCode.INVALID_REPLICA_ASSIGNMENT

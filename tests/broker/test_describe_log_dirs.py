@@ -23,8 +23,9 @@ def named(*partitions):
     return DescribeLogDirsRequest(topics=topics)
 
 
-@pytest.mark.parametrize("version", range(5))
-def test_all_partitions_with_their_sizes(world, version):
+@pytest.mark.parametrize("version", range(1, 6))
+def test_all_partitions_with_their_sizes(make_world, version):
+    world = make_world(barnabas_api_profile="4.4")
     world.create(partitions=2)
     world.produce(records=batch(3))
     size = world.partition().log.size
@@ -34,6 +35,15 @@ def test_all_partitions_with_their_sizes(world, version):
     assert held(result) == {("orders", 0): (size, 0), ("orders", 1): (0, 0)}
     assert size > 0
     assert (0 < result.usable_bytes <= result.total_bytes) == (version >= 4)
+
+
+@pytest.mark.parametrize(("version", "cordoned"), [(4, False), (5, True)])
+def test_a_cordoned_directory_says_so(make_world, version, cordoned):
+    world = make_world(barnabas_api_profile="4.4")
+    world.logs.cordon(["/data/"])
+    [result] = world.send(DescribeLogDirsRequest(topics=None), version).results
+
+    assert (result.error_code, result.is_cordoned) == (ErrorCode.NONE, cordoned)
 
 
 def test_only_what_is_named_and_is_there(world):

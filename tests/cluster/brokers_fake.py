@@ -14,6 +14,7 @@ from barnabas.cluster.controller.term import ControllerConfig
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.config_admin import ConfigAdmin
 from barnabas.cluster.metadata.configs import ConfigStore
+from barnabas.cluster.metadata.cordoned import cordoned_brokers
 from barnabas.cluster.metadata.registration import BrokerRegistration, ensure_persistent_paths
 from barnabas.cluster.metadata.topics import NewTopic, TopicAdmin, TopicDefaults
 from barnabas.cluster.store.memory import MemoryStore
@@ -121,7 +122,13 @@ class FakeBroker:
             self.id, self.configs, self.cache, DynamicBrokerConfig(broker_config({}))
         )
         defaults = TopicDefaults(1, 1, TOPIC_CONFIG.parse({}))
-        self.topics = TopicAdmin(self.store, self.cache, defaults, cluster.random)
+        self.topics = TopicAdmin(
+            self.store,
+            self.cache,
+            defaults,
+            cluster.random,
+            cordoned_brokers(self.store, lambda: self.controller.cordoned_brokers),
+        )
         self.up = True
         cluster.wait(self.registration.register())
         cluster.wait(self.controller.startup())

@@ -118,6 +118,20 @@ def test_new_logs_go_where_there_are_fewest():
         assert len([name for name in world.disk.listdir(root) if name.startswith("t-")]) == 2
 
 
+@pytest.mark.parametrize(
+    ("cordoned", "used"),
+    [([], {"/data", "/more"}), (["/data"], {"/more"}), (["/data", "/more"], {"/data", "/more"})],
+)
+def test_a_cordoned_directory_gets_no_new_log_unless_all_are_cordoned(cordoned, used):
+    """KIP-1066; where all are, the controller placed the replica before it knew."""
+    world = World()
+    manager = world.started(["/data", "/more"])
+    manager.cordon(["/data", "/more"])
+    manager.cordon(cordoned)
+
+    assert {manager.get_or_create(TopicPartition("t", each)).parent_dir for each in range(4)} == used
+
+
 def test_deletion_renames_at_once_and_removes_later(world):
     manager = world.started()
     log = fill(manager.get_or_create(TP), 3)

@@ -227,4 +227,6 @@ def _description(result: DescribeLogDirsResult) -> LogDirDescription:
         for topic in result.topics
         for each in topic.partitions
     }
-    return LogDirDescription(error_of(result.error_code), replicas, result.total_bytes, result.usable_bytes)
+    return LogDirDescription(
+        error_of(result.error_code), replicas, result.total_bytes, result.usable_bytes, result.is_cordoned
+    )

@@ -191,6 +191,8 @@ class LogDirDescription:
     replicas: Mapping[TopicPartition, ReplicaInfo]
     total_bytes: int
     usable_bytes: int
+    is_cordoned: bool = False
+    """Whether it gets no new replicas (KIP-1066)."""
 
 
 class TopicPartitionReplica(NamedTuple):

@@ -25,6 +25,8 @@ class Broker:
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
     features: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    cordoned: bool = False
+    """Whether all its log directories are: it gets no new replicas (KIP-1066)."""
 
     def endpoint(self, listener: str) -> Endpoint | None:
         """Its endpoint on a listener, if it has that listener."""

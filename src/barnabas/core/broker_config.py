@@ -224,6 +224,9 @@ BROKER_CONFIG: Final = ConfigTable(
         # Log
         ConfigKey("log.dir", STRING, "/tmp/kafka-logs", "The log directory where log.dirs is not set."),  # noqa: S108
         ConfigKey("log.dirs", STRING, None, "The log directories, separated by commas."),
+        ConfigKey("cordoned.log.dirs", LIST, [],
+            "Those of log.dirs that get no new replicas, * for all (KIP-1066).",
+            scope=Scope.PER_BROKER, internal=True),
         ConfigKey("log.segment.bytes", INT, 1073741824, "The size at which a segment is closed.",
             at_least(14), scope=Scope.CLUSTER_WIDE),
         ConfigKey("log.roll.ms", LONG, None,
@@ -479,6 +482,28 @@ def broker_config(given: Mapping[str, Any]) -> Config:
     return config
 
 
+ALL_DIRECTORIES: Final = "*"
+
+
+def cordoned_log_directories(config: Config) -> frozenset[str]:
+    """Those of `log_directories` that get no new replicas (KIP-1066). Raises ConfigError."""
+    named, known = config["cordoned.log.dirs"], log_directories(config)
+    if named == [ALL_DIRECTORIES]:
+        return frozenset(known)
+    if ALL_DIRECTORIES in named:
+        raise ConfigError(
+            "requirement failed: When cordoned.log.dirs is set to *, it must not contain other values"
+        )
+    if len(set(named)) < len(named):
+        raise ConfigError("Configuration 'cordoned.log.dirs' values must not be duplicated.")
+    if missing := [each for each in named if each not in known]:
+        raise ConfigError(
+            "requirement failed: All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
+            f"Missing entries : {','.join(missing)}"
+        )
+    return frozenset(named)
+
+
 def _with_both_ids(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """``populateSynonyms``: one of broker.id and node.id stands for both."""
     if ("broker.id" in given) == ("node.id" in given):
@@ -489,6 +514,7 @@ def _with_both_ids(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def check_broker_keys(config: Config) -> None:
     """What no key can tell alone (``KafkaConfig.validateValues``). Raises ConfigError."""
+    cordoned_log_directories(config)
     if config["node.id"] != config["broker.id"]:
         raise ConfigError("You must set `node.id` to the same value as `broker.id`.")
     if config["broker.id"] > config["reserved.broker.max.id"] and config["broker.id.generation.enable"]:

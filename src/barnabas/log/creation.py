@@ -129,6 +129,8 @@ class LogCreation:
         preferred = self._preferred.get(tp)
         if preferred is not None:
             return [directory for directory in online if directory.path == preferred]
+        # Where all are cordoned, the controller has placed the replica before it knew: it gets a log.
+        online = [directory for directory in online if not directory.cordoned] or online
         if len(online) == 1:
             return online  # thousands of partitions at once must not each count all the others
         counts = {directory.path: 0 for directory in online}

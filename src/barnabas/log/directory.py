@@ -55,6 +55,7 @@ class LogDirectory:
         "_lock",
         "clean",
         "cleaner_offsets",
+        "cordoned",
         "failure",
         "high_watermarks",
         "log_start_offsets",
@@ -68,6 +69,8 @@ class LogDirectory:
         self._lock: Lock | None = None
         self.path = path
         self.offline = False
+        self.cordoned = False
+        """Whether no new log is made in it, and none is moved to it (KIP-1066)."""
         self.failure: OSError | None = None
         """Why it is offline."""
         self.clean = False

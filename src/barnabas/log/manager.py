@@ -21,7 +21,7 @@ of its own:
 ===============  =======================================================================================
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from barnabas.core.clock import Clock
@@ -174,6 +174,12 @@ class LogManager:
     def online_directories(self) -> list[str]:
         """The paths that serve."""
         return [directory.path for directory in self._directories.online()]
+
+    def cordon(self, paths: Collection[str]) -> None:
+        """These directories get no new logs from now on, and all others do (KIP-1066)."""
+        cordoned = {path.rstrip("/") for path in paths}
+        for directory in self._directories:
+            directory.cordoned = directory.path in cordoned
 
     @property
     def offline_directories(self) -> list[str]:

@@ -37,7 +37,12 @@ from barnabas.cluster.metadata.scram_credentials import ScramCredentials
 from barnabas.cluster.store.contract import MetadataStore, StoreError, StoreUnusableError
 from barnabas.cluster.store.znodes import DEFAULT_ENTITY, ConfigChange, desanitize
 from barnabas.coordinator.runtime.loading import Loader
-from barnabas.core.broker_config import WITHOUT_FILE, broker_config, log_directories
+from barnabas.core.broker_config import (
+    WITHOUT_FILE,
+    broker_config,
+    cordoned_log_directories,
+    log_directories,
+)
 from barnabas.core.clock import every
 from barnabas.core.config import Config
 from barnabas.core.descriptors import soft_limit
@@ -336,6 +341,7 @@ class BrokerNode:
         await wait(self._scram_credentials.start(configs))
         await wait(self._quotas.start(configs))
         self._use_config()
+        logs.cordon(cordoned_log_directories(self.config))
         logs.producer_expiration_ms = self.config["producer.id.expiration.ms"]
         environment.offload.resize(self.config["num.recovery.threads.per.data.dir"])
         await wait(logs.start(broker_id=self.broker_id, cluster_id=self.cluster_id))
@@ -373,7 +379,12 @@ class BrokerNode:
 
     def _describe_self(self, listeners: ListenerConfig, features: Mapping[str, Any]) -> Broker:
         advertised = listeners.advertise(self.endpoints, socket.gethostname())
-        return Broker(self.broker_id, advertised, self.config["broker.rack"], features)
+        return Broker(
+            self.broker_id, advertised, self.config["broker.rack"], features, cordoned=self._all_cordoned()
+        )
+
+    def _all_cordoned(self) -> bool:
+        return len(cordoned_log_directories(self.config)) == len(self.log_dirs)
 
     def _old_session_ms(self) -> float:
         """How long the registration of a broker that was killed may stay."""
@@ -554,8 +565,10 @@ class BrokerNode:
                 self._reconfigure_listeners(self._dynamic_listeners)
             for topic in {tp.topic for tp in logs.logs}:
                 logs.reconfigure(topic)
+            logs.cordon(cordoned_log_directories(self.config))
             if self._parts is not None:
                 self._parts.reconfigure(self.config, self._dynamic_config.rates)
+                self._parts.registration.cordon(all_directories=self._all_cordoned())
             _log.info("config.changed", keys=sorted(changed))
             warn_of_odd_keys(self.config, values.keys() - RATES.keys())
 

@@ -15,7 +15,6 @@ from barnabas.cluster.metadata.registration import BrokerRegistration
 from barnabas.core.config import Config, base_name
 from barnabas.core.errors import ConfigError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.pending import Pending
 from barnabas.network.endpoints import Endpoint, ListenerConfig
 from barnabas.network.sasl.credentials import ServerCredentials
 from barnabas.network.settings import SocketSettings
@@ -154,7 +153,7 @@ class DynamicListenerConfig:
         )
         if advertised != self._registration.broker.endpoints:
             broker = replace(self._registration.broker, endpoints=advertised)
-            self._registration.update(broker).when_done(_registered)
+            self._registration.update_later(broker)
 
     def _open(self, endpoint: Endpoint) -> None:
         try:
@@ -194,12 +193,6 @@ def secure(server: SocketServer, config: Config, endpoint: Endpoint, known: Serv
     """Has a listener that is opened next protect its connections. Raises ConfigError."""
     security = listener_security(config, endpoint, known)
     server.secure(endpoint.name, security.sasl, security.tls)
-
-
-def _registered(done: Pending[None]) -> None:
-    if done.error is not None:
-        # The session has ended; the registration in the next one says the new endpoints.
-        _log.warning("registration.not_updated", reason=done.error)
 
 
 def _own_values(config: Config, listener: str) -> dict[str, Any]:

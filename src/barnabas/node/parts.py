@@ -20,6 +20,7 @@ from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.client_quota_admin import ClientQuotaAdmin
 from barnabas.cluster.metadata.config_admin import ConfigAdmin
 from barnabas.cluster.metadata.configs import ConfigStore
+from barnabas.cluster.metadata.cordoned import cordoned_brokers
 from barnabas.cluster.metadata.decisions import read_decisions
 from barnabas.cluster.metadata.finalized_features import FinalizedFeatures
 from barnabas.cluster.metadata.registration import BrokerRegistration, propagate_log_dir_event
@@ -163,7 +164,13 @@ class Parts:
         self.strays = StrayReplicas(
             on.broker_id, on.broker_epoch, self.replicas, on.logs.logs, self.metadata, decisions, clock
         )
-        self._topics = TopicAdmin(on.store, self.metadata, _topic_defaults(config), rng)
+        self._topics = TopicAdmin(
+            on.store,
+            self.metadata,
+            _topic_defaults(config),
+            rng,
+            cordoned_brokers(on.store, lambda: self.controller.cordoned_brokers),
+        )
         self._topic_changes = TopicChanges(self.metadata, clock)
         self._group_configs = GroupConfigManager(config, on.configs.groups)
         self.group_coordinator = group_coordinator(

@@ -129,6 +129,8 @@ class ReplicaAlterLogDirsManager:
             if os.path.abspath(directory.path) == path:  # noqa: PTH100
                 if directory.offline:
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
+                if directory.cordoned:
+                    raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Log dir {path} is cordoned.")
                 return directory
         raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"Log dir {path} is not found in the config.")
 

@@ -42,6 +42,7 @@ class LogDirUsage(NamedTuple):
     total_bytes: int = UNKNOWN
     """Of the disk that it is on."""
     usable_bytes: int = UNKNOWN
+    is_cordoned: bool = False
 
 
 def describe_log_dirs(
@@ -90,10 +91,10 @@ def _lag_of_future(hosted: HostedPartitions, future: Log) -> int:
 def _describe(directory: LogDirectory, logs: Sequence[LogUsage]) -> LogDirUsage:
     path = os.path.abspath(directory.path)  # noqa: PTH100 - a name, nothing is looked up on the disk
     if directory.offline:
-        return LogDirUsage(path, ErrorCode.KAFKA_STORAGE_ERROR)
+        return LogDirUsage(path, ErrorCode.KAFKA_STORAGE_ERROR, is_cordoned=directory.cordoned)
     try:
         total_bytes, usable_bytes = directory.space()
     except OSError as error:
         _log.warning("log_dirs.not_described", directory=path, error=error)
-        return LogDirUsage(path, ErrorCode.KAFKA_STORAGE_ERROR)
-    return LogDirUsage(path, ErrorCode.NONE, logs, total_bytes, usable_bytes)
+        return LogDirUsage(path, ErrorCode.KAFKA_STORAGE_ERROR, is_cordoned=directory.cordoned)
+    return LogDirUsage(path, ErrorCode.NONE, logs, total_bytes, usable_bytes, directory.cordoned)

@@ -2,7 +2,8 @@
 
 Behaviour: begins to move replicas of this broker to other log directories of it, while they serve (KIP-113).
 A partition that this broker does not have yet answers REPLICA_NOT_AVAILABLE, and is made in that directory
-when it comes. To ask for the directory where a replica is gives its move up.
+when it comes. A cordoned directory answers INVALID_REPLICA_ASSIGNMENT (KIP-1066). To ask for the directory
+where a replica is gives its move up.
 Versions:  v2 flexible.
 Not implemented: nothing.
 """

@@ -1,8 +1,9 @@
-"""DescribeLogDirs (35), v0-4.
+"""DescribeLogDirs (35), v0-5.
 
 Behaviour: the log directories of this broker, with the sizes of the logs in them: of the partitions that are
 named, or of all. A directory that is out of service says KAFKA_STORAGE_ERROR (KIP-113).
-Versions:  v2 flexible · v3 an error for the whole · v4 the size of the disk and what is free (KIP-827).
+Versions:  v2 flexible · v3 an error for the whole · v4 the size of the disk and what is free (KIP-827)
+           v5 whether it is cordoned (KIP-1066).
 Not implemented: nothing.
 """
 
@@ -25,7 +26,7 @@ from barnabas.protocol.messages.describe_log_dirs import (
 from barnabas.replica.log_dirs import LogDirUsage
 
 
-@handles(ApiKey.DESCRIBE_LOG_DIRS, versions=(0, 4))
+@handles(ApiKey.DESCRIBE_LOG_DIRS, versions=(0, 5))
 @sliced
 def describe_log_dirs(
     context: RequestContext, request: DescribeLogDirsRequest
@@ -71,4 +72,5 @@ def _result(directory: LogDirUsage) -> Sliced[DescribeLogDirsResult]:
         topics=list(topics.values()),
         total_bytes=directory.total_bytes,
         usable_bytes=directory.usable_bytes,
+        is_cordoned=directory.is_cordoned,
     )

@@ -3,6 +3,7 @@ they come, go, bounce, change their endpoints, lose a log directory, shut down.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from barnabas.cluster.brokers import Broker
@@ -101,7 +102,8 @@ def _on_broker_failure(term: Term, broker_ids: list[int]) -> Steps[None]:
 @steps
 def process_broker_modification(term: Term, name: str) -> Steps[None]:
     """``processBrokerModification``:
-    a broker wrote its registration, others learn new endpoints or features.
+    a broker wrote its registration, others learn new endpoints or features. That it is cordoned is known
+    to the controller alone.
     """
     broker_id = int(name)
     try:
@@ -111,6 +113,9 @@ def process_broker_modification(term: Term, name: str) -> Steps[None]:
     path = znodes.broker_path(broker_id)
     old = term.context.live_brokers.get(broker_id)
     new = readable(term.store.store, path, znodes.decode_broker, broker_id, data)
+    if old is not None and new is not None and old.cordoned != new.cordoned:
+        _events.info("broker_cordoned" if new.cordoned else "broker_uncordoned", broker=broker_id)
+        term.context.live_brokers[broker_id] = replace(old, cordoned=new.cordoned)
     # As in Kafka a new rack alone is not sent to the others.
     if old is not None and new is not None and (old.endpoints, old.features) != (new.endpoints, new.features):
         _events.info("broker_modified", broker=new)

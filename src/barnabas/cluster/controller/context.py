@@ -73,6 +73,10 @@ class ControllerContext:
     def live_ids(self) -> set[int]:
         return self.live_brokers.keys() - self.shutting_down
 
+    def cordoned_brokers(self) -> frozenset[int]:
+        """The brokers that get no new replicas (KIP-1066)."""
+        return frozenset(each.id for each in self.live_brokers.values() if each.cordoned)
+
     def is_online(self, broker_id: int, tp: TopicPartition, *, with_shutting_down: bool = False) -> bool:
         """Whether a broker could serve its replica of a partition."""
         alive = broker_id in self.live_brokers if with_shutting_down else self.is_live(broker_id)

@@ -114,6 +114,11 @@ class KafkaController:
     # ---------------------------------------------------------------------------------- what others ask
 
     @property
+    def cordoned_brokers(self) -> frozenset[int] | None:
+        """The brokers that get no new replicas (KIP-1066); None while another broker is the controller."""
+        return self._term.context.cordoned_brokers() if self._term else None
+
+    @property
     def is_active(self) -> bool:
         return self._term is not None
 

@@ -29,6 +29,7 @@ from barnabas.cluster.controller.partition_state_machine import StateChangeFaile
 from barnabas.cluster.controller.states import PartitionPhase, ReplicaPhase
 from barnabas.cluster.controller.term import Term
 from barnabas.cluster.leadership import PartitionLeadership, ReplicaAssignment, TopicAssignment
+from barnabas.cluster.metadata.cordoned import cordoned_error
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import BadVersionError, Delete, NoNodeError, SetData, StoreError
 from barnabas.cluster.store.unreadable import readable
@@ -409,6 +410,8 @@ def _validate(term: Term, tp: TopicPartition, target: Sequence[int]) -> KafkaErr
         return _invalid(f"Duplicate replica ids in partition reassignment replica list: {_buffer(target)}")
     if any(each < 0 for each in target):
         return _invalid(f"Invalid broker id in replica list: {_buffer(target)}")
+    if error := cordoned_error(target, term.context.cordoned_brokers()):
+        return error
     # Only replicas that come new must be alive: the others may be on brokers that are down.
     adding = term.context.assignment(tp).reassign_to(target).adding
     live = sorted(term.context.live_ids())

@@ -10,10 +10,9 @@ broker that does not announce it counts as one of those.
 from typing import Any, Final
 
 from barnabas.cluster.brokers import Broker
-from barnabas.cluster.store import znodes
+from barnabas.cluster.metadata.registration import registered_brokers
 from barnabas.cluster.store.contract import MetadataStore
-from barnabas.cluster.store.unreadable import readable
-from barnabas.core.pending import Steps, gather, steps
+from barnabas.core.pending import Steps, steps
 
 GROUP_VERSION: Final = "group.version"
 FEATURES: Final[dict[str, Any]] = {GROUP_VERSION: {"min_version": 0, "max_version": 1}}
@@ -29,16 +28,5 @@ def knows_consumer_groups(broker: Broker) -> bool:
 @steps
 def forgetful_brokers(store: MetadataStore) -> Steps[list[int]]:
     """The registered brokers that would forget groups of the consumer protocol, by id."""
-    names = yield store.children(znodes.BROKER_IDS)
-    reads = {broker_id: store.get(znodes.broker_path(broker_id)) for broker_id in znodes.numbered(names)}
-    yield gather(reads.values())
-    forgetful = []
-    for broker_id, read in reads.items():
-        if read.error is not None:
-            continue  # a broker that left in between cannot lead
-        data, _ = read.result()
-        broker = readable(store, znodes.broker_path(broker_id), znodes.decode_broker, broker_id, data)
-        # Nor can one whose registration the controller cannot read.
-        if broker is not None and not knows_consumer_groups(broker):
-            forgetful.append(broker_id)
-    return forgetful
+    registered = yield registered_brokers(store)
+    return [broker.id for broker in registered if not knows_consumer_groups(broker)]

@@ -4,10 +4,11 @@ Which brokers get them is checked or decided here, and the topic's znode written
 znode and does the rest.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from barnabas.cluster.leadership import ReplicaAssignment, TopicAssignment
+from barnabas.cluster.metadata.cordoned import all_cordoned, cordoned_error
 from barnabas.cluster.metadata.placement import BrokerRack, assign_replicas
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import BadVersionError, MetadataStore, NoNodeError
@@ -24,6 +25,7 @@ _events: Final = EventLog("cluster.topics")
 def create_partitions(
     store: MetadataStore,
     brokers: Sequence[BrokerRack],
+    cordoned: Collection[int],
     topic: str,
     total: int,
     assignments: Sequence[Sequence[int]] | None,
@@ -32,7 +34,8 @@ def create_partitions(
     count: Callable[[int], None],
 ) -> Steps[int]:
     """Has a topic grow to `total` partitions; how many it has then. `brokers` are the live ones in order of
-    their ids; `count` is called with how many are about to be added, and may refuse them.
+    their ids, those that get no new replicas are `cordoned`; `count` is called with how many are about to be
+    added, and may refuse them.
 
     `assignments` are the replicas of each new partition, None to have them placed. Raises KafkaError with
     Kafka's words.
@@ -40,7 +43,7 @@ def create_partitions(
     counted = False
     while True:
         existing, version = yield _read(store, topic)
-        added = _new_assignment(brokers, topic, existing.partitions, total, assignments)
+        added = _new_assignment(brokers, cordoned, topic, existing.partitions, total, assignments)
         if validate_only:
             return total
         if not counted:
@@ -94,6 +97,7 @@ def _read(store: MetadataStore, topic: str) -> Steps[tuple[TopicAssignment, int]
 
 def _new_assignment(
     brokers: Sequence[BrokerRack],
+    cordoned: Collection[int],
     topic: str,
     existing: Mapping[int, ReplicaAssignment],
     count: int,
@@ -112,6 +116,9 @@ def _new_assignment(
         unknown = dict.fromkeys(each for replicas in assignments for each in replicas if each not in live)
         if unknown:
             raise _invalid(f"Unknown broker(s) in replica assignment: {_listed(unknown)}.")
+        for replicas in assignments:
+            if error := cordoned_error(replicas, cordoned):
+                raise error
         if len(assignments) != increment:
             raise _invalid(
                 f"Increasing the number of partitions by {increment} but {len(assignments)} assignments "
@@ -127,6 +134,10 @@ def _new_assignment(
         placed = dict(enumerate(map(tuple, assignments), len(existing)))
         _validate(placed, len(first.replicas))
     else:
+        brokers = [broker for broker in brokers if broker.id not in cordoned]
+        live = [broker.id for broker in brokers]
+        if cordoned and not brokers:
+            raise all_cordoned(len(first.replicas))
         # The new ones are placed from the first partition's leader on, as if they had been made with the
         # topic.
         at_or_after = (index for index, broker in enumerate(live) if broker >= first.replicas[0])

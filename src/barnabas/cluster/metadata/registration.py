@@ -1,6 +1,7 @@
 """How a broker enters the cluster: the znodes that must exist, the cluster id, its own registration."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -81,6 +82,23 @@ def propagate_log_dir_event(store: MetadataStore, broker_id: int) -> Steps[None]
     yield store.create(prefix, znodes.encode_log_dir_event(broker_id), sequence=True)
 
 
+@steps
+def registered_brokers(store: MetadataStore) -> Steps[list[Broker]]:
+    """The brokers in /brokers/ids, in order of their ids; without those that the controller cannot read."""
+    names = yield store.children(znodes.BROKER_IDS)
+    reads = {broker_id: store.get(znodes.broker_path(broker_id)) for broker_id in znodes.numbered(names)}
+    yield gather(reads.values())
+    brokers = []
+    for broker_id, read in sorted(reads.items()):
+        if read.error is not None:
+            continue  # it left in between
+        data, _ = read.result()
+        broker = readable(store, znodes.broker_path(broker_id), znodes.decode_broker, broker_id, data)
+        if broker is not None:
+            brokers.append(broker)
+    return brokers
+
+
 class BrokerRegistration:
     """One broker's ephemeral znode; its czxid is the broker's epoch, by which others tell its lives apart.
 
@@ -135,6 +153,20 @@ class BrokerRegistration:
         """Writes new endpoints into the registration (``updateBrokerInfo``)."""
         self.broker = broker
         yield self._store.set(znodes.broker_path(broker.id), self._payload())
+
+    def update_later(self, broker: Broker) -> None:
+        """`update`, for who does not wait for it."""
+        self.update(broker).when_done(_updated)
+
+    def cordon(self, *, all_directories: bool) -> None:
+        """Tells the controller whether all log directories are cordoned, where that has changed."""
+        if self.broker.cordoned == all_directories:
+            return
+        if self.broker_epoch < 0:
+            # Not registered yet: the registration says it.
+            self.broker = replace(self.broker, cordoned=all_directories)
+        else:
+            self.update_later(replace(self.broker, cordoned=all_directories))
 
     def _payload(self) -> bytes:
         return znodes.encode_broker(self.broker, self._clock.time_ms())
@@ -192,3 +224,9 @@ class BrokerRegistration:
 
     def __repr__(self) -> str:
         return f"<BrokerRegistration {self.broker.id} epoch={self.broker_epoch}>"
+
+
+def _updated(done: Pending[None]) -> None:
+    if done.error is not None:
+        # The session has ended; the registration in the next one says it.
+        _events.warning("registration_not_updated", reason=done.error)

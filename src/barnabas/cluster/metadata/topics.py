@@ -6,13 +6,19 @@ that answers a client waits until its partitions have leaders.
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from barnabas.cluster.leadership import ReplicaAssignment, TopicAssignment
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.configs import check_config_size
+from barnabas.cluster.metadata.cordoned import (
+    CordonedBrokers,
+    all_cordoned,
+    cordoned_error,
+    none_cordoned,
+)
 from barnabas.cluster.metadata.new_partitions import create_partitions, topic_payload
 from barnabas.cluster.metadata.placement import BrokerRack, assign_replicas
 from barnabas.cluster.store import znodes
@@ -29,7 +35,7 @@ from barnabas.core.config import Config
 from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID, Uuid, is_topic_name, random_uuid, topics_collide, validate_topic_name
-from barnabas.core.pending import Pending, Steps, steps
+from barnabas.core.pending import Steps, steps
 from barnabas.core.topic_config import topic_config
 
 _events: Final = EventLog("cluster.topics")
@@ -100,8 +106,10 @@ class TopicAdmin:
         cache: MetadataCache,
         defaults: TopicDefaults,
         chooser: random.Random,
+        cordoned: CordonedBrokers = none_cordoned,
     ) -> None:
         self._store = store
+        self._cordoned = cordoned
         self._cache = cache
         self.defaults = defaults
         """Replaced when the broker's configuration changes."""
@@ -123,7 +131,7 @@ class TopicAdmin:
             raise _exists(topic.name)
         configs = _without_nulls(topic.configs)
         check_config_size(configs)
-        assignments = self._place(topic)
+        assignments = self._place(topic, (yield self._cordoned()))
         yield self._validate_name(topic.name)
         _validate_assignment(assignments)
         try:
@@ -143,7 +151,7 @@ class TopicAdmin:
                 self._being_written.remove(topic.name)
         return CreatedTopic(topic.name, topic_id, assignments, config)
 
-    def _place(self, topic: NewTopic) -> Assignment:
+    def _place(self, topic: NewTopic, cordoned: Collection[int]) -> Assignment:
         if topic.assignments:
             if (topic.num_partitions, topic.replication_factor) != (UNSET, UNSET):
                 raise KafkaError(
@@ -151,20 +159,28 @@ class TopicAdmin:
                     "Both numPartitions or replicationFactor and replicasAssignments were set. "
                     "Both cannot be used at the same time.",
                 )
+            for replicas in topic.assignments.values():
+                if error := cordoned_error(replicas, cordoned):
+                    raise error
             return topic.assignments
         defaults = self.defaults
+        factor = (
+            defaults.replication_factor if topic.replication_factor == UNSET else topic.replication_factor
+        )
+        brokers = [broker for broker in self._brokers() if broker.id not in cordoned]
+        if cordoned and not brokers:
+            raise all_cordoned(factor)
         return assign_replicas(
-            self._brokers(),
+            brokers,
             partitions=defaults.num_partitions if topic.num_partitions == UNSET else topic.num_partitions,
-            replication_factor=(
-                defaults.replication_factor if topic.replication_factor == UNSET else topic.replication_factor
-            ),
+            replication_factor=factor,
             chooser=self._chooser,
         )
 
     def _brokers(self) -> list[BrokerRack]:
         return sorted(BrokerRack(broker.id, broker.rack) for broker in self._cache.alive_brokers())
 
+    @steps
     def create_partitions(
         self,
         topic: str,
@@ -173,19 +189,22 @@ class TopicAdmin:
         *,
         validate_only: bool = False,
         count: Callable[[int], None] = not_counted,
-    ) -> Pending[int]:
+    ) -> Steps[int]:
         """Has a topic grow to `total` partitions; how many it has then.
         Fails with KafkaError and Kafka's words.
         """
-        return create_partitions(
+        cordoned = yield self._cordoned()
+        partitions: int = yield create_partitions(
             self._store,
             self._brokers(),
+            cordoned,
             topic,
             total,
             assignments,
             validate_only=validate_only,
             count=count,
         )
+        return partitions
 
     @steps
     def _validate_name(self, name: str) -> Steps[None]:

@@ -214,6 +214,9 @@ def encode_broker(broker: Broker, now_ms: int, jmx_port: int = -1) -> bytes:
     }
     if broker.rack is not None:
         value["rack"] = broker.rack
+    if broker.cordoned:
+        # Kafka 4 tells its controller so by heartbeats; a broker of 3.9 passes over the name.
+        value["cordoned"] = True
     return encode_json(value)
 
 
@@ -233,7 +236,8 @@ def decode_broker(broker_id: int, data: bytes | None) -> Broker:
     rack = value.get("rack")
     if rack is not None:
         rack = typed(rack, str, "rack")
-    return Broker(broker_id, endpoints, rack, field(value, "features", dict, {}))
+    features = field(value, "features", dict, {})
+    return Broker(broker_id, endpoints, rack, features, cordoned=value.get("cordoned") is True)
 
 
 def _endpoint(text: str, protocols: Mapping[str, Any]) -> Endpoint:

@@ -12,7 +12,7 @@ class DescribableLogDirTopic(Struct):
     partitions: list[int32] = field("0+")
 
 
-class DescribeLogDirsRequest(Request, api=35, versions="0-4", flexible="2+"):
+class DescribeLogDirsRequest(Request, api=35, versions="0-5", flexible="2+"):
     """Asks for the sizes of partitions, of all when null."""
 
     topics: list[DescribableLogDirTopic] | None = field("0+", nullable="0+")
@@ -42,9 +42,10 @@ class DescribeLogDirsResult(Struct):
     topics: list[DescribeLogDirsTopic] = field("0+")
     total_bytes: int64 = field("4+", default=-1, ignorable=True)
     usable_bytes: int64 = field("4+", default=-1, ignorable=True)
+    is_cordoned: bool = field("5+", ignorable=True)
 
 
-class DescribeLogDirsResponse(Response, api=35, versions="0-4", flexible="2+"):
+class DescribeLogDirsResponse(Response, api=35, versions="0-5", flexible="2+"):
     """One entry a directory."""
 
     throttle_time_ms: int32 = field("0+")
