@@ -28,6 +28,7 @@ def test_each_script_calls_a_command_that_there_is(home):
         "kafka-run-class.sh",
         "kafka-server-start.sh",
         "kafka-server-stop.sh",
+        "zookeeper-security-migration.sh",
         "zookeeper-shell.sh",
     }
     assert {tool.command for tool in TOOLS} <= set(COMMANDS)

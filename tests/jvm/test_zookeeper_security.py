@@ -2,6 +2,8 @@
 the others made.
 """
 
+import subprocess
+
 import kafka_harness
 import pytest
 from confluent_kafka.admin import (
@@ -10,6 +12,7 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from kafka_tools import Run, ours
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from secure_zookeeper import SecureZookeeper, acls, differences, login_file
@@ -199,3 +202,66 @@ def test_who_is_not_let_in_says_so_in_one_line(broken, line, secure_zookeeper, s
     assert line in said[-1]
     assert "Traceback" not in server.log.read_text()
     assert "secret" not in server.log.read_text()
+
+
+def test_old_znodes_are_closed_and_opened_as_kafkas_tool_does_it(
+    secure_zookeeper, looking, tmp_path, monkeypatch
+):
+    tls = kafka_harness.write_properties(tmp_path / "tls.properties", secure_zookeeper.settings)
+    flags = ("--zk-tls-config-file", tls, "--zookeeper.connect")
+    made = ["/config/users/alice", "/brokers/topics/t/partitions/0/state", "/consumers/old", "/other"]
+
+    def kafka(chroot, *more):
+        options = [*kafka_harness.TOOL_OPTIONS, secure_zookeeper.kafka_opts]
+        main = "kafka.admin.ZkSecurityMigrator"
+        command = kafka_harness.java_command(kafka_harness.ZOOKEEPER_ERA, main, options)
+        done = subprocess.run([*command, *flags, chroot, *more], capture_output=True, text=True, check=False)
+        return Run(done.returncode, done.stdout, done.stderr)
+
+    def barnabas(chroot, *more):
+        return ours("zookeeper-security-migration", *flags, chroot, *more)
+
+    monkeypatch.setenv("KAFKA_OPTS", secure_zookeeper.kafka_opts)
+    for chroot in ("/moved-kafka", "/moved-ours"):
+        for path in made:
+            looking.create(chroot + path, b"", makepath=True)
+    for acl in ("secure", "unsecure"):
+        found = []
+        for run, chroot in ((kafka, "/moved-kafka"), (barnabas, "/moved-ours")):
+            done = run(f"{secure_zookeeper.address}{chroot}", "--zookeeper.acl", acl)
+            assert done.code == 0, done.err
+            below = {path.removeprefix(chroot): rights for path, rights in acls(looking, chroot).items()}
+            found.append((below, done.out))
+        assert differences(found[0][0], found[1][0]) == {}, acl
+        assert found[0][1] == found[1][1]
+        closed = found[1][0]["/config/users/alice"] != [(31, "world", "anyone")]
+        assert closed == (acl == "secure")
+        assert found[1][0]["/other"] == [(31, "world", "anyone")]
+
+    for run in (kafka, barnabas):
+        done = run(f"{secure_zookeeper.address}/wrong", "--zookeeper.acl", "secure", "--enable.path.check")
+        assert "The following secure root paths do not exist in ZooKeeper: /admin,/brokers" in done.out
+
+
+def test_tools_are_somebody_where_brokers_are(secure_zookeeper, looking, tmp_path, monkeypatch):
+    tls = kafka_harness.write_properties(tmp_path / "tls.properties", secure_zookeeper.settings)
+    monkeypatch.setenv("KAFKA_OPTS", secure_zookeeper.kafka_opts)
+    looking.create("/tools", b"")
+    place = f"{secure_zookeeper.address}/tools"
+    rules = ("--authorizer-properties", f"zookeeper.connect={place}", "--zk-tls-config-file", tls)
+    user = ("--entity-type", "users", "--entity-name", "alice", "--zookeeper", place)
+    user = (*user, "--zk-tls-config-file", tls)
+    done = [
+        ours("acls", "--add", "--allow-principal", "User:alice", "--topic", "t", *rules),
+        ours("configs", "--alter", "--add-config", "SCRAM-SHA-256=[password=alice-secret]", *user),
+        ours("store", "get", "/kafka-acl/Topic/t", "--zookeeper", place, "--zk-tls-config-file", tls),
+        ours("zookeeper-shell", place, "-zk-tls-config-file", tls, "ls", "/config/users"),
+    ]
+
+    assert [each.code for each in done] == [0] * 4, [each.err for each in done]
+    assert "User:alice" in done[2].out
+    assert "[alice]" in done[3].out
+    found = acls(looking, "/tools")
+    mine = {(31, "sasl", "kafka"), (31, "x509", "CN=broker")}
+    assert set(found["/tools/kafka-acl/Topic/t"]) == {*mine, (1, "world", "anyone")}
+    assert set(found["/tools/config/users/alice"]) == mine

@@ -20,6 +20,7 @@ from barnabas.cli.options import (
     connected_admin,
     key_values,
     printable,
+    properties,
     reported_as,
 )
 from barnabas.core.acl import AccessControlEntry, AclBinding, AclFilter, PatternType, ResourcePattern
@@ -156,7 +157,8 @@ async def _opened(given: Mapping[str, Any]) -> AsyncIterator[_Acls]:
         return
     if given["authorizer"] not in (None, CLASS_NAME):
         raise ToolError(f"{_FAILED}{printable(given['authorizer'])} is not there, only {CLASS_NAME}")
-    async with _store(key_values(given["authorizer-properties"])) as acls:
+    settings = properties(given["zk-tls-config-file"]) | key_values(given["authorizer-properties"])
+    async with _store(settings) as acls:
         yield acls
 
 
@@ -185,18 +187,18 @@ class _DirectAcls:
 
 
 @contextlib.asynccontextmanager
-async def _store(properties: Mapping[str, str]) -> AsyncIterator[_DirectAcls]:
-    zookeeper = properties.get("zookeeper.connect") or None
-    file = None if zookeeper else _file(properties)
+async def _store(settings: Mapping[str, str]) -> AsyncIterator[_DirectAcls]:
+    zookeeper = settings.get("zookeeper.connect") or None
+    file = None if zookeeper else _file(settings)
     with reported_as(_FAILED):
-        async with opened(zookeeper, file) as session:
+        async with opened(zookeeper, file, settings=settings) as session:
             acls = AclStore(session, LoopClock(asyncio.get_running_loop()), random.Random())
             await completed(acls.start(lambda: None))
             yield _DirectAcls(acls)
 
 
-def _file(properties: Mapping[str, str]) -> Path:
-    file = Path(properties.get("barnabas.metadata.path", ""))
+def _file(settings: Mapping[str, str]) -> Path:
+    file = Path(settings.get("barnabas.metadata.path", ""))
     if not file.is_file():
         raise ToolError(
             f"{_FAILED}--authorizer-properties names neither zookeeper.connect=HOST:PORT nor a file that is"

@@ -150,6 +150,8 @@ def _check_entity(given: Given) -> None:
             "One of the required --bootstrap-server, --boostrap-controller, or --zookeeper arguments must be "
             "specified"
         )
+    if given["zk-tls-config-file"] and not given["zookeeper"]:
+        raise ToolError("Only the --zookeeper option can be used with the --zk-tls-config-file option.")
     if types[0] in WITH_QUOTAS:
         _check_quotas(types, names)
         return

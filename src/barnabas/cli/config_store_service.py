@@ -44,8 +44,9 @@ def run(given: Given) -> None:
 
 
 async def _run(given: Given, entity: Entity, zookeeper: str | None, file: Path | None) -> None:
+    settings = properties(given["zk-tls-config-file"])
     if given["describe"]:
-        async with opened(zookeeper, file) as store:
+        async with opened(zookeeper, file, settings=settings) as store:
             await _describe(ConfigStore(store, _clock()), entity)
         return
     # What is wrong with the values is said before there is a session.
@@ -53,7 +54,7 @@ async def _run(given: Given, entity: Entity, zookeeper: str | None, file: Path |
     for text in given["add-config"]:
         added |= parse_added(text)
     credentials = _credentials(entity, added, deleted_keys(given))
-    async with opened(zookeeper, file) as store:
+    async with opened(zookeeper, file, settings=settings) as store:
         await _alter(store, entity, credentials, deleted_keys(given))
 
 

@@ -128,6 +128,8 @@ def _texts(python: str) -> Mapping[str, str]:
     texts["kafka-run-class.sh"] = _run_class(barnabas)
     texts["kafka-server-start.sh"] = _server_start(barnabas)
     texts["kafka-server-stop.sh"] = _SERVER_STOP
+    migration = "zookeeper-security-migration"
+    texts[f"{migration}.sh"] = f'{_HEAD}exec {barnabas} {migration} "$@"\n'
     texts["zookeeper-shell.sh"] = f'{_HEAD}exec {barnabas} zookeeper-shell "$@"\n'
     return dict(sorted(texts.items()))
 

@@ -104,6 +104,10 @@ COMMANDS: Final = {
     "zookeeper-shell": _Entry(
         "zookeeper_shell:zookeeper_shell", "Look at znodes of ZooKeeper (zookeeper-shell.sh)."
     ),
+    "zookeeper-security-migration": _Entry(
+        "zookeeper_security_migration:zookeeper_security_migration",
+        "Set the ACLs of old znodes (zookeeper-security-migration.sh).",
+    ),
     "control": _Entry(
         "control:control", "Plant faults in a broker of a test, and wait for what happens there."
     ),

@@ -183,9 +183,17 @@ def timeout_option(
     )
 
 
+zk_tls_option: Final = file_option(
+    "--zk-tls-config-file", "zk_tls_config_file", "TLS with ZooKeeper: a file with the keys zookeeper.ssl.*."
+)
+
+
 def on_store(command: F) -> F:
-    """The options that name a metadata store: ``folder``, ``zookeeper`` and ``timeout_ms``."""
+    """The options that name a metadata store: ``folder``, ``zookeeper``, ``timeout_ms`` and
+    ``zk_tls_config_file``.
+    """
     for option in (
+        zk_tls_option,
         timeout_option("How long a server may take to answer, in milliseconds."),
         click.option("--zookeeper", metavar="HOST:PORT[,...][/PATH]", help="The ZooKeeper servers."),
         click.option(

@@ -11,11 +11,11 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from barnabas.broker.registry import ApiTable
 from barnabas.cluster.store.contract import MetadataStore, StoreUnusableError
-from barnabas.cluster.store.sqlite import SqliteStore
+from barnabas.cluster.store.sqlite import CallSoon, SqliteStore
 from barnabas.core.broker_config import log_directories
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
@@ -29,6 +29,9 @@ from barnabas.network.clock import LoopClock
 from barnabas.node.disk_thread import DiskThread, ThreadSyncer
 from barnabas.node.offload import ProcessOffload
 from barnabas.node.throttler import Throttler
+
+if TYPE_CHECKING:
+    from barnabas.cluster.store.zookeeper_security import ZookeeperSecurity
 
 _log: Final = EventLog("core.config")
 
@@ -98,7 +101,7 @@ def of_machine(config: Config, loop: asyncio.AbstractEventLoop) -> Environment:
 
 def _open_store(config: Config, loop: asyncio.AbstractEventLoop) -> MetadataStore:
     if config["zookeeper.connect"]:
-        return zookeeper_store(config, loop)
+        return zookeeper_store(config, loop.call_soon_threadsafe)
     if config["zookeeper.set.acl"]:
         _log.warning(
             "config.not_obeyed", key="zookeeper.set.acl", reason="the embedded store is its user's file"
@@ -106,22 +109,28 @@ def _open_store(config: Config, loop: asyncio.AbstractEventLoop) -> MetadataStor
     return _embedded_store(config, loop)
 
 
-def zookeeper_store(config: Config, loop: asyncio.AbstractEventLoop) -> MetadataStore:
+def zookeeper_store(config: Config, call_soon: CallSoon, *, tool: bool = False) -> MetadataStore:
     """A session on the ZooKeeper of a configuration, not started yet. Raises ConfigError."""
     # Most brokers do without kazoo.
     from barnabas.cluster.store.zookeeper import ZookeeperStore  # noqa: PLC0415
+
+    return ZookeeperStore(
+        config["zookeeper.connect"],
+        call_soon,
+        session_timeout_ms=config["zookeeper.session.timeout.ms"],
+        connection_timeout_ms=config["zookeeper.connection.timeout.ms"],
+        security=security_of(config, tool=tool),
+    )
+
+
+def security_of(config: Config, *, tool: bool = False) -> "ZookeeperSecurity":
+    """How this process is to connect to ZooKeeper. Raises ConfigError."""
     from barnabas.cluster.store.zookeeper_security import (  # noqa: PLC0415
         java_properties,
         zookeeper_security,
     )
 
-    return ZookeeperStore(
-        config["zookeeper.connect"],
-        loop.call_soon_threadsafe,
-        session_timeout_ms=config["zookeeper.session.timeout.ms"],
-        connection_timeout_ms=config["zookeeper.connection.timeout.ms"],
-        security=zookeeper_security(config, java_properties(os.environ.get("KAFKA_OPTS", ""))),
-    )
+    return zookeeper_security(config, java_properties(os.environ.get("KAFKA_OPTS", "")), tool=tool)
 
 
 def metadata_path(config: Config) -> Path | None:

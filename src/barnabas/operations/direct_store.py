@@ -4,16 +4,19 @@ store, whose brokers may run or not.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from barnabas.cluster.store.contract import MetadataStore
+from barnabas.core.broker_config import broker_config
+from barnabas.core.config import Config
 from barnabas.network.selector import completed
-from barnabas.node.environment import METADATA_FILE
+from barnabas.node.environment import METADATA_FILE, zookeeper_store
 from barnabas.operations.errors import OperationError
 
 TIMEOUT_MS: Final = 10_000
+_SECURITY: Final = ("zookeeper.ssl.", "zookeeper.clientCnxnSocket", "zookeeper.set.acl")
 
 
 def store_file(folder: Path) -> Path:
@@ -28,18 +31,31 @@ def store_file(folder: Path) -> Path:
     return file
 
 
+def zookeeper_config(zookeeper: str, timeout_ms: int, settings: Mapping[str, str]) -> Config:
+    """The keys of a broker that goes to these servers; what else is among the settings is passed over."""
+    given = {key: value for key, value in settings.items() if key.startswith(_SECURITY)}
+    given |= {"zookeeper.connect": zookeeper}
+    given |= dict.fromkeys(
+        ("zookeeper.session.timeout.ms", "zookeeper.connection.timeout.ms"), str(timeout_ms)
+    )
+    return broker_config(given)
+
+
 @contextlib.asynccontextmanager
 async def opened(
-    zookeeper: str | None, file: Path | None, timeout_ms: int = TIMEOUT_MS
+    zookeeper: str | None,
+    file: Path | None,
+    timeout_ms: int = TIMEOUT_MS,
+    settings: Mapping[str, str] | None = None,
 ) -> AsyncIterator[MetadataStore]:
-    """A session on the one of the two that was named. Raises OperationError where no server answers."""
+    """A session on the one of the two that was named; `settings` are Kafka's keys of ZooKeeper's security.
+    Raises OperationError where no server answers.
+    """
     call_soon = asyncio.get_running_loop().call_soon_threadsafe
     session: MetadataStore
     if zookeeper is not None:
-        from barnabas.cluster.store.zookeeper import ZookeeperStore
-
-        session = ZookeeperStore(
-            zookeeper, call_soon, session_timeout_ms=timeout_ms, connection_timeout_ms=timeout_ms
+        session = zookeeper_store(
+            zookeeper_config(zookeeper, timeout_ms, settings or {}), call_soon, tool=True
         )
     else:
         from barnabas.cluster.store.sqlite import SqliteStore

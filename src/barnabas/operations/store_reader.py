@@ -2,7 +2,7 @@
 
 import contextlib
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -29,10 +29,14 @@ class StoreReader(Protocol):
 
 
 @contextlib.asynccontextmanager
-async def opened(store: Path | None, zookeeper: str | None, timeout_ms: int) -> AsyncIterator[StoreReader]:
-    """A reader of the one that was named. Raises OperationError where it cannot be reached."""
+async def opened(
+    store: Path | None, zookeeper: str | None, timeout_ms: int, settings: Mapping[str, str] | None = None
+) -> AsyncIterator[StoreReader]:
+    """A reader of the one that was named, `settings` as for `direct_store.opened`.
+    Raises OperationError where it cannot be reached.
+    """
     if zookeeper is not None:
-        async with _on_zookeeper(zookeeper, timeout_ms) as reader:
+        async with _on_zookeeper(zookeeper, timeout_ms, settings) as reader:
             yield reader
         return
     assert store is not None
@@ -86,9 +90,11 @@ class _ZookeeperReader:
 
 
 @contextlib.asynccontextmanager
-async def _on_zookeeper(zookeeper: str, timeout_ms: int) -> AsyncIterator[_ZookeeperReader]:
+async def _on_zookeeper(
+    zookeeper: str, timeout_ms: int, settings: Mapping[str, str] | None
+) -> AsyncIterator[_ZookeeperReader]:
     servers, slash, chroot = zookeeper.partition("/")
     # The store would make its path where it is missing: this one has none, and the reader puts it before
     # each.
-    async with direct_store.opened(servers, None, timeout_ms) as session:
+    async with direct_store.opened(servers, None, timeout_ms, settings) as session:
         yield _ZookeeperReader(session, (slash + chroot).rstrip("/"))

@@ -4,7 +4,14 @@ from typing import Any
 
 import click
 
-from barnabas.cli.options import ToolCommand, ToolError, bootstrap_option, command_config_option, kafka_names
+from barnabas.cli.options import (
+    ToolCommand,
+    ToolError,
+    bootstrap_option,
+    command_config_option,
+    kafka_names,
+    zk_tls_option,
+)
 
 _PATTERN_TYPES = ("any", "match", "literal", "prefixed")
 _ROLES = ("producer", "consumer")
@@ -22,6 +29,7 @@ _ROLES = ("producer", "consumer")
     metavar="KEY=VALUE",
     help="Without a broker: zookeeper.connect=HOST:PORT[/PATH], or barnabas.metadata.path=FILE.",
 )
+@zk_tls_option
 @click.option("--add", is_flag=True, help="Add rules.")
 @click.option("--remove", is_flag=True, help="Remove rules.")
 @click.option("--list", is_flag=True, help="Show the rules of these resources, or all.")
@@ -85,6 +93,8 @@ def _check(given: dict[str, Any]) -> None:
         raise ToolError("The --command-config option can only be used with --bootstrap-server option")
     if given["authorizer-properties"] and given["bootstrap-server"]:
         raise ToolError("The --authorizer-properties option can only be used with --authorizer option")
+    if given["zk-tls-config-file"] and given["bootstrap-server"]:
+        raise ToolError("The --zk-tls-config-file option can only be used with --authorizer option")
     if sum(given[action] for action in ("add", "remove", "list")) != 1:
         raise ToolError("Command must include exactly one action: --list, --add, --remove. ")
     hosts_and_principals = ("allow-host", "allow-principal", "deny-host", "deny-principal")

@@ -8,6 +8,7 @@ from barnabas.cli.options import (
     bootstrap_option,
     command_config_option,
     kafka_names,
+    zk_tls_option,
 )
 
 
@@ -19,6 +20,7 @@ from barnabas.cli.options import (
     metavar="HOST:PORT[,...][/PATH]",
     help="Without a broker: credentials of users, in ZooKeeper.",
 )
+@zk_tls_option
 @click.option(
     "--store",
     metavar="FOLDER",

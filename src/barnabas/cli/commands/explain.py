@@ -122,6 +122,7 @@ def partition(
     folder: Path | None,
     zookeeper: str | None,
     timeout_ms: int,
+    zk_tls_config_file: Path | None,
     command_config: Path | None,
 ) -> None:
     """Print who leads a partition, since which leader epoch, which replicas are not in sync, and what each
@@ -150,7 +151,7 @@ def partition(
         async with connected_admin(options, timeout_ms) as admin:
             if not named:
                 return lines(await look(admin, topic, number, None, timeout_ms))
-            async with opened(folder, zookeeper, timeout_ms) as reader:
+            async with opened(folder, zookeeper, timeout_ms, properties(zk_tls_config_file)) as reader:
                 return lines(await look(admin, topic, number, reader, timeout_ms))
 
     for station, text in asyncio.run(explained()):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from barnabas.cli.options import on_store, printable
+from barnabas.cli.options import on_store, printable, properties
 
 if TYPE_CHECKING:
     from barnabas.cluster.store.contract import Stat
@@ -135,6 +135,7 @@ def _read(
     folder: Path | None,
     zookeeper: str | None,
     timeout_ms: int,
+    zk_tls_config_file: Path | None,
 ) -> None:
     """Runs `show` with a reader. Raises ClickException for a path or a store that is not there."""
     from barnabas.cluster.store import tree
@@ -149,7 +150,7 @@ def _read(
         raise click.ClickException(str(error)) from error
 
     async def look() -> None:
-        async with opened(folder, zookeeper, timeout_ms) as reader:
+        async with opened(folder, zookeeper, timeout_ms, properties(zk_tls_config_file)) as reader:
             await show(reader)
 
     try:

@@ -4,11 +4,12 @@ import asyncio
 import shlex
 import sys
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from barnabas.cli.options import printable, timeout_option
+from barnabas.cli.options import printable, properties, timeout_option
 
 if TYPE_CHECKING:
     from barnabas.cluster.store.contract import Stat
@@ -22,8 +23,17 @@ _END: Final = {"quit", "close"}
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("server", metavar="HOST:PORT[,...][/PATH]")
 @click.argument("words", metavar="[COMMAND...]", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "-zk-tls-config-file",
+    "zk_tls_config_file",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TLS with ZooKeeper: a file with the keys zookeeper.ssl.*.",
+)
 @timeout_option("How long a server may take to answer, in milliseconds.")
-def zookeeper_shell(server: str, words: tuple[str, ...], timeout_ms: int) -> None:
+def zookeeper_shell(
+    server: str, words: tuple[str, ...], zk_tls_config_file: Path | None, timeout_ms: int
+) -> None:
     """Run one command of ZooKeeper's shell, or those on standard input, one a line; changes nothing.
 
     The commands are `ls [-s] [-R] PATH`, `get [-s] PATH` and `stat PATH`. Of what ZooKeeper knows of a znode
@@ -42,7 +52,7 @@ def zookeeper_shell(server: str, words: tuple[str, ...], timeout_ms: int) -> Non
 
     async def run() -> bool:
         click.echo(f"Connecting to {printable(server)}")
-        async with opened(None, server, timeout_ms) as reader:
+        async with opened(None, server, timeout_ms, properties(zk_tls_config_file)) as reader:
             click.echo("\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null")
             if words:
                 return await _run(reader, words)

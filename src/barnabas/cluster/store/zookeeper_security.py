@@ -83,9 +83,14 @@ class ZookeeperSecurity:
     set_acl: bool = False
     """zookeeper.set.acl"""
 
+    @property
+    def is_somebody(self) -> bool:
+        """Whether ZooKeeper knows this client by a name or a certificate."""
+        return self.login is not None or self.certificate
+
     def securing(self) -> "ZookeeperSecurity":
         """The same, for a client that sets ACLs. Raises ConfigError where it would be nobody."""
-        if self.login is None and not self.certificate:
+        if not self.is_somebody:
             raise ConfigError(
                 "Invalid value true for configuration zookeeper.set.acl: this client is nobody to ZooKeeper. "
                 f"Give it a section Client of a file of JAAS (KAFKA_OPTS=-D{LOGIN_FILE}=FILE), or a "
@@ -105,11 +110,17 @@ def java_properties(options: str) -> dict[str, str]:
     return {name: value for name, _, value in given}
 
 
-def zookeeper_security(config: Config, properties: Mapping[str, str]) -> ZookeeperSecurity:
-    """Of the keys of a broker and the properties of Java. Raises ConfigError, which shows no secret."""
+def zookeeper_security(
+    config: Config, properties: Mapping[str, str], *, tool: bool = False
+) -> ZookeeperSecurity:
+    """Of the keys of a broker and the properties of Java. A tool that is not told otherwise sets ACLs if it
+    is somebody. Raises ConfigError, which shows no secret.
+    """
     values = _values(config, properties)
     security = ZookeeperSecurity(_login(properties), *_tls(values))
-    return security.securing() if config["zookeeper.set.acl"] else security
+    key = "zookeeper.set.acl"
+    secure = security.is_somebody if tool and key not in config.explicit() else config[key]
+    return security.securing() if secure else security
 
 
 def _values(config: Config, properties: Mapping[str, str]) -> Config:
