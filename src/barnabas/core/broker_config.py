@@ -1,7 +1,7 @@
 """The configuration of a broker: Kafka's keys that this broker obeys, with Kafka 3.9's defaults.
 
 A key that is not here is not obeyed, and `barnabas serve` says so in a warning. Keys with the prefix
-``barnabas.`` are our own, and so are ``metrics.host`` and ``metrics.port``.
+``barnabas.`` are our own, and so are those that begin with ``metrics.`` and are below.
 """
 
 import re
@@ -145,8 +145,14 @@ BROKER_CONFIG: Final = ConfigTable(
         ConfigKey("metrics.port", INT, -1,
             "The port on which metrics are served over HTTP, in the Prometheus text format; 0 takes a free "
             "one, -1 serves none.", between(-1, 65_535)),
+        ConfigKey("metrics.user", STRING, "metrics", "Who may scrape, with metrics.password."),
+        ConfigKey("metrics.password", PASSWORD, None,
+            "Without it whoever reaches the port may scrape; with it HTTP asks for it (Basic)."),
+        ConfigKey("metrics.tls", BOOLEAN, False,
+            "Whether metrics are served over TLS, with ssl.keystore.* or listener.name.metrics.ssl.*."),
         ConfigKey("metrics.host", STRING, None,
-            "The address of that port; that of the first listener where not set."),
+            "The address of that port. Where not set that of the first listener; the loopback where a "
+            "listener asks who comes and metrics.password is not set."),
         ConfigKey("barnabas.client.telemetry.enable", BOOLEAN, True,
             "Whether clients may push metrics (KIP-714), which metrics.port then shows; in profile 4.4, "
             "where that port is on and the extra 'telemetry' is installed."),

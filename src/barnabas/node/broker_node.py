@@ -488,6 +488,7 @@ class BrokerNode:
         # Only brokers that serve metrics need the library.
         from barnabas.node.broker_metrics import broker_metrics  # noqa: PLC0415
         from barnabas.node.loop_lag import INTERVAL_MS, LoopLag  # noqa: PLC0415
+        from barnabas.node.metrics_access import metrics_access, metrics_host  # noqa: PLC0415
         from barnabas.node.metrics_endpoint import MetricsEndpoint  # noqa: PLC0415
 
         loop_lag = LoopLag(self._clock)
@@ -501,10 +502,10 @@ class BrokerNode:
             connections=server.quotas.by_listener,
             broker_state=self._broker_state,
         )
-        endpoint = MetricsEndpoint(registry, self._clock)
-        host: str | None = self.config["metrics.host"]
+        access = metrics_access(self.config)
+        endpoint = MetricsEndpoint(registry, self._clock, access)
         self._running.push_async_callback(endpoint.close)
-        self.metrics_url = await endpoint.start(self.endpoints[0].host if host is None else host, port)
+        self.metrics_url = await endpoint.start(metrics_host(self.config, self.endpoints, access), port)
 
     def _broker_state(self) -> int:
         """``BrokerState``, as far as one can be asked for it: RUNNING or PENDING_CONTROLLED_SHUTDOWN."""

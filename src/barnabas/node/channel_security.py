@@ -76,12 +76,13 @@ def _tls(config: Config, endpoint: Endpoint) -> "TlsListener | None":
         client_auth = config.get(f"listener.name.{endpoint.name.lower()}.{key}") or "none"
     else:
         client_auth = listener_value(config, endpoint.name, key)
-    context = server_context(_tls_values(config, endpoint), client_auth)
+    context = server_context(tls_values(config, endpoint), client_auth)
     mapper = Mapper(listener_value(config, endpoint.name, "ssl.principal.mapping.rules"))
     return TlsListener(context, mapper.principal_of)
 
 
-def _tls_values(config: Config, endpoint: Endpoint) -> dict[str, Any]:
+def tls_values(config: Config, endpoint: Endpoint) -> dict[str, Any]:
+    """What the context of a listener is made of."""
     from barnabas.network.tls_context import KEYS  # noqa: PLC0415
 
     return {key: listener_value(config, endpoint.name, key) for key in KEYS}
@@ -142,7 +143,7 @@ def client_security(config: Config, endpoint: Endpoint) -> ClientSecurity:
     if endpoint.security_protocol.endswith("SSL"):
         from barnabas.network.tls_context import client_context  # noqa: PLC0415
 
-        tls = client_context(_tls_values(config, endpoint))
+        tls = client_context(tls_values(config, endpoint))
     return ClientSecurity(_login(config, endpoint), tls)
 
 

@@ -10,12 +10,17 @@ Clients are not trusted. A request has `REQUEST_BYTES_MAX` at most and must come
 has one answer, and is closed after `CONNECTION_S` at the latest. There are `CONNECTIONS_MAX` connections at
 most. One more takes the place of the oldest that has not sent its request, or else of the oldest that has not
 taken its answer: eight such clients must not keep a Prometheus server out. A connection whose answer is being
-put together is never closed for another.
+put together is never closed for another. `MetricsAccess` may ask for TLS, whose handshake is in the time of
+the request, and for a password: a request without it gets 401 and no figure.
 """
 
 import asyncio
+import base64
 import enum
+import hmac
+import ssl
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -60,12 +65,38 @@ class _Connection:
         self.task.cancel()
 
 
+@dataclass(frozen=True, slots=True)
+class MetricsAccess:
+    """Who may scrape: everybody without a password, in clear without a context."""
+
+    tls: ssl.SSLContext | None = None
+    user: str = ""
+    password: str | None = field(default=None, repr=False)
+
+    def allows(self, head: bytes) -> bool:
+        """Whether the first lines of a request have the password (RFC 7617)."""
+        if self.password is None:
+            return True
+        expected = base64.b64encode(f"{self.user}:{self.password}".encode())
+        given = b""
+        for line in head.split(b"\r\n")[1:]:
+            name, _, value = line.partition(b":")
+            scheme, _, words = value.strip().partition(b" ")
+            if name.strip().lower() == b"authorization" and scheme.lower() == b"basic":
+                given = words.strip()
+        return hmac.compare_digest(given, expected)
+
+
+OPEN: Final = MetricsAccess()
+
+
 class MetricsEndpoint:
     """Serves a registry over HTTP."""
 
-    def __init__(self, registry: Registry, clock: Clock) -> None:
+    def __init__(self, registry: Registry, clock: Clock, access: MetricsAccess = OPEN) -> None:
         self._registry = registry
         self._clock = clock
+        self._access = access
         self._scrape = asyncio.Lock()
         self._connections: list[_Connection] = []
         """The oldest first."""
@@ -78,7 +109,8 @@ class MetricsEndpoint:
         )
         bound = self._server.sockets[0].getsockname()
         address = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
-        url = f"http://{address}:{bound[1]}/metrics"
+        scheme = "http" if self._access.tls is None else "https"
+        url = f"{scheme}://{address}:{bound[1]}/metrics"
         _log.info("metrics.listening", url=url)
         return url
 
@@ -124,6 +156,9 @@ class MetricsEndpoint:
         try:
             async with asyncio.timeout(CONNECTION_S):
                 async with asyncio.timeout(HEAD_S):
+                    if self._access.tls is not None:
+                        # Here, so that a handshake counts among the connections.
+                        await writer.start_tls(self._access.tls)
                     head = await _head(reader)
                 connection.stage = _Stage.WAITING
                 writer.write(await self._answer(head))
@@ -132,7 +167,7 @@ class MetricsEndpoint:
                 writer.close()
                 await writer.wait_closed()
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
-            pass  # the client is gone, or too slow
+            pass  # the client is gone, or too slow, or does not speak TLS
 
     async def _answer(self, head: bytes | None) -> bytes:
         if head is None:
@@ -140,6 +175,8 @@ class MetricsEndpoint:
         words = head.split(b"\r\n", 1)[0].split(b" ")
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
             return _response("400 Bad Request")
+        if not self._access.allows(head):
+            return _response("401 Unauthorized", headers='WWW-Authenticate: Basic realm="metrics"\r\n')
         method, target, _ = words
         if target.split(b"?", 1)[0] != b"/metrics":
             return _response("404 Not Found", b"The metrics are at /metrics.\n")

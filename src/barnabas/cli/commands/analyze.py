@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from barnabas.cli.options import bootstrap_option
+from barnabas.cli.options import admin_options, bootstrap_option, command_config_option
 from barnabas.core.extras import extra
 
 if TYPE_CHECKING:
@@ -53,9 +53,14 @@ def _reporting(command: Any) -> Any:
     return command
 
 
+def _brokers(command_config: Path | None, bootstrap: str) -> dict[str, Any]:
+    return admin_options(command_config, bootstrap, "barnabas-analyze")
+
+
 @analyze.command()
 @_reporting
 @bootstrap_option()
+@command_config_option
 @click.option(
     "--retention-ms",
     type=click.IntRange(min=-1),
@@ -79,6 +84,7 @@ def disk(
     out: Path | None,
     rows: int,
     bootstrap_server: str | None,
+    command_config: Path | None,
     retention_ms: int,
     retention_bytes: int,
     key_prefix: str | None,
@@ -101,7 +107,7 @@ def disk(
         found = analyses.directories(directories, topics=_names(topics))
         retention: dict[str, Retention] = {}
         if bootstrap_server:
-            retention = analyses.retention_of(bootstrap_server, found.names)
+            retention = analyses.retention_of(_brokers(command_config, bootstrap_server), found.names)
         with _session("reading the directories") as spark:
             usage = analyses.disk_usage(
                 spark,
@@ -116,6 +122,7 @@ def disk(
 @analyze.command()
 @_reporting
 @bootstrap_option()
+@command_config_option
 @click.option(
     "--keys",
     type=click.IntRange(min=1),
@@ -136,6 +143,7 @@ def skew(
     out: Path | None,
     rows: int,
     bootstrap_server: str | None,
+    command_config: Path | None,
     keys: int,
     more_partitions: int | None,
 ) -> None:
@@ -156,7 +164,9 @@ def skew(
         from barnabas.spark import analyses
 
         found = analyses.directories(directories, topics=_names(topics))
-        counts = analyses.partition_counts(bootstrap_server, found.names) if bootstrap_server else {}
+        counts: dict[str, int] = {}
+        if bootstrap_server:
+            counts = analyses.partition_counts(_brokers(command_config, bootstrap_server), found.names)
         with _session("counting keys") as spark:
             analysis = analyses.skew(
                 spark, found, partitions=counts, more_partitions=more_partitions, hot_keys=keys

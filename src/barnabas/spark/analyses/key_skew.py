@@ -25,19 +25,21 @@ from barnabas.spark.logs.options import View
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from barnabas.client.config import Given
+
 HOT_KEYS: Final = 20
 NAMED_MAX: Final = 3
 """The first sentences name as many topics."""
 
 
-def partition_counts(bootstrap_servers: str, topics: Iterable[str]) -> dict[str, int]:
+def partition_counts(brokers: "Given", topics: Iterable[str]) -> dict[str, int]:
     """How many partitions topics have, as their brokers say; topics that they do not know are left out.
 
-    Raises BarnabasError where the brokers cannot be asked.
+    `brokers` are servers, or options of the admin client. Raises BarnabasError where the brokers cannot be asked.
     """
     from barnabas.admin import Admin
 
-    with Admin(bootstrap_servers) as admin:
+    with Admin(brokers) as admin:
         known = admin.topics.describe_all(internal=True)
     return {name: len(known[name].partitions) for name in topics if name in known}
 

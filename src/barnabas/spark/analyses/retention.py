@@ -9,9 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.core.ids import INTERNAL_TOPICS
+
+if TYPE_CHECKING:
+    from barnabas.client.config import Given
 
 _WEEK_MS: Final = 7 * 24 * 3600 * 1000
 
@@ -31,15 +34,15 @@ BY_DEFAULT: Final = Retention()
 COMPACTED: Final = Retention(deletes=False)
 
 
-def retention_of(bootstrap_servers: str, topics: Iterable[str]) -> dict[str, Retention]:
+def retention_of(brokers: "Given", topics: Iterable[str]) -> dict[str, Retention]:
     """The retention of topics, as their brokers have it; topics that they do not know are left out.
 
-    Raises BarnabasError where the brokers cannot be asked.
+    `brokers` are servers, or options of the admin client. Raises BarnabasError where the brokers cannot be asked.
     """
     from barnabas.admin import Admin, ConfigResource
     from barnabas.core.errors import ErrorCode, KafkaError
 
-    with Admin(bootstrap_servers) as admin:
+    with Admin(brokers) as admin:
         answers = admin.configs.try_describe([ConfigResource.topic(name) for name in topics])
     found = {}
     for resource, entries in answers.items():
