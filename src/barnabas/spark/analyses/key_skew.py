@@ -35,7 +35,7 @@ NAMED_MAX: Final = 3
 def partition_counts(brokers: "Given", topics: Iterable[str]) -> dict[str, int]:
     """How many partitions topics have, as their brokers say; topics that they do not know are left out.
 
-    `brokers` are servers, or options of the admin client. Raises BarnabasError where the brokers cannot be asked.
+    `brokers` are servers, or options of the admin client. Raises BarnabasError where they cannot be asked.
     """
     from barnabas.admin import Admin
 

@@ -37,7 +37,7 @@ COMPACTED: Final = Retention(deletes=False)
 def retention_of(brokers: "Given", topics: Iterable[str]) -> dict[str, Retention]:
     """The retention of topics, as their brokers have it; topics that they do not know are left out.
 
-    `brokers` are servers, or options of the admin client. Raises BarnabasError where the brokers cannot be asked.
+    `brokers` are servers, or options of the admin client. Raises BarnabasError where they cannot be asked.
     """
     from barnabas.admin import Admin, ConfigResource
     from barnabas.core.errors import ErrorCode, KafkaError
