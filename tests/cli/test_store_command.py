@@ -76,7 +76,7 @@ def test_what_is_not_there_is_one_line(serve, tmp_path, ls, get):
         silent.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         line = one_line(ls("--zookeeper", address, "--timeout", "200"))
-    assert line == f"Error: no ZooKeeper server of {address} answered within 200 ms"
+    assert line.startswith(f"Error: no ZooKeeper server of {address} answered within 200 ms")
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,19 @@ def test_each_connection_logs_in_before_anything_is_asked(loop, played, store):
     assert server.users == ["kafka", "kafka"]
 
 
+def test_the_session_behind_one_that_has_ended_logs_in_too(loop, played, store):
+    server = played()
+    found = store(server)
+    loop.wait(found.start())
+    server.forgets_session = True
+    server.cut()
+    loop.until(lambda: len(server.users) == 2)
+    assert loop.wait(found.exists("/a")) is None
+
+    # Nothing is said on the connection that only learns of the end.
+    assert server.asked == [["connect", "sasl", "sasl"], ["connect"], ["connect", "sasl", "sasl", EXISTS]]
+
+
 def test_a_start_that_is_refused_ends_with_one_line(loop, played, store):
     with pytest.raises(StoreUnusableError, match="refuses the log-in of this broker") as refused:
         loop.wait(store(played(), password="wr0ng").start())

@@ -22,6 +22,8 @@ class PlayedZookeeper:
         self.asked = []
         """What each connection asked for, in order: ["connect", "sasl", "sasl", 3, ...]."""
         self.users = []
+        self.forgets_session = False
+        """Whether the next connection's session has ended."""
         self._context = context
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sockets = []
@@ -57,7 +59,10 @@ class PlayedZookeeper:
         said = ["connect"]
         self.asked.append(said)
         _frame(frames)
-        _send(sock, struct.pack(">iiqi16s?", 0, 6000, 7, 16, b"p" * 16, False))
+        ended, self.forgets_session = self.forgets_session, False
+        _send(sock, struct.pack(">iiqi16s?", 0, 0 if ended else 6000, 7, 16, b"p" * 16, False))
+        if ended:
+            return
         tokens = 0
         while True:
             frame = _frame(frames)

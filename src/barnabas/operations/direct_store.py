@@ -66,6 +66,9 @@ async def opened(
         await completed(session.start())
         yield session
     except TimeoutError as error:
-        raise OperationError(f"no ZooKeeper server of {zookeeper} answered within {timeout_ms} ms") from error
+        why = f": {error.__cause__}" if error.__cause__ else ""
+        raise OperationError(
+            f"no ZooKeeper server of {zookeeper} answered within {timeout_ms} ms{why}"
+        ) from error
     finally:
         await completed(session.close())

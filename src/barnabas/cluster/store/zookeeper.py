@@ -160,6 +160,7 @@ class ZookeeperStore(SingleWrites):
                 f"{self._connection_timeout_ms} ms "
                 f"(zookeeper.connect, zookeeper.connection.timeout.ms){last and f': {last}'}"
             )
+            failure.__cause__ = OSError(last) if last else None
             self._hand_over(lambda: self._started.fail(failure))
 
     @steps
