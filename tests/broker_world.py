@@ -16,6 +16,7 @@ from barnabas.broker.topic_changes import TopicChanges
 from barnabas.cluster.controller.producer_ids import ProducerIdBlock
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.client_quota_admin import ClientQuotaAdmin
+from barnabas.cluster.metadata.delegation_tokens import DelegationTokenManager, TokenSettings
 from barnabas.cluster.metadata.scram_admin import ScramAdmin
 from barnabas.cluster.metadata.topics import CreatedTopic, not_counted
 from barnabas.coordinator.group_configs import GroupConfigManager
@@ -388,6 +389,7 @@ class World:
             transaction_coordinator=self.transaction_coordinator,
             scram_credentials=ScramAdmin(None),
             client_quotas=ClientQuotaAdmin(None),
+            delegation_tokens=DelegationTokenManager(None, self.clock, TokenSettings(), str),
             **{name: part for name, part in options.items() if part is not None},
         )
         self.receiver = None

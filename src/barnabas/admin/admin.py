@@ -14,6 +14,7 @@ from barnabas.admin.cluster import ClusterInfo
 from barnabas.admin.configs import Configs
 from barnabas.admin.context import AdminContext
 from barnabas.admin.coordinators import Coordinators
+from barnabas.admin.delegation_tokens import DelegationTokens
 from barnabas.admin.features import Features
 from barnabas.admin.groups import Groups
 from barnabas.admin.log_dirs import LogDirs
@@ -52,6 +53,7 @@ class AsyncAdmin:
         self.features = Features(self._context)
         self.quotas = Quotas(self._context)
         self.acls = Acls(self._context)
+        self.delegation_tokens = DelegationTokens(self._context)
         self.cluster = ClusterInfo(self._context)
 
     async def start(self, *, timeout_ms: float | None = None) -> Self:
@@ -186,6 +188,13 @@ class _SyncAcls(Face[Acls]):
     delete = mirrored(Acls.delete)
 
 
+class _SyncDelegationTokens(Face[DelegationTokens]):
+    create = mirrored(DelegationTokens.create)
+    renew = mirrored(DelegationTokens.renew)
+    expire = mirrored(DelegationTokens.expire)
+    describe = mirrored(DelegationTokens.describe)
+
+
 class _SyncFeatures(Face[Features]):
     describe = mirrored(Features.describe)
     update = mirrored(Features.update)
@@ -216,6 +225,7 @@ class Admin(ClientFace[AsyncAdmin]):
         self.features = _SyncFeatures(admin.features, thread)
         self.quotas = _SyncQuotas(admin.quotas, thread)
         self.acls = _SyncAcls(admin.acls, thread)
+        self.delegation_tokens = _SyncDelegationTokens(admin.delegation_tokens, thread)
         self.cluster = _SyncClusterInfo(admin.cluster, thread)
 
 

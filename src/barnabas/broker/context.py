@@ -93,6 +93,11 @@ class RequestContext:
         return self.peer.principal
 
     @property
+    def token_authenticated(self) -> bool:
+        """Whether that was with a delegation token."""
+        return self.peer.token_authenticated
+
+    @property
     def listener(self) -> str:
         """The name of the listener that the request came in on; answers name endpoints of it."""
         return self.peer.listener.name

@@ -23,6 +23,7 @@ from barnabas.cluster.leadership import IsrProposal, IsrVerdict, ReplicaAssignme
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.client_quota_admin import ClientQuotaAdmin
 from barnabas.cluster.metadata.config_admin import Change
+from barnabas.cluster.metadata.delegation_tokens import DelegationTokenManager
 from barnabas.cluster.metadata.scram_admin import ScramAdmin
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.transaction.transaction_coordinator import TransactionCoordinator
@@ -142,6 +143,7 @@ class BrokerServices:
     transaction_coordinator: TransactionCoordinator
     scram_credentials: ScramAdmin
     client_quotas: ClientQuotaAdmin
+    delegation_tokens: DelegationTokenManager
     authorizer: Authorizer = field(default_factory=AllowAll)
     acls: AclAdmin = field(default_factory=NoAcls)
     client_metrics: ClientMetricsManager | None = None

@@ -55,6 +55,7 @@ TOOLS: Final = (
         "consumer-perf-test",
         ("kafka.tools.ConsumerPerformance", "org.apache.kafka.tools.ConsumerPerformance"),
     ),
+    Tool("kafka-delegation-tokens", "delegation-tokens", ("org.apache.kafka.tools.DelegationTokenCommand",)),
     Tool(
         "kafka-delete-records",
         "delete-records",

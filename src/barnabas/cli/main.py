@@ -40,6 +40,10 @@ COMMANDS: Final = {
         "configs:configs", "Show and change settings of topics and brokers (kafka-configs.sh)."
     ),
     "acls": _Entry("acls:acls", "Show and change who may do what (kafka-acls.sh)."),
+    "delegation-tokens": _Entry(
+        "delegation_tokens:delegation_tokens",
+        "Make, renew, end and show delegation tokens (kafka-delegation-tokens.sh).",
+    ),
     "reassign-partitions": _Entry(
         "reassign_partitions:reassign_partitions",
         "Move replicas to other brokers (kafka-reassign-partitions.sh).",

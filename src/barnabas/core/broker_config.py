@@ -56,6 +56,18 @@ BROKER_CONFIG: Final = ConfigTable(
             "The rack, so that replicas of a partition are spread over racks."),
         ConfigKey("inter.broker.protocol.version", STRING, "3.9-IV0",
             "The protocol between brokers; this broker speaks that of Kafka 3.9.", one_of("3.9-IV0", "3.9")),
+        # Delegation tokens
+        ConfigKey("delegation.token.secret.key", PASSWORD, None,
+            "What the secrets of delegation tokens are made of, the same on all brokers; without it there are"
+            " no tokens."),
+        ConfigKey("delegation.token.master.key", PASSWORD, None,
+            "The old name of delegation.token.secret.key, which wins."),
+        ConfigKey("delegation.token.max.lifetime.ms", LONG, 604_800_000,
+            "After what time a token ends, however often it is renewed.", at_least(1)),
+        ConfigKey("delegation.token.expiry.time.ms", LONG, 86_400_000,
+            "How long a token is good until it is renewed.", at_least(1)),
+        ConfigKey("delegation.token.expiry.check.interval.ms", LONG, 3_600_000,
+            "How often the controller removes tokens that have expired.", at_least(1)),
         # Access rules
         ConfigKey("authorizer.class.name", STRING, "",
             "kafka.security.authorizer.AclAuthorizer: access rules say who may do what. Empty: everyone may"

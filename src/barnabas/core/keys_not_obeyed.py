@@ -61,11 +61,6 @@ KEYS_NOT_OBEYED: Final = (
     ),
     *_refused(
         "Of parts of security that this version does not have.",
-        ConfigKey("delegation.token.expiry.check.interval.ms", LONG, 3_600_000, "", at_least(1)),
-        ConfigKey("delegation.token.expiry.time.ms", LONG, 86_400_000, "", at_least(1)),
-        ConfigKey("delegation.token.master.key", PASSWORD, None, ""),
-        ConfigKey("delegation.token.max.lifetime.ms", LONG, 604_800_000, "", at_least(1)),
-        ConfigKey("delegation.token.secret.key", PASSWORD, None, ""),
         ConfigKey("password.encoder.cipher.algorithm", STRING, "AES/CBC/PKCS5Padding", ""),
         ConfigKey("password.encoder.iterations", INT, 4096, "", at_least(1024)),
         ConfigKey("password.encoder.key.length", INT, 128, "", at_least(8)),

@@ -41,7 +41,7 @@ class ConnectionControl(Protocol):
 class Peer:
     """One connected client or broker. `session` is free for the service to keep what it likes."""
 
-    __slots__ = ("_control", "address", "listener", "principal", "session", "software")
+    __slots__ = ("_control", "address", "listener", "principal", "session", "software", "token_authenticated")
 
     def __init__(
         self,
@@ -54,6 +54,8 @@ class Peer:
         self.address = address
         self.principal = principal
         self.session: Any = None
+        self.token_authenticated = False
+        """Whether the peer has logged in with a delegation token (KIP-48)."""
         self.software = UNKNOWN_SOFTWARE
         """Name and version of the client's library, once it has said them (KIP-511)."""
         self._control = control

@@ -26,6 +26,7 @@ from barnabas.broker.authorizer import AclAdmin, AllowAll, Authorizer, NoAcls
 from barnabas.broker.dispatch import Dispatcher
 from barnabas.cluster.brokers import Broker
 from barnabas.cluster.metadata.configs import ConfigStore
+from barnabas.cluster.metadata.delegation_tokens import DelegationTokenManager, TokenSettings
 from barnabas.cluster.metadata.registration import (
     BrokerRegistration,
     RegistrationError,
@@ -45,6 +46,7 @@ from barnabas.core.broker_config import (
 )
 from barnabas.core.clock import every
 from barnabas.core.config import Config
+from barnabas.core.delegation_token import TokenCredential
 from barnabas.core.descriptors import soft_limit
 from barnabas.core.dynamic_broker_config import RATES, DynamicBrokerConfig
 from barnabas.core.errors import BarnabasError, ConfigError
@@ -59,6 +61,7 @@ from barnabas.core.ids import (
 from barnabas.core.odd_keys import warn_of_odd_keys
 from barnabas.core.offload import ChildEndedError
 from barnabas.core.pending import Pending
+from barnabas.core.scram import ScramMechanism
 from barnabas.core.topic_config import topic_config, topic_defaults
 from barnabas.log.cleaner.log_cleaner import LogCleaner
 from barnabas.log.cleaner.settings import CleanerSettings
@@ -149,8 +152,12 @@ class BrokerNode:
         self._cleaner: LogCleaner | None = None
         self._scram_credentials = ScramCredentials()
         self._token_keys = TokenKeys(self._clock)
+        self._delegation_tokens: DelegationTokenManager | None = None
         self._credentials = ServerCredentials(
-            self._scram_credentials.find, self._token_keys.keys_of, self._clock.time_ms
+            self._scram_credentials.find,
+            self._find_token,
+            self._token_keys.keys_of,
+            self._clock.time_ms,
         )
         """Who may log in."""
         self._quotas = QuotaManagers.from_config(config, self._clock.monotonic_ms)
@@ -205,6 +212,13 @@ class BrokerNode:
             old_session_ms=self._old_session_ms(),
         )
         authorizer, acls = await self._open_authorizer(store)
+        tokens = self._delegation_tokens = DelegationTokenManager(
+            store,
+            self._clock,
+            TokenSettings.of(self.config),
+            lambda: uuid_text(random_uuid(self._environment.rng)),
+        )
+        await wait(tokens.start())
         foundation = Foundation(
             config=self.config,
             listeners=listeners,
@@ -224,6 +238,7 @@ class BrokerNode:
             authorizer=authorizer,
             acls=acls,
             quotas=self._quotas,
+            delegation_tokens=tokens,
             apis=self._environment.apis,
         )
         parts = self._parts = Parts(foundation)
@@ -256,6 +271,7 @@ class BrokerNode:
         await wait(gate.open())
         self._reconfigure_listeners(dynamic_listeners)  # what was changed since they were opened
         self._start_timers(logs)
+        self._expire_tokens(parts, tokens)
         self._start_cleaner(logs)
         await self._serve_metrics(parts, logs, dispatcher, server)
         between_ms = max(STRAYS_LOOK_MS_MIN, self.config["log.initial.task.delay.ms"])
@@ -370,6 +386,10 @@ class BrokerNode:
         self.endpoints = tuple(server.bind(endpoint) for endpoint in listeners.listeners)
         return server
 
+    def _find_token(self, mechanism: ScramMechanism, token_id: str) -> TokenCredential | None:
+        tokens = self._delegation_tokens
+        return None if tokens is None else tokens.find(mechanism, token_id)
+
     async def _read_token_keys(self) -> None:
         self._running.callback(self._token_keys.close)
         try:
@@ -460,6 +480,17 @@ class BrokerNode:
             if config[key] < TIMER_MAX_MS:
                 self._repeat(name, config[key], work, delay_ms=config["log.initial.task.delay.ms"])
         self._repeat("log-file-watch", config["barnabas.log.files.check.interval.ms"], logs.look_after_files)
+
+    def _expire_tokens(self, parts: Parts, tokens: DelegationTokenManager) -> None:
+        """The controller removes delegation tokens that have expired (``KafkaController.startup``)."""
+
+        def work() -> None:
+            if parts.controller.is_active:
+                tokens.expire_tokens()
+
+        interval_ms = self.config["delegation.token.expiry.check.interval.ms"]
+        if tokens.enabled and interval_ms < TIMER_MAX_MS:
+            self._repeat("delete-expired-tokens", interval_ms, work)
 
     def _start_cleaner(self, logs: LogManager) -> None:
         if not self.config["log.cleaner.enable"]:

@@ -22,6 +22,7 @@ from barnabas.cluster.metadata.config_admin import ConfigAdmin
 from barnabas.cluster.metadata.configs import ConfigStore
 from barnabas.cluster.metadata.cordoned import cordoned_brokers
 from barnabas.cluster.metadata.decisions import read_decisions
+from barnabas.cluster.metadata.delegation_tokens import DelegationTokenManager
 from barnabas.cluster.metadata.finalized_features import FinalizedFeatures
 from barnabas.cluster.metadata.registration import BrokerRegistration, propagate_log_dir_event
 from barnabas.cluster.metadata.scram_admin import ScramAdmin
@@ -102,6 +103,7 @@ class Foundation(NamedTuple):
     acls: AclAdmin
     quotas: QuotaManagers
     """Of clients."""
+    delegation_tokens: DelegationTokenManager
     apis: Callable[[ApiTable], ApiTable]
     """As `Environment.apis`."""
 
@@ -231,6 +233,7 @@ class Parts:
             group_coordinator=self.group_coordinator,
             scram_credentials=ScramAdmin(on.configs),
             client_quotas=ClientQuotaAdmin(on.configs),
+            delegation_tokens=on.delegation_tokens,
             transaction_coordinator=self.transaction_coordinator,
             finalized_features_epoch=lambda: self.finalized_features.epoch,
             authorizer=on.authorizer,

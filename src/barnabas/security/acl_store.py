@@ -48,6 +48,7 @@ from barnabas.core.acl import (
 from barnabas.core.clock import Clock
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
+from barnabas.core.in_order import InOrder
 from barnabas.core.pending import Pending, Steps, steps
 from barnabas.security.acl_index import AclIndex
 
@@ -105,7 +106,7 @@ class AclStore:
             )
             for kind, path in acl_znodes.NOTICES.items()
         }
-        self._queue: Pending[None] = Pending.of(None)
+        self._queue = InOrder()
 
     @steps
     def start(self, on_change: Callable[[], object]) -> Steps[None]:
@@ -116,7 +117,7 @@ class AclStore:
         self._on_change = on_change
         yield ensure_paths(self._store, acl_znodes.PATHS)
         self._store.listen(self)
-        yield self._queued(self._watch_and_load)
+        yield self._queue.run(self._watch_and_load)
 
     def session_expired(self) -> Pending[None]:
         """Nothing has to happen before the next session."""
@@ -180,7 +181,7 @@ class AclStore:
     @steps
     def _try_update(self, pattern: ResourcePattern, change: _Change) -> Steps[KafkaError | None]:
         try:
-            yield self._queued(partial(self._update, pattern, change))
+            yield self._queue.run(partial(self._update, pattern, change))
         except BarnabasError as error:
             _events.error("acls_not_updated", pattern=pattern, reason=error)
             return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -273,26 +274,13 @@ class AclStore:
 
     # ------------------------------------------------------------------------------------------ the queue
 
-    def _queued(self, work: Callable[[], Pending[T]]) -> Pending[T]:
-        """Begins the work when all that was queued before it has ended, well or badly (``lock``)."""
-        result: Pending[T] = Pending()
-        ended: Pending[None] = Pending()
-        before, self._queue = self._queue, ended
-
-        def end(done: Pending[T]) -> None:
-            result.end_as(done)
-            ended.complete(None)
-
-        before.when_done(lambda _: work().when_done(end))
-        return result
-
     def _in_background(self, work: Callable[[], Pending[None]]) -> None:
         def report(done: Pending[None]) -> None:
             # At the end of a session nothing is read; the next one reads everything.
             if done.error is not None and not isinstance(done.error, SessionExpiredError):
                 _events.error("acls_not_read", error=done.error)
 
-        self._queued(work).when_done(report)
+        self._queue.run(work).when_done(report)
 
     def __repr__(self) -> str:
         return f"<AclStore {self.index!r}>"

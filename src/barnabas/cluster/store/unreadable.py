@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
-from barnabas.cluster.store import znodes
+from barnabas.cluster.store import token_znodes, znodes
 from barnabas.cluster.store.contract import MetadataStore
 from barnabas.cluster.store.payload import UnreadableZnodeError
 from barnabas.core.eventlog import EventLog
@@ -41,6 +41,8 @@ _WITHOUT: Final = (
     ("/kafka-acl-extended-changes/",
         "this notice is passed over: the rules that it is about are read by the next start"),
     ("/kafka-acl", "everything is denied to everyone but super users on this resource until it is mended"),
+    (f"{token_znodes.CHANGES}/", "this notice is passed over: its token is read by the next start"),
+    (f"{token_znodes.TOKENS}/", "nobody gets in with this token until the znode is mended"),
     (f"{znodes.ISR_CHANGES}/", "this notice is removed"),
     (f"{znodes.LOG_DIR_EVENTS}/", "this notice is removed"),
 )

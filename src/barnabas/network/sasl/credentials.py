@@ -7,7 +7,7 @@ from typing import Any
 from barnabas.network.sasl.oauthbearer.jwks import JwksEndpoint, VerificationKey
 from barnabas.network.sasl.oauthbearer.settings import now_ms
 from barnabas.network.sasl.oauthbearer.validator import KeySource
-from barnabas.network.sasl.scram import FindCredential
+from barnabas.network.sasl.scram import FindCredential, FindToken
 
 
 class _NoKeys:
@@ -32,6 +32,8 @@ class ServerCredentials:
 
     scram: FindCredential = _nobody
     """The credential of a user, by mechanism."""
+    token: FindToken = _nobody
+    """What lets somebody in with a delegation token, by mechanism and id."""
     keys_of: Callable[[JwksEndpoint], KeySource] = _no_keys
     """The keys of an authorization server."""
     time_ms: Callable[[], float] = now_ms

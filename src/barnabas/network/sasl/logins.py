@@ -54,7 +54,11 @@ def client_login(
         if "\0" in user + password:
             raise ConfigError(f"Invalid value [hidden] for configuration {key}: it has a NUL")
         return SaslLogin(mechanism, partial(PlainClient, user, password))
-    return SaslLogin(mechanism, partial(ScramClient, ScramMechanism(mechanism), user, password))
+    token_auth = options.get(scram.TOKEN_AUTH, "").lower() == "true"
+    return SaslLogin(
+        mechanism,
+        partial(ScramClient, ScramMechanism(mechanism), user, password, token_auth=token_auth),
+    )
 
 
 def server_mechanism(
@@ -70,7 +74,7 @@ def server_mechanism(
     if mechanism in SCRAM:
         if jaas is not None:
             _module(mechanism, jaas, key)
-        return partial(ScramServer, ScramMechanism(mechanism), known.scram)
+        return partial(ScramServer, ScramMechanism(mechanism), known.scram, known.token, known.time_ms)
     if mechanism not in SUPPORTED:
         raise ConfigError(
             f"Invalid value {mechanism} for configuration sasl.enabled.mechanisms: this version has "

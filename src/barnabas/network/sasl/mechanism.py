@@ -27,6 +27,10 @@ class SaslServer(Protocol):
     def lifetime_ms(self) -> int | None:
         """How long the credential is good from now on; None where it does not end."""
 
+    @property
+    def token_authenticated(self) -> bool:
+        """Whether the credential was a delegation token."""
+
 
 class SaslClient(Protocol):
     """One log-in, as the client sees it."""

@@ -18,6 +18,7 @@ class PlainServer:
     """Compares with the passwords of the listener's JAAS line (``user_NAME="password"``)."""
 
     lifetime_ms: int | None = None
+    token_authenticated = False
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords

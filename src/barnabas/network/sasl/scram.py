@@ -12,6 +12,9 @@ Neither end says the password. Both prove that they know keys made of it:
 AuthMessage, which both proofs are about, is client-first without its head, server-first, and client-final
 without its proof. A server goes the whole way for a user that it does not know, with a salt that stays the
 same for the name: what it says and how long it takes tell nothing about who is known.
+
+With the extension ``tokenauth=true`` the user is the id of a delegation token (KIP-48), and its owner is let
+in.
 """
 
 import base64
@@ -22,9 +25,11 @@ import secrets
 from collections.abc import Callable
 from typing import Final
 
+from barnabas.core.delegation_token import TokenCredential
 from barnabas.core.scram import ITERATIONS_MIN, ScramCredential, ScramMechanism
 from barnabas.network.sasl.mechanism import SaslAuthenticationError, SaslExchangeError
 
+TOKEN_AUTH: Final = "tokenauth"  # noqa: S105 - an option's name
 MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 CLIENT_ITERATIONS_MAX: Final = 100_000
 """What a server may ask of a client: 16,384 is the most that Kafka stores, and these take 50 ms."""
@@ -32,7 +37,7 @@ CLIENT_ITERATIONS_MAX: Final = 100_000
 _NAME: Final = r"(?:[^,=\x00]|=2C|=3D)+"
 _CLIENT_FIRST: Final = re.compile(
     rf"(?P<head>[ny],(?:a=(?P<authzid>{_NAME}))?,)"
-    rf"(?P<bare>(?:m=[^,]+,)?n=(?P<user>{_NAME}),r=(?P<nonce>[\x21-\x2B\x2D-\x7E]+)(?P<extensions>(?:,[A-Za-z]=[^,]*)*))"
+    rf"(?P<bare>(?:m=[^,]+,)?n=(?P<user>{_NAME}),r=(?P<nonce>[\x21-\x2B\x2D-\x7E]+)(?P<extensions>(?:,[A-Za-z]+=[^,]*)*))"
 )
 _CLIENT_FINAL: Final = re.compile(
     r"(?P<without_proof>c=(?P<binding>[A-Za-z0-9+/]+={0,2}),r=(?P<nonce>[\x21-\x2B\x2D-\x7E]+)(?:,[A-Za-z]=[^,]*)*)"
@@ -43,17 +48,28 @@ _SERVER_FIRST: Final = re.compile(
 )
 
 FindCredential = Callable[[ScramMechanism, str], ScramCredential | None]
+FindToken = Callable[[ScramMechanism, str], TokenCredential | None]
 _UNKNOWN_SALTS: Final = secrets.token_bytes(32)
 
 
 class ScramServer:
     """One log-in at a broker."""
 
-    lifetime_ms: int | None = None
-
-    def __init__(self, mechanism: ScramMechanism, find: FindCredential) -> None:
+    def __init__(
+        self,
+        mechanism: ScramMechanism,
+        find: FindCredential,
+        find_token: FindToken = lambda _mechanism, _token_id: None,
+        time_ms: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """`time_ms` is the wall clock, by which tokens end."""
         self._mechanism = mechanism
         self._find = find
+        self._find_token = find_token
+        self._time_ms = time_ms
+        self._token: TokenCredential | None = None
+        self.token_authenticated = False
+        self.lifetime_ms: int | None = None
         self._known = False
         self._user = ""
         self._head = self._bare = self._first = self._nonce = ""
@@ -78,8 +94,13 @@ class ScramServer:
             raise SaslAuthenticationError(
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
-        # Delegation tokens log in with the extension tokenauth=true; without them nobody has such a name.
-        found = None if ",tokenauth=" in match["extensions"] else self._find(self._mechanism, user)
+        extensions = dict(pair.split("=", 1) for pair in match["extensions"].split(",") if pair)
+        self.token_authenticated = extensions.get(TOKEN_AUTH, "").lower() == "true"
+        if self.token_authenticated:
+            self._token = self._find_token(self._mechanism, user)
+            found = None if self._token is None else self._token.scram
+        else:
+            found = self._find(self._mechanism, user)
         self._known = found is not None
         self._credential = found or _nobody(self._mechanism, user)
         self._user, self._head, self._bare = user, match["head"], match["bare"]
@@ -109,16 +130,25 @@ class ScramServer:
         if not (same and self._known):
             raise SaslExchangeError("Invalid client credentials")
         self.user = self._user
+        if self._token is not None:
+            self.user = self._token.owner
+            self.lifetime_ms = max(int(self._token.expires_ms - self._time_ms()), 0)
         return b"v=" + base64.b64encode(mechanism.hmac(credential.server_key, auth_message))
 
 
 class ScramClient:
     """One log-in at a client: it is complete when the server has proved itself, too."""
 
-    def __init__(self, mechanism: ScramMechanism, user: str, password: str) -> None:
+    def __init__(
+        self, mechanism: ScramMechanism, user: str, password: str, *, token_auth: bool = False
+    ) -> None:
+        """With `token_auth` the user is the id of a delegation token, the password its secret in base64."""
         self._mechanism = mechanism
         self._password = password
-        self._bare = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={secrets.token_urlsafe(18)}"
+        self._nonce = secrets.token_urlsafe(18)
+        self._bare = f"n={user.replace('=', '=3D').replace(',', '=2C')},r={self._nonce}"
+        if token_auth:
+            self._bare += f",{TOKEN_AUTH}=true"
         self._signature: bytes | None = None
         self._said_first = False
         self.complete = False
@@ -135,7 +165,7 @@ class ScramClient:
 
     def _prove(self, text: str) -> bytes:
         match = _SERVER_FIRST.fullmatch(text)
-        own_nonce = self._bare.rpartition(",r=")[2]
+        own_nonce = self._nonce
         if match is None or not match["nonce"].startswith(own_nonce) or match["nonce"] == own_nonce:
             raise SaslAuthenticationError("the server's first SCRAM message is not one of this exchange")
         iterations = int(match["iterations"])

@@ -77,6 +77,7 @@ class SaslServerAuthenticator:
         "_request_bytes_max",
         "_service",
         "_session_ends_ms",
+        "_token_authenticated",
         "_turn_of_service",
         "state",
     )
@@ -93,6 +94,7 @@ class SaslServerAuthenticator:
         self._exchange: SaslServer | None = None
         self._principal: str | None = None
         self._session_ends_ms: float | None = None
+        self._token_authenticated = False
         self._turn_of_service = False
         self.state = SaslState.FIRST
 
@@ -217,6 +219,7 @@ class SaslServerAuthenticator:
         assert exchange is not None, "a mechanism was chosen"
         challenge = exchange.evaluate(token)
         if exchange.user is not None:
+            self._token_authenticated = exchange.token_authenticated
             principal = f"User:{exchange.user}"
             if self._principal not in (None, principal):
                 raise SaslAuthenticationError(
@@ -240,6 +243,7 @@ class SaslServerAuthenticator:
         self.state = after(self.state, SaslEvent.PROVED)
         self._listener.counts.successful += 1
         peer.principal = self._principal
+        peer.token_authenticated = self._token_authenticated
         ends_ms = self._session_ends_ms
         # One whose session ends stays: it looks at the clock, and lets the client log in again.
         peer.serve(self._service if ends_ms is None else self, self._request_bytes_max)

@@ -90,6 +90,7 @@ class TransactionalBroker(SimulatedBroker):
             config_admin=nobody,
             scram_credentials=nobody,
             client_quotas=nobody,
+            delegation_tokens=nobody,
             topic_changes=nobody,
             auto_topics=nobody,
         )

@@ -38,6 +38,9 @@ _AUTH_VALUE: Final = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_~+/.a-zA-Z0-9]+=
 class OAuthBearerServer:
     """One log-in at a broker."""
 
+    token_authenticated = False
+    """A bearer token is a credential of its own, no delegation of another one's."""
+
     def __init__(self, validate: Validate, time_ms: Callable[[], float]) -> None:
         self._validate = validate
         self._time_ms = time_ms
