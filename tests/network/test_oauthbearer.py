@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 import json
+import ssl
 import time
 from types import SimpleNamespace
 
@@ -37,9 +38,11 @@ from barnabas.network.sasl.logins import client_login, server_mechanism
 from barnabas.network.sasl.mechanism import SaslAuthenticationError, SaslExchangeError
 from barnabas.network.sasl.oauthbearer.access_tokens import RefreshSettings, refresh_time
 from barnabas.network.sasl.oauthbearer.jwks import Jwks, JwksEndpoint, parse_keys
+from barnabas.network.sasl.oauthbearer.settings import endpoint_tls
 from barnabas.network.sasl.oauthbearer.token import BearerToken
 from barnabas.node.broker_node import wait
 from serving import free_port
+from tls_certificates import Authority
 
 DEFAULTS = {key.name: key.default for key in (*LOGIN_KEYS, *VALIDATOR_KEYS)}
 NONE = part({"alg": "none"})
@@ -578,3 +581,16 @@ def test_no_token_is_in_a_repr_or_in_the_log(caplog):
         assert each not in caplog.text
     assert jwt.decode(token, options={"verify_signature": False})["sub"] == "alice"
     assert token not in repr(BearerToken(token, "alice", 1))
+
+
+def test_a_server_of_https_is_known_by_the_options_of_the_line(tmp_path):
+    authority = Authority()
+    trusted = authority.pem(tmp_path / "ca.pem")
+    options = (("ssl.truststore.location", trusted), ("ssl.truststore.type", "PEM"))
+    context = endpoint_tls("https://x", (*options, ("ssl.enabled.protocols", "TLSv1.3"), ("ssl.other", "y")))
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_3
+    assert context.check_hostname
+    assert len(context.get_ca_certs()) == 1
+    assert endpoint_tls("http://x", options) is None
+    with pytest.raises(ConfigError):
+        endpoint_tls("https://x", (("ssl.truststore.location", "/nowhere"),))

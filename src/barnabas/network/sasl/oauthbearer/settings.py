@@ -156,10 +156,8 @@ def endpoint_tls(url: str, options: tuple[tuple[str, str], ...]) -> "ssl.SSLCont
         "ssl.enabled.protocols": ["TLSv1.2", "TLSv1.3"],
         "ssl.endpoint.identification.algorithm": "https",
     }
-    given = dict(options)
-    if "ssl.enabled.protocols" in given:
-        values["ssl.enabled.protocols"] = [
-            each.strip() for each in given.pop("ssl.enabled.protocols").split(",")
-        ]
-    values |= {name: value for name, value in given.items() if name in values}
+    for name, value in options:
+        if name in values:
+            is_list = name in {"ssl.enabled.protocols", "ssl.cipher.suites"}
+            values[name] = [each.strip() for each in value.split(",")] if is_list else value
     return client_context(values)
