@@ -29,6 +29,7 @@ KEYS: Final = (
     "resource_name",
     "group_id",
     "key",
+    "entity_type",
 )
 _DAY_MS: Final = 86_400_000
 # Java shows ids in messages in base64, as Kafka's Uuid does.
@@ -38,12 +39,13 @@ _SHOWN_UUID: Final = re.compile(r"(?<![\w-])[\w-]{22}(?![\w-])")
 
 
 def key_of(entry: Mapping[str, Any]) -> str:
-    """What names an entry among others of its list; empty when nothing does."""
+    """What names an entry among others of its list."""
     for field in KEYS:
         value = entry.get(field)
         if value is not None and value not in {"", "none"} and value != bytes(16):
             return str(value)
-    return ""
+    # Of quotas: for whom they are.
+    return str(sorted((each["entity_type"], str(each["entity_name"])) for each in entry.get("entity", ())))
 
 
 def _content(entry: Mapping[str, Any]) -> str:

@@ -264,6 +264,7 @@ FILTERS = [
     ([("user", EXACT, "a"), ("client-id", SPECIFIED, None)], True, 2),
     ([("user", SPECIFIED, None), ("client-id", DEFAULT, None)], True, 3),
     ([("user", EXACT, "a"), ("client-id", EXACT, "y")], False, 0),
+    ([("user", EXACT, "")], True, 0),
     ([("ip", EXACT, "10.0.0.1")], True, 1),
     ([("ip", DEFAULT, None)], False, 1),
     ([("ip", SPECIFIED, None)], False, 2),

@@ -51,4 +51,4 @@ def describe_client_quotas(
                 values=[ValueData(key=key, value=value) for key, value in values.items()],
             )
         )
-    return DescribeClientQuotasResponse(error_message=None, entries=entries)
+    return DescribeClientQuotasResponse(entries=entries)

@@ -104,8 +104,9 @@ class ClientQuotaAdmin:
         """The one name of a condition, as the store has it, or all names that are there."""
         if component is None or component.match == SPECIFIED:
             return self._configs.entities(kind)
-        name = DEFAULT_ENTITY if component.match == DEFAULT else sanitize(component.name or "")
-        return Pending.of([name])
+        if component.match == DEFAULT:
+            return Pending.of([DEFAULT_ENTITY])
+        return Pending.of([sanitize(component.name)] if component.name else [])
 
     # --------------------------------------------------------------------------------------- altering
 
