@@ -278,7 +278,7 @@ def test_a_user_gets_credentials_and_loses_them(configs, topic_name):
         ("--user u --add-config SCRAM-SHA-256=secret", "Invalid credential property SCRAM_SHA_256=[hidden]"),
         (
             "--entity-type users --entity-type clients --entity-name c --add-config producer_byte_rate=1",
-            "Exactly one entity name must be specified for every entity type",
+            "An entity name must be specified for every entity type",
         ),
         ("--entity-type users --add-config producer_byte_rate=1", "an entity-name or default entity must be"),
     ],

@@ -14,6 +14,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import NewTopic
 from topics_there import create_topics
 
+from barnabas.admin import Admin
+from barnabas.admin.quotas import ClientQuotaAlteration
 from serving import free_port
 from waiting import until
 
@@ -26,8 +28,14 @@ BEAN = re.compile(
     r"(?P<domain>kafka[\w.]*):type=(?P<type>\w+),name=(?P<name>[\w-]+)"
     r"(?P<keys>(,[\w-]+=[^,:]*)*):(?P<attribute>\w+)"
 )
-SENSOR = re.compile(r"(kafka[\w.]*):type=([\w-]+):([\w-]+)")
-"""Of Kafka's newer library of metrics, without labels."""
+SENSOR = re.compile(r"(kafka[\w.]*):type=([\w-]+)((?:,(?:user|client-id)=[^,:]*)*):([\w-]+)")
+"""Of Kafka's newer library of metrics, without labels or with those of quotas."""
+QUOTAS = {
+    "producer_byte_rate": 1e9,
+    "consumer_byte_rate": 1e9,
+    "request_percentage": 1e6,
+    "controller_mutation_rate": 1e6,
+}
 
 
 @pytest.fixture
@@ -46,6 +54,8 @@ def beans(judge, zookeeper, tmp_path):
     )
     try:
         bootstrap = server.wait_until_listening().bootstrap
+        with Admin(bootstrap) as admin:
+            admin.quotas.alter(ClientQuotaAlteration({"user": None, "client-id": None}, QUOTAS))
         create_topics(
             bootstrap,
             NewTopic("some", 1, 1),
@@ -84,8 +94,10 @@ def exported(attributes):
     for attribute in attributes:
         sensor = SENSOR.fullmatch(attribute)
         if sensor is not None:
-            name = "_".join(sensor.groups()).lower()
-            found.add((name.replace(".", "_").replace("-", "_"), "gauge", ()))
+            domain, kind, keys, attribute = sensor.groups()
+            name = f"{domain}_{kind}_{attribute}".lower().replace(".", "_").replace("-", "_")
+            labels = (key.partition("=")[0].replace("-", "_") for key in keys.split(",")[1:])
+            found.add((name, "gauge", tuple(sorted(labels))))
             continue
         match = BEAN.fullmatch(attribute.replace('"', ""))  # values such as paths are in quotes
         if match is None:

@@ -14,6 +14,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from topics_there import create_topics
 
+from barnabas.admin import Admin
+from barnabas.admin.quotas import ClientQuotaAlteration, UserScramCredentialDeletion
 from barnabas.core.ids import java_abs, java_hash
 from waiting import until
 
@@ -301,3 +303,52 @@ def test_quotas_and_credentials(kafka39, kafka_tool, both, genuine):
         shown[line] = (sorted(mine), sorted(theirs))
     assert [line for line, (mine, theirs) in shown.items() if mine != theirs] == [], shown
     assert sum(bool(mine) for mine, _ in shown.values()) == 6
+
+
+SAID = """
+--alter --user alice --add-config producer_byte_rate=1024,request_percentage=12.5
+--alter --entity-type users --entity-default --entity-type clients --entity-name x \
+--add-config consumer_byte_rate=7
+--alter --user bob --add-config SCRAM-SHA-256=[iterations=8192,password=pw]
+--alter --user u --add-config a=1,b=2
+--alter --user u --delete-config a,b
+--alter --client c --delete-config b,a
+--alter --user-defaults --add-config SCRAM-SHA-256=[password=x]
+--alter --user u --add-config SCRAM-SHA-256=[password=x],producer_byte_rate=1
+--alter --ip 10.0.0.1 --add-config producer_byte_rate=1
+--alter --client c --add-config producer_byte_rate=many
+--alter --user u --add-config SCRAM-SHA-256=[iterations=5,password=x]
+--alter --entity-type users --entity-type clients --entity-name c --add-config producer_byte_rate=1
+--alter --client c --add-config producer_byte_rate=1.5
+--alter --client c --delete-config producer_byte_rate
+--alter --user nobody --delete-config SCRAM-SHA-256
+--alter --user u --add-config SCRAM-SHA-256=[password=]
+--alter --user u --add-config SCRAM-SHA-256=[iterations=99999,password=x]
+--describe --client c --user-defaults
+"""
+"""Of each the script says something else."""
+
+
+@pytest.mark.timeout(300)
+def test_what_is_said_of_quotas_and_credentials(kafka39, kafka_tool, genuine):
+    if genuine != kafka39:
+        pytest.skip("once is enough")
+    different = {}
+    for line in SAID.strip().splitlines():
+        flags = ("--bootstrap-server", genuine, *shlex.split(line))
+        theirs, mine = kafka_tool("kafka-configs", *flags), ours("configs", *flags)
+        traced = re.sub(r"^(\tat|Caused|\t\.\.\.).*\n", "", theirs.stderr, flags=re.MULTILINE)
+        wanted = (theirs.returncode, theirs.stdout, traced)
+        if (mine.returncode, mine.stdout, mine.stderr) != wanted:
+            different[line] = (wanted, (mine.returncode, mine.stdout, mine.stderr))
+    with Admin(genuine) as admin:
+        admin.quotas.alter(
+            [
+                ClientQuotaAlteration(
+                    {"user": "alice"}, {"producer_byte_rate": None, "request_percentage": None}
+                ),
+                ClientQuotaAlteration({"user": None, "client-id": "x"}, {"consumer_byte_rate": None}),
+            ]
+        )
+        admin.quotas.alter_scram_credentials([UserScramCredentialDeletion("bob", "SCRAM-SHA-256")])
+    assert different == {}

@@ -10,7 +10,7 @@ from typing import Final
 from barnabas.admin.context import AdminContext, error_of
 from barnabas.client import named
 from barnabas.client.keyed_call import raise_first
-from barnabas.core.errors import BarnabasError, ErrorCode
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.scram import ITERATIONS_MIN, NUMBERS, ScramMechanism
 from barnabas.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -190,7 +190,15 @@ class Quotas:
     ) -> dict[str, BarnabasError | None]:
         """As `alter_scram_credentials`, with an error per user."""
         request = AlterUserScramCredentialsRequest()
-        for one in alterations:
+        wanted = list(alterations)
+        refused: dict[str, BarnabasError | None] = {
+            one.user: KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Password must not be empty")
+            for one in wanted
+            if isinstance(one, UserScramCredentialUpsertion) and not one.password
+        }
+        for one in wanted:
+            if one.user in refused:
+                continue
             number = _MECHANISMS[one.mechanism]
             if isinstance(one, UserScramCredentialDeletion):
                 request.deletions.append(ScramCredentialDeletion(name=one.user, mechanism=number))
@@ -209,13 +217,15 @@ class Quotas:
                     salted_password=salted,
                 )
             )
+        if not (request.deletions or request.upsertions):
+            return refused
         response = await self._context.send_to_controller(
             request,
             AlterUserScramCredentialsResponse,
             self._context.deadline(timeout_ms),
             lambda answer: (one.error_code for one in answer.results),
         )
-        return {one.user: error_of(one.error_code, one.error_message) for one in response.results}
+        return refused | {one.user: error_of(one.error_code, one.error_message) for one in response.results}
 
     async def scram_credentials(
         self, users: named.Names = (), *, timeout_ms: float | None = None

@@ -82,7 +82,9 @@ def _credentials(entity: Entity, added: Mapping[str, str], deleted: Sequence[str
 
 def _credential(mechanism: ScramMechanism, text: str) -> str:
     """``[iterations=N,]password=P`` as it is stored. Raises ToolError, which shows nothing of it."""
-    iterations, password = scram_property(mechanism, text)
+    iterations, password = scram_property(mechanism, text, name=mechanism.name_of_kafka)
+    if not password:
+        raise ToolError("Empty key")
     salt = secrets.token_bytes(SALT_BYTES)
     return ScramCredential.of_password(mechanism, password, salt, iterations).text()
 

@@ -98,7 +98,7 @@ def check(entities: Sequence[Entity], added: Mapping[str, str], deleted: Sequenc
     of_user = kinds == [USERS]
     allowed = OF_CLIENTS.keys() | MECHANISMS if of_user else OF_CLIENTS.keys()
     what, noun = ("quota and SCRAM credential", USERS) if of_user else ("quota", CLIENTS)
-    for keys, verb, names in ((list(added), "added", "Set"), (deleted, "deleted", "List")):
+    for keys, verb, names in ((list(added), "added", "Set"), (deleted, "deleted", "ArrayBuffer")):
         if unknown := [key for key in keys if key not in allowed]:
             raise ToolError(
                 f"Only {what} configs can be {verb} for '{noun}' using --bootstrap-server. Unexpected config "
@@ -121,7 +121,7 @@ async def _alter_quotas(
     admin: AsyncAdmin, entities: Sequence[Entity], added: Mapping[str, str], deleted: Sequence[str]
 ) -> None:
     if any(entity.name is None for entity in entities):
-        raise ToolError("Exactly one entity name must be specified for every entity type")
+        raise ToolError("An entity name must be specified for every entity type")
     filters = [
         QuotaFilter(_ENTITIES[one.type], Match.NAME if one.name else Match.DEFAULT, one.name or None)
         for one in entities
@@ -151,6 +151,6 @@ async def _alter_credentials(
         UserScramCredentialDeletion(user, mechanism) for mechanism in deleted
     ]
     for mechanism, text in added.items():
-        iterations, password = scram_property(ScramMechanism(mechanism), text)
+        iterations, password = scram_property(ScramMechanism(mechanism), text, name=mechanism)
         alterations.append(UserScramCredentialUpsertion(user, mechanism, password, iterations))
     await admin.quotas.alter_scram_credentials(alterations, timeout_ms=2 * _TIMEOUT_MS)

@@ -9,8 +9,10 @@ from barnabas.core.scram import ITERATIONS_MIN, ScramMechanism
 _CREDENTIAL: Final = re.compile(r"(?:iterations=([0-9]{1,9}),)?password=(.*)", re.DOTALL)
 
 
-def scram_property(mechanism: ScramMechanism, text: str) -> tuple[int, str]:
-    """The iterations and the password. Raises ToolError, which shows nothing of it."""
+def scram_property(mechanism: ScramMechanism, text: str, *, name: str) -> tuple[int, str]:
+    """The iterations and the password. Raises ToolError, which shows nothing of it. `name` is what the
+    mechanism is called where there are too few iterations.
+    """
     match = _CREDENTIAL.fullmatch(text)
     if match is None:
         raise ToolError(
@@ -20,9 +22,6 @@ def scram_property(mechanism: ScramMechanism, text: str) -> tuple[int, str]:
     iterations = ITERATIONS_MIN if match[1] is None else int(match[1])
     if iterations < ITERATIONS_MIN:
         raise ToolError(
-            f"Iterations {iterations} is less than the minimum {ITERATIONS_MIN} required for "
-            f"{mechanism.name_of_kafka}"
+            f"Iterations {iterations} is less than the minimum {ITERATIONS_MIN} required for {name}"
         )
-    if not match[2]:
-        raise ToolError("Empty key")
     return iterations, match[2]
