@@ -1,5 +1,6 @@
 """Features of the cluster, which one with ZooKeeper has none of."""
 
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from parity.world import World
 
@@ -19,3 +20,47 @@ def update_features(world: World) -> None:
     several = [FeatureUpdateKey(feature=name, max_version_level=1) for name in ("a", "b")]
     world.ask("several", UpdateFeaturesRequest(feature_updates=several, validate_only=True), 1)
     world.ask("several", UpdateFeaturesRequest(feature_updates=several), 0)
+
+
+def features_of_4(world: World) -> None:
+    """Updates of features that the cluster has, each put back to the highest level at the end."""
+    kinds = {-1: (1, 4), 0: (1, 2, 3), 1: (1, 2), 2: (1, 3), 3: (0, 1, 2)}
+    for name in ("transaction.version", "group.version", "a"):
+        for level, kind in ((level, kind) for level, of_level in kinds.items() for kind in of_level):
+            update = FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
+            asked = UpdateFeaturesRequest(feature_updates=[update], validate_only=True)
+            world.ask(f"{name} to {level} by {kind}, only checked", asked, 1, 2)
+    for downgrade in (True, False):
+        down = FeatureUpdateKey(
+            feature="transaction.version", max_version_level=-1, allow_downgrade=downgrade
+        )
+        world.ask(f"to -1, downgrade {downgrade}", UpdateFeaturesRequest(feature_updates=[down]), 0)
+    nameless = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(max_version_level=1)])
+    world.ask("without name", nameless, 0, 1, 2)
+    world.ask("nothing", UpdateFeaturesRequest(), 0, 1, 2)
+
+    def several(*wanted: tuple[str, int, int], check: bool = False) -> UpdateFeaturesRequest:
+        updates = [
+            FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
+            for name, level, kind in wanted
+        ]
+        return UpdateFeaturesRequest(feature_updates=updates, validate_only=check)
+
+    def finalized(what: str) -> None:
+        request = ApiVersionsRequest(client_software_name="parity", client_software_version="1")
+        told = world.prepare(request, 4).finalized_features
+        names = {each.name: each.max_version_level for each in told}
+        world.in_order(
+            what, [f"{name} {names.get(name)}" for name in ("group.version", "transaction.version")]
+        )
+
+    world.ask("one of two cannot be", several(("transaction.version", 1, 2), ("a", 1, 1)), 1, 2)
+    finalized("after one of two")
+    world.ask("two of one name", several(("transaction.version", 1, 2), ("transaction.version", 0, 2)), 1, 2)
+    world.ask("both", several(("transaction.version", 1, 2), ("group.version", 0, 3)), 1)
+    finalized("after both")
+    world.ask("the same again", several(("transaction.version", 1, 1), ("group.version", 0, 3)), 2)
+    world.ask("taken away", several(("transaction.version", 0, 2)), 2)
+    finalized("after it was taken away")
+    world.ask("up again", several(("transaction.version", 2, 1), ("group.version", 1, 1)), 2)
+    finalized("in the end")

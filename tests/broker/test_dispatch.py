@@ -41,7 +41,7 @@ def test_api_versions_lists_exactly_the_handlers(world):
 def test_api_versions_tells_the_epoch_of_the_features(world):
     request = ApiVersionsRequest(client_software_name="t", client_software_version="1")
     assert world.send(request, 3).finalized_features_epoch == -1
-    world.services.finalized_features_epoch = lambda: 0
+    world.features.seen({}, 0)
     answer = world.send(request, 3)
 
     assert (answer.finalized_features_epoch, answer.finalized_features, answer.supported_features) == (

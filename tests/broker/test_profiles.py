@@ -110,14 +110,35 @@ def test_with_zookeeper_a_jvm_broker_may_ask():
     assert all(api.advertised for api in api_table(profile_of(config)).values())
 
 
-@pytest.mark.parametrize(("version", "supported"), [(3, []), (4, [("group.version", 0, 1)])])
+BOTH = [("group.version", 0, 1), ("transaction.version", 0, 2)]
+
+
+@pytest.mark.parametrize(("version", "supported"), [(3, []), (4, BOTH)])
 def test_features_are_told(modern, version, supported):
+    modern.features.seen({"group.version": 0, "transaction.version": 1}, 4)
     answer = modern.send(hello(), version)
 
     ranges = [(each.name, each.min_version, each.max_version) for each in answer.supported_features]
     (level,) = answer.finalized_features
     assert ranges == supported
-    assert (level.name, level.min_version_level, level.max_version_level) == ("group.version", 1, 1)
+    assert (level.name, level.min_version_level, level.max_version_level) == ("transaction.version", 1, 1)
+    assert answer.finalized_features_epoch == 4
+
+
+def test_a_jvm_broker_finds_no_levels(modern):
+    """It ends where /feature has one, and knows no marker of an end that has bumped the epoch."""
+    config = broker_config({"barnabas.api.profile": "4.4", "zookeeper.connect": "127.0.0.1:2181"})
+    profile = profile_of(config)
+    table = api_table(profile)
+
+    levels = profile.feature_levels()
+    assert (levels.supported, levels.finalized, levels.kept) == (
+        {"group.version": (0, 1)},
+        {"group.version": 1},
+        False,
+    )
+    assert (table[26].max_version, table[27].max_version) == (4, 1)
+    assert api_table(PROFILE_4_4)[26].max_version == 5
 
 
 @pytest.mark.parametrize(

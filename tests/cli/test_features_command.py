@@ -1,42 +1,46 @@
-"""``barnabas features`` and `admin.features` on a running broker, which has one that cannot
-be changed."""
+"""``barnabas features`` and `admin.features` on a running broker."""
 
 import pytest
 
 from barnabas.admin import Admin, FeatureUpdate
 from barnabas.core.errors import ErrorCode, KafkaError
 
-UNSUPPORTED = "Could not apply finalized feature update because the provided feature is not supported."
-
-GROUP_VERSION = (
-    "Feature: group.version",
-    "SupportedMinVersion: 0",
-    "SupportedMaxVersion: 1",
-    "FinalizedVersionLevel: 1",
-    "Epoch: 0\n",
+FAILED = (
+    "The update failed for all features since the following feature had an error: Invalid update version "
 )
+CANNOT = (
+    f"Could not upgrade transaction.version to 1. {FAILED}1 for feature transaction.version. Can't downgrade"
+    " the version of this feature without setting the upgrade type to either safe or unsafe downgrade.\n"
+)
+UNSUPPORTED = f"{FAILED}1 for feature a. Local controller 0 does not support this feature."
 
 
 @pytest.mark.parametrize(
     ("flags", "out", "err"),
     [
         (
-            ("describe",),
-            "\t".join(GROUP_VERSION),
-            "",
-        ),
-        (
-            ("upgrade", "--metadata", "3.9", "--feature", "b=2", "--feature", "a=1"),
+            ("upgrade", "--feature", "a=1", "--feature", "b=2", "--metadata", "3.9"),
             "".join(
-                f"Could not upgrade {change}. {UNSUPPORTED}\n"
+                f"Could not upgrade {change}. {FAILED}21 for feature metadata.version. Local controller 0"
+                " does not support this feature.\n"
                 for change in ("a to 1", "b to 2", "metadata.version to 21")
             ),
             "3 out of 3 operation(s) failed.\n",
         ),
         (
             ("disable", "--feature", "a", "--dry-run"),
-            "Can not disable a. Can not delete non-existing finalized feature.\n",
+            f"Can not disable a. {FAILED}0 for feature a. Feature a not found.\n",
             "1 out of 1 operation(s) failed.\n",
+        ),
+        (
+            ("upgrade", "--feature", "transaction.version=1"),
+            CANNOT,
+            "1 out of 1 operation(s) failed.\n",
+        ),
+        (
+            ("downgrade", "--feature", "transaction.version=1", "--dry-run"),
+            "transaction.version can be downgraded to 1.\n",
+            "",
         ),
         (("downgrade",), "", "You must specify at least one feature to downgrade\n"),
         (
@@ -88,8 +92,9 @@ def test_brokers_have_to_be_named(barnabas, flags):
 def test_the_admin_client(broker):
     with Admin(broker.bootstrap) as admin:
         found = admin.features.describe()
-        assert (found.supported, found.finalized) == ({"group.version": (0, 1)}, {"group.version": 1})
+        assert found.supported == {"group.version": (0, 1), "transaction.version": (0, 2)}
+        assert found.finalized == {"group.version": 1, "transaction.version": 2}
         with pytest.raises(KafkaError) as refused:
             admin.features.update({"a": FeatureUpdate(1)}, validate_only=True)
 
-    assert (refused.value.code, refused.value.message) == (ErrorCode.INVALID_REQUEST, UNSUPPORTED)
+    assert (refused.value.code, refused.value.message) == (ErrorCode.INVALID_UPDATE_VERSION, UNSUPPORTED)

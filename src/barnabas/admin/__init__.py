@@ -3,7 +3,7 @@ topics, partitions, offsets, configurations, groups, transactions, the cluster.
 """
 
 from barnabas.admin.admin import Admin, AsyncAdmin, BlockingAdmin
-from barnabas.admin.features import FeatureMetadata, FeatureUpdate, UpgradeType
+from barnabas.admin.features import FeatureMetadata, FeatureUpdate
 from barnabas.admin.group_types import (
     GroupDescription,
     GroupListing,
@@ -42,6 +42,7 @@ from barnabas.client.coordinators import CoordinatorAnswer
 from barnabas.client.types import OffsetAndMetadata
 from barnabas.protocol.coordinator_type import CoordinatorType
 from barnabas.protocol.election_type import ElectionType
+from barnabas.protocol.upgrade_type import UpgradeType
 
 __all__ = [
     "AbortTransactionSpec",

@@ -4,7 +4,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Final
 
 from barnabas import __version__
@@ -17,17 +16,9 @@ from barnabas.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from barnabas.protocol.upgrade_type import UpgradeType
 
 _SOFTWARE: Final = "barnabas"
-
-
-class UpgradeType(IntEnum):
-    """Which way a level may go, numbered as on the wire (``FeatureUpdate.UpgradeType``)."""
-
-    UPGRADE = 1
-    SAFE_DOWNGRADE = 2
-    UNSAFE_DOWNGRADE = 3
-    """Metadata may be lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +41,7 @@ class FeatureMetadata:
 
 
 class Features:
-    """Feature levels. Clusters with ZooKeeper have none."""
+    """Feature levels. Clusters with ZooKeeper have none that could be changed."""
 
     def __init__(self, context: AdminContext) -> None:
         self._context = context

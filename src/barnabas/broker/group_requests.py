@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
+from barnabas.cluster.metadata.features import GROUP_VERSION
 from barnabas.coordinator.group import Client
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.slices import Sliced
@@ -89,5 +90,7 @@ def describe_each(
 
 def require_consumer_protocol(context: RequestContext) -> None:
     """Raises UNSUPPORTED_VERSION unless the broker serves the consumer protocol of groups (KIP-848)."""
-    if "consumer" not in context.broker.config["group.coordinator.rebalance.protocols"]:
+    broker = context.broker
+    is_off = GROUP_VERSION in broker.features.supported and broker.features.level(GROUP_VERSION) < 1
+    if is_off or "consumer" not in broker.config["group.coordinator.rebalance.protocols"]:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)

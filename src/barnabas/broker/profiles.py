@@ -7,14 +7,12 @@ profile is on; `barnabas.broker.handlers.api_table` cuts the table of handlers d
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from barnabas.broker.client_metrics.otlp import is_available
+from barnabas.cluster.metadata.features import GROUP_VERSION, TRANSACTION_VERSION, FeatureLevels, Range
 from barnabas.core.api_profile import KAFKA_3_9, KAFKA_4_4, api_profile
 from barnabas.protocol.api import ApiKey
-
-Range: TypeAlias = tuple[int, int]
-"""The lowest and the highest version or level, both included."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,14 @@ class Profile:
     between_brokers: frozenset[ApiKey]
     """Served, but not told to clients: what brokers and their controller say to each other."""
     features: Mapping[str, Range]
-    """The features that are supported; each is finalized at its highest level (KIP-584)."""
+    """The features that are supported (KIP-584)."""
+    keeps_features: bool = False
+    """Whether their levels are in /feature, and clients may change them. Elsewhere each is at its highest."""
+
+    def feature_levels(self) -> FeatureLevels:
+        """The features of a broker that has not read /feature yet: each at its highest level."""
+        highest = {name: high for name, (_, high) in self.features.items()}
+        return FeatureLevels(self.features, highest, kept=self.keeps_features)
 
 
 _VERSIONS_OF_3_9: Final[Mapping[ApiKey, Range]] = {
@@ -152,8 +157,15 @@ PROFILE_4_4: Final = Profile(
             ApiKey.ALLOCATE_PRODUCER_IDS,
         }
     ),
-    {"group.version": (0, 1)},
+    {GROUP_VERSION: (0, 1), TRANSACTION_VERSION: (0, 2)},
+    keeps_features=True,
 )
+
+_WITHOUT_EPOCH_BUMP: Final[Mapping[ApiKey, Range]] = {
+    ApiKey.END_TXN: (0, 4),
+    ApiKey.WRITE_TXN_MARKERS: (1, 1),
+}
+"""What profile 4.4 shows where ``transaction.version`` cannot be finalized."""
 
 
 def profile_of(config: Mapping[str, Any]) -> Profile:
@@ -162,8 +174,16 @@ def profile_of(config: Mapping[str, Any]) -> Profile:
     """
     profile = PROFILE_4_4 if api_profile(config) == KAFKA_4_4 else PROFILE_3_9
     if config["zookeeper.connect"]:
-        # A JVM broker asks a controller for its versions before it asks for a block of producer ids.
+        # A JVM broker asks a controller for its versions before it asks for a block of producer ids. It ends
+        # where /feature has a level, and knows no marker of an end that has bumped the epoch.
         profile = replace(profile, between_brokers=frozenset())
+        if profile.keeps_features:
+            profile = replace(
+                profile,
+                versions={**profile.versions, **_WITHOUT_EPOCH_BUMP},
+                features={GROUP_VERSION: profile.features[GROUP_VERSION]},
+                keeps_features=False,
+            )
     if takes_client_metrics(config):
         profile = replace(profile, versions={**profile.versions, **_CLIENT_METRICS})
     if "consumer" in config["group.coordinator.rebalance.protocols"]:

@@ -12,11 +12,11 @@ from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.client_metrics.manager import ClientMetricsManager
 from barnabas.broker.described_topics import DescribedTopics
 from barnabas.broker.producer_ids import ProducerIdManager
-from barnabas.broker.profiles import Range
 from barnabas.broker.registry import ApiTable
 from barnabas.broker.topic_changes import TopicChanges
 from barnabas.broker.topics import Topics
 from barnabas.cluster.controller.election_events import ElectionResult
+from barnabas.cluster.controller.feature_updates import FeatureUpdateItem
 from barnabas.cluster.controller.producer_ids import ProducerIdBlock
 from barnabas.cluster.controller.reassignment import Target
 from barnabas.cluster.leadership import IsrProposal, IsrVerdict, ReplicaAssignment
@@ -24,6 +24,7 @@ from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.client_quota_admin import ClientQuotaAdmin
 from barnabas.cluster.metadata.config_admin import Change
 from barnabas.cluster.metadata.delegation_tokens import DelegationTokenManager
+from barnabas.cluster.metadata.features import FeatureLevels
 from barnabas.cluster.metadata.scram_admin import ScramAdmin
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.transaction.transaction_coordinator import TransactionCoordinator
@@ -72,6 +73,9 @@ class ControllerPort(Protocol):
 
     def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> Pending[list[TopicPartition]]:
         """Moves leaderships away from a broker that is about to stop; what it still leads."""
+
+    def update_features(self, updates: Sequence[FeatureUpdateItem], *, validate_only: bool) -> Pending[int]:
+        """Sets the levels of features, or only checks whether they could be; their epoch."""
 
     def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> Pending[ProducerIdBlock]:
         """Gives a broker its next block of producer ids."""
@@ -150,7 +154,5 @@ class BrokerServices:
     """Takes what clients push; None where that is not advertised."""
     quotas: QuotaManagers = field(default_factory=lambda: QuotaManagers(lambda: 0.0))
     described_topics: DescribedTopics = field(default_factory=DescribedTopics)
-    features: Mapping[str, Range] = field(default_factory=dict)
-    """The lowest and highest level of each feature that is supported; it is finalized at the highest."""
-    finalized_features_epoch: Callable[[], int] = lambda: -1
-    """The version of the cluster's features that ApiVersions tells; -1 while there is none."""
+    features: FeatureLevels = field(default_factory=FeatureLevels)
+    """Which level of each feature is on."""

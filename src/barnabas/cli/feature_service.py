@@ -7,9 +7,10 @@ from typing import Final
 
 import click
 
-from barnabas.admin.features import FeatureMetadata, FeatureUpdate, UpgradeType
+from barnabas.admin.features import FeatureMetadata, FeatureUpdate
 from barnabas.cli.options import ToolError, admin_options, connected_admin
 from barnabas.core.errors import BarnabasError
+from barnabas.protocol.upgrade_type import UpgradeType
 
 _METADATA_VERSION: Final = "metadata.version"
 _SHORT_MAX: Final = 2**15 - 1

@@ -3,7 +3,7 @@
 Behaviour: answers with the table of handlers, so a client learns what works here and nothing else.
 Versions:  v3 flexible, the client says what it is (KIP-511); its answer has the header of v0.
            A version above ours is answered in v0 form by the dispatcher.
-           Features and the epoch of the finalized ones are told since v3; with ZooKeeper there are none.
+           Features and the epoch of the finalized ones are told since v3.
            v4 tells of features with the level 0 too (KIP-1022) · v5 the client may say which cluster and
            which node it means to talk to, and learns that it must start from its bootstrap servers again when
            it has come to another one (KIP-1242).
@@ -53,14 +53,15 @@ def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
-            for name, (low, high) in features.items()
+            for name, (low, high) in features.supported.items()
             if low > 0 or context.version >= LEVEL_ZERO_SINCE
         ],
         finalized_features=[
-            FinalizedFeatureKey(name=name, min_version_level=high, max_version_level=high)
-            for name, (_, high) in features.items()
+            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name, level in features.finalized.items()
+            if level > 0
         ],
-        finalized_features_epoch=context.broker.finalized_features_epoch(),
+        finalized_features_epoch=features.epoch,
     )
 
 

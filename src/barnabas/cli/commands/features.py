@@ -64,8 +64,8 @@ def upgrade(
     where: tuple[str, Path | None], metadata: str | None, features: tuple[str, ...], dry_run: bool
 ) -> None:
     """Raise levels."""
-    from barnabas.admin.features import UpgradeType
     from barnabas.cli import feature_service
+    from barnabas.protocol.upgrade_type import UpgradeType
 
     updates = feature_service.level_updates(metadata, features, UpgradeType.UPGRADE)
     feature_service.update("upgrade", updates, *where, dry_run=dry_run)

@@ -34,6 +34,7 @@ from barnabas.cluster.controller.election_events import (
 )
 from barnabas.cluster.controller.event_manager import ControllerEventManager, Event
 from barnabas.cluster.controller.events import ZNODE_EVENTS
+from barnabas.cluster.controller.feature_updates import FeatureUpdateItem, process_update_features
 from barnabas.cluster.controller.fenced_store import ControllerMovedError
 from barnabas.cluster.controller.isr_events import alter_partitions
 from barnabas.cluster.controller.producer_ids import ProducerIdBlock, process_allocate_producer_ids
@@ -214,6 +215,17 @@ class KafkaController:
             lambda term: process_allocate_producer_ids(term, broker_id, broker_epoch),
         )
         return _with_a_code(block)
+
+    def update_features(self, updates: Sequence[FeatureUpdateItem], *, validate_only: bool) -> Pending[int]:
+        """Sets the levels of features, or only checks whether they could be; their epoch. Fails with
+        KafkaError.
+        """
+        return _with_a_code(
+            self._ask(
+                "UpdateFeatures",
+                lambda term: process_update_features(term, updates, validate_only=validate_only),
+            )
+        )
 
     def elect_leaders(
         self, partitions: Iterable[TopicPartition], kind: ElectionType

@@ -12,8 +12,8 @@ The events of a term are functions of it, in `broker_events`, `topic_events`, `e
 `isr_events`; what several of them need is here. `events` is the table of those that changes of znodes cause.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from barnabas.cluster.brokers import Broker, EndPointNotFoundError
@@ -31,6 +31,7 @@ from barnabas.cluster.controller.states import PartitionPhase, ReplicaPhase
 from barnabas.cluster.controller.topic_deletion import TopicDeletionManager
 from barnabas.cluster.controller.znode_watches import ZnodeWatches
 from barnabas.cluster.leadership import PartitionLeadership, TopicAssignment
+from barnabas.cluster.metadata.features import Range
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import (
     Create,
@@ -62,6 +63,8 @@ class ControllerConfig:
     leader_imbalance_check_interval_seconds: int = 300
     leader_imbalance_per_broker_percentage: int = 10
     control_plane_listener: str | None = None
+    features: Mapping[str, Range] = field(default_factory=dict)
+    """The features whose levels /feature may have; none where a JVM broker may read it."""
 
     @property
     def listener(self) -> str:
@@ -69,7 +72,9 @@ class ControllerConfig:
         return self.control_plane_listener or self.inter_broker_listener
 
     @classmethod
-    def of(cls, broker: Config, broker_id: int, listeners: ListenerConfig) -> "ControllerConfig":
+    def of(
+        cls, broker: Config, broker_id: int, listeners: ListenerConfig, features: Mapping[str, Range]
+    ) -> "ControllerConfig":
         """From the parsed broker configuration."""
         return cls(
             broker_id,
@@ -80,6 +85,7 @@ class ControllerConfig:
             broker["leader.imbalance.check.interval.seconds"],
             broker["leader.imbalance.per.broker.percentage"],
             listeners.control_plane_name,
+            features,
         )
 
 
@@ -158,14 +164,20 @@ class Term:
     def _enable_feature_versioning(self) -> Steps[None]:
         """``enableFeatureVersioning``:
         a znode that an IBP before 2.7 left disabled is switched on, without features.
+
+        Where levels may be kept, a cluster that has none begins with the highest ones, as one that Kafka's
+        storage tool has formatted.
         """
+        highest = {name: high for name, (_, high) in self.config.features.items()}
         try:
-            yield self.store.write(Create(znodes.FEATURE, znodes.encode_feature()))
+            yield self.store.write(Create(znodes.FEATURE, znodes.encode_feature(highest)))
         except NodeExistsError:
             data, stat = yield self.store.store.get(znodes.FEATURE)
             enabled = readable(self.store.store, znodes.FEATURE, znodes.decode_feature_enabled, data)
-            if enabled is False:  # one that is unreadable may hold anything: it is left as it is
-                yield self.store.write(SetData(znodes.FEATURE, znodes.encode_feature(), stat.version))
+            levels = readable(self.store.store, znodes.FEATURE, znodes.decode_features, data)
+            # One that is unreadable may hold anything: it is left as it is.
+            if enabled is False or (highest and levels == {}):
+                yield self.store.write(SetData(znodes.FEATURE, znodes.encode_feature(highest), stat.version))
 
     def end(self) -> None:
         """Leaves office: watches are dead, queues to brokers are dropped."""

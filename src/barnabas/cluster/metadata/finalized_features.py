@@ -1,5 +1,5 @@
-"""`FinalizedFeatures`: how far the features of the cluster are agreed on (``FinalizedFeatureChangeListener``,
-KIP-584).
+"""`FinalizedFeatures`: follows how far the features of the cluster are agreed on
+(``FinalizedFeatureChangeListener``, KIP-584).
 
 They are in the znode /feature, which the controller makes, and its version is their epoch, which ApiVersions
 tells to clients. With ZooKeeper no broker of 3.9 supports a feature that could be finalized, so there is
@@ -8,6 +8,7 @@ none; but the epoch is there, and grows when a tool writes the znode.
 
 from typing import Final
 
+from barnabas.cluster.metadata.features import UNKNOWN_EPOCH, FeatureLevels
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import MetadataStore, NoNodeError, WatchEvent
 from barnabas.cluster.store.unreadable import readable
@@ -16,15 +17,12 @@ from barnabas.core.pending import Pending, Steps, steps
 
 _log: Final = EventLog("cluster.features")
 
-UNKNOWN_EPOCH: Final = -1
-"""``UNKNOWN_FINALIZED_FEATURES_EPOCH``: there is no /feature, or features may not be finalized yet."""
-
 
 class FinalizedFeatures:
-    """Follows /feature."""
+    """Keeps `levels` as /feature has them."""
 
-    def __init__(self, store: MetadataStore) -> None:
-        self.epoch = UNKNOWN_EPOCH
+    def __init__(self, store: MetadataStore, levels: FeatureLevels) -> None:
+        self.levels = levels
         self._store = store
 
     @steps
@@ -55,23 +53,36 @@ class FinalizedFeatures:
     @steps
     def _read(self) -> Steps[None]:
         if (yield self._store.exists(znodes.FEATURE, self._changed)) is None:
-            self.epoch = UNKNOWN_EPOCH
+            self.levels.seen(self.levels.finalized, UNKNOWN_EPOCH)
             return
         try:
             data, stat = yield self._store.get(znodes.FEATURE)
         except NoNodeError:
             return  # the watch has fired
-        levels = readable(self._store, znodes.FEATURE, znodes.decode_features, data)
-        if levels:
+        found = readable(self._store, znodes.FEATURE, znodes.decode_features, data)
+        # Disabled or damaged: what was known before counts.
+        if found is None:
+            self.levels.seen(self.levels.finalized, UNKNOWN_EPOCH)
+            return
+        supported = self.levels.supported if self.levels.kept else {}
+        unknown = sorted(found.keys() - supported.keys())
+        if unknown:
             # Kafka's brokers end here.
             _log.error(
                 "features_not_supported",
                 path=znodes.FEATURE,
-                features=sorted(levels),
-                mend="brokers with ZooKeeper have no features: remove them from the znode",
+                features=unknown,
+                mend="they do nothing here: take them away with barnabas features disable"
+                if self.levels.kept
+                else "brokers with ZooKeeper have no features: remove them from the znode",
             )
-        else:
-            self.epoch = UNKNOWN_EPOCH if levels is None else stat.version
+        if not self.levels.kept:
+            if not unknown:
+                self.levels.seen(self.levels.finalized, stat.version)
+            return
+        # A level above the highest that is known here was set by a later broker.
+        known = {name: min(found[name], high) for name, (_, high) in supported.items() if name in found}
+        self.levels.seen(known, stat.version)
 
     def __repr__(self) -> str:
-        return f"<FinalizedFeatures epoch={self.epoch}>"
+        return f"<FinalizedFeatures {self.levels}>"

@@ -26,7 +26,7 @@ _WITHOUT: Final = (
     (znodes.CONTROLLER_EPOCH,
         "the next controller takes an epoch far above those in the states of the partitions"),
     (znodes.CONTROLLER, "which broker is the controller is not known until the znode changes or goes"),
-    (znodes.FEATURE, "no feature is finalized, and the znode is left as it is"),
+    (znodes.FEATURE, "the levels of features that were known before count, and the znode is left as it is"),
     (znodes.PRODUCER_ID_BLOCK, "the next block of producer ids begins far above all that were given out"),
     (f"{znodes.BROKER_IDS}/", "this broker gets no partition to lead or to follow until it registers again"),
     (f"{znodes.TOPICS}/", "this topic is held apart until the znode is mended; the others are served"),

@@ -159,28 +159,32 @@ def decode_cluster_id(data: bytes | None) -> str:
     return cluster_id
 
 
-def encode_feature() -> bytes:
-    """/feature of a cluster that finalized no feature: enabled (status 1), as any IBP >= 2.7 writes it."""
-    return encode_json({"features": {}, "version": 2, "status": 1})
+def encode_feature(levels: Mapping[str, int] | None = None) -> bytes:
+    """/feature with the finalized levels: enabled (status 1), as any IBP >= 2.7 writes it."""
+    features = {name: {"max_version_level": level} for name, level in (levels or {}).items()}
+    return encode_json({"features": features, "version": 2, "status": 1})
 
 
 def decode_feature_enabled(data: bytes | None) -> bool:
     """Whether /feature says that features may be finalized."""
-    return _decode_feature(data) is not None
+    return _decode_feature(data)[1] == 1
 
 
-def decode_features(data: bytes | None) -> dict[str, Any] | None:
+def decode_features(data: bytes | None) -> dict[str, int] | None:
     """The features of /feature with their levels; None while they may not be finalized."""
-    return _decode_feature(data)
+    features, status = _decode_feature(data)
+    levels = {
+        name: number_field(typed(each, dict, name), "max_version_level") for name, each in features.items()
+    }
+    return levels if status == 1 else None
 
 
-def _decode_feature(data: bytes | None) -> dict[str, Any] | None:
+def _decode_feature(data: bytes | None) -> tuple[dict[str, Any], int]:
     value = decode_json(data)
     version, status = number_field(value, "version"), number_field(value, "status")
     if version not in (1, 2):
         raise UnreadableZnodeError(f"version is {version}, and only 1 and 2 are known")
-    features = dict(field(value, "features", dict))
-    return features if status == 1 else None
+    return field(value, "features", dict), status
 
 
 def encode_producer_ids(broker_id: int, first: int) -> bytes:
