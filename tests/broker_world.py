@@ -17,6 +17,7 @@ from barnabas.cluster.controller.producer_ids import ProducerIdBlock
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.client_quota_admin import ClientQuotaAdmin
 from barnabas.cluster.metadata.delegation_tokens import DelegationTokenManager, TokenSettings
+from barnabas.cluster.metadata.features import TRANSACTION_VERSION
 from barnabas.cluster.metadata.scram_admin import ScramAdmin
 from barnabas.cluster.metadata.topics import CreatedTopic, not_counted
 from barnabas.coordinator.group_configs import GroupConfigManager
@@ -123,7 +124,12 @@ class Controller:
         self.elections = {}
         self.reassigned = Pending.of({})
         self.moving = Pending.of({})
+        self.features_epoch = Pending.of(1)
         self.asked = []
+
+    def update_features(self, updates, *, validate_only):
+        self.asked.append((updates, validate_only))
+        return self.features_epoch
 
     def alter_partition_reassignments(self, reassignments, *, allow_replication_factor_change=True):
         self.asked.append(reassignments)
@@ -357,6 +363,7 @@ class World:
         )
         self.coordinator.startup(self.config["offsets.topic.num.partitions"])
         self.producer_ids = ProducerIdManager(ME, lambda: 7, self.blocks)
+        self.features = profile_of(self.config).feature_levels()
         self.transaction_coordinator = transaction_coordinator(
             self.config,
             self.clock,
@@ -364,6 +371,7 @@ class World:
             channel=TxnMarkerChannel(ME, LISTENER.name, self.cache, local=local, remote=None),
             new_producer_id=self.producer_ids.generate,
             loader=Loader(self.clock, InPlace(), self.disk, buffer_bytes=1 << 20, settle=lambda: None),
+            server_version=lambda: self.features.level(TRANSACTION_VERSION),
         )
         self.transaction_coordinator.startup(self.config["transaction.state.log.num.partitions"])
         options = {"authorizer": authorizer, "quotas": quotas}
@@ -382,7 +390,7 @@ class World:
             config_admin=self.config_admin,
             broker_epoch=lambda: 7,
             api_table=api_table(profile_of(self.config)),
-            features=profile_of(self.config).features,
+            features=self.features,
             topic_changes=TopicChanges(self.cache, self.clock),
             auto_topics=AutoTopics(self.topics, self.config),
             group_coordinator=self.coordinator,

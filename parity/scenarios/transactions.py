@@ -47,17 +47,17 @@ Producer = tuple[int, int]
 Partitions = dict[str, Iterable[int]]
 
 
-def _begin(world: World, name: str, had: Producer = (-1, -1)) -> Producer:
+def begin(world: World, name: str, had: Producer = (-1, -1)) -> Producer:
     """A producer of the id, when what an earlier one left open is aborted."""
     deadline = time.monotonic() + PATIENCE_S
-    while (made := world.prepare(_init(name, had), 4)).error_code in NOT_YET:
+    while (made := world.prepare(init(name, had), 4)).error_code in NOT_YET:
         assert time.monotonic() < deadline, made
         time.sleep(0.02)
     assert made.error_code == 0, made
     return made.producer_id, made.producer_epoch
 
 
-def _init(name: str | None, had: Producer = (-1, -1), timeout_ms: int = 60_000) -> InitProducerIdRequest:
+def init(name: str | None, had: Producer = (-1, -1), timeout_ms: int = 60_000) -> InitProducerIdRequest:
     return InitProducerIdRequest(
         transactional_id=name,
         transaction_timeout_ms=timeout_ms,
@@ -72,7 +72,7 @@ def _topics(partitions: Partitions) -> list[AddPartitionsToTxnTopic]:
     ]
 
 
-def _add(name: str, producer: Producer, partitions: Partitions) -> AddPartitionsToTxnRequest:
+def add_partitions(name: str, producer: Producer, partitions: Partitions) -> AddPartitionsToTxnRequest:
     return AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=name,
         v3_and_below_producer_id=producer[0],
@@ -81,7 +81,7 @@ def _add(name: str, producer: Producer, partitions: Partitions) -> AddPartitions
     )
 
 
-def _by_broker(*wanted: tuple[str, Producer, bool, Partitions]) -> AddPartitionsToTxnRequest:
+def by_broker(*wanted: tuple[str, Producer, bool, Partitions]) -> AddPartitionsToTxnRequest:
     return AddPartitionsToTxnRequest(
         transactions=[
             AddPartitionsToTxnTransaction(
@@ -96,20 +96,20 @@ def _by_broker(*wanted: tuple[str, Producer, bool, Partitions]) -> AddPartitions
     )
 
 
-def _end(name: str, producer: Producer, *, commit: bool = True) -> EndTxnRequest:
+def end(name: str, producer: Producer, *, commit: bool = True) -> EndTxnRequest:
     return EndTxnRequest(
         transactional_id=name, producer_id=producer[0], producer_epoch=producer[1], committed=commit
     )
 
 
-def _described(*names: str) -> DescribeTransactionsRequest:
+def described(*names: str) -> DescribeTransactionsRequest:
     return DescribeTransactionsRequest(transactional_ids=list(names))
 
 
-def _until(world: World, name: str, state: str) -> None:
+def until(world: World, name: str, state: str) -> None:
     """Returns once all markers of the id's transaction are written."""
     deadline = time.monotonic() + PATIENCE_S
-    while (found := world.prepare(_described(name), 0).transaction_states[0]).transaction_state != state:
+    while (found := world.prepare(described(name), 0).transaction_states[0]).transaction_state != state:
         assert time.monotonic() < deadline, found
         time.sleep(0.02)
 
@@ -117,26 +117,26 @@ def _until(world: World, name: str, state: str) -> None:
 def transactional_producers(world: World) -> None:
     """InitProducerId: the next epoch, what a producer had before (KIP-360), who is fenced."""
     transactions_are_ready(world)
-    _begin(world, "producers")
+    begin(world, "producers")
     for version in range(6):
-        world.ask("the next epoch", _init("producers"), version)
-    known = _begin(world, "producers")
-    world.ask("knows its epoch", _init("producers", known), 3)
-    world.ask("has not had the answer", _init("producers", known), 3, 4, 5)
+        world.ask("the next epoch", init("producers"), version)
+    known = begin(world, "producers")
+    world.ask("knows its epoch", init("producers", known), 3)
+    world.ask("has not had the answer", init("producers", known), 3, 4, 5)
     for what, had in {
         "too old": (known[0], known[1] - 1),
         "to come": (known[0], known[1] + 7),
         "another id": (known[0] + 100_000, known[1]),
         "another id with no epochs left": (known[0] + 100_000, 32_766),
     }.items():
-        world.ask(what, _init("producers", had), 3, 4, 5)
-    world.ask("an id that is not known", _init("producers-unknown", (known[0], 5)), 3)
+        world.ask(what, init("producers", had), 3, 4, 5)
+    world.ask("an id that is not known", init("producers-unknown", (known[0], 5)), 3)
     for what, timeout_ms in {"no time": 0, "less than none": -1, "too long": 900_001}.items():
-        world.ask(what, _init("producers", timeout_ms=timeout_ms), 0, 5)
-    world.ask("the longest time", _init("producers", timeout_ms=900_000), 5)
-    world.ask("without a name", _init(""), 0, 5)
-    world.ask("a long name", _init("x" * 30_000), 5)
-    world.ask("an odd name", _init("ключ \0 \U0001f511"), 5)
+        world.ask(what, init("producers", timeout_ms=timeout_ms), 0, 5)
+    world.ask("the longest time", init("producers", timeout_ms=900_000), 5)
+    world.ask("without a name", init(""), 0, 5)
+    world.ask("a long name", init("x" * 30_000), 5)
+    world.ask("an odd name", init("ключ \0 \U0001f511"), 5)
 
 
 def transactions(world: World) -> None:
@@ -144,9 +144,9 @@ def transactions(world: World) -> None:
     transactions_are_ready(world)
     world.create("txn", 3)
     name = "states"
-    producer = _begin(world, name)
-    world.ask("describe empty", _described(name, "states-unknown", "", name))
-    world.ask("end an empty one", _end(name, producer), 0, 4)
+    producer = begin(world, name)
+    world.ask("describe empty", described(name, "states-unknown", "", name))
+    world.ask("end an empty one", end(name, producer), 0, 4)
     for what, who, given in (
         ("unknown id", "states-unknown", producer),
         ("no name", "", producer),
@@ -154,10 +154,10 @@ def transactions(world: World) -> None:
         ("epoch too old", name, (producer[0], producer[1] - 1)),
         ("epoch to come", name, (producer[0], producer[1] + 1)),
     ):
-        world.ask(f"add: {what}", _add(who, given, {"txn": [0]}), 0, 1, 2, 3)
-        world.ask(f"end: {what}", _end(who, given), 0, 1, 2, 3, 4)
-        world.ask(f"add by a broker: {what}", _by_broker((who, given, False, {"txn": [0]})), 4, 5)
-        world.ask(f"verify: {what}", _by_broker((who, given, True, {"txn": [0]})), 4, 5)
+        world.ask(f"add: {what}", add_partitions(who, given, {"txn": [0]}), 0, 1, 2, 3)
+        world.ask(f"end: {what}", end(who, given), 0, 1, 2, 3, 4)
+        world.ask(f"add by a broker: {what}", by_broker((who, given, False, {"txn": [0]})), 4, 5)
+        world.ask(f"verify: {what}", by_broker((who, given, True, {"txn": [0]})), 4, 5)
     refused: dict[str, Partitions] = {
         "unknown partition": {"txn": [0, 9]},
         "unknown topic": {"txn": [1], "txn-nowhere": [0]},
@@ -165,44 +165,44 @@ def transactions(world: World) -> None:
         "odd topic": {"a b": [0], "": [0], "txn": [-1]},
     }
     for what, partitions in refused.items():
-        world.ask(f"all or nothing: {what}", _add(name, producer, partitions), 0, 3)
-        world.ask(f"by a broker: {what}", _by_broker((name, producer, True, partitions)), 4)
-    world.ask("describe still empty", _described(name))
-    world.ask("verify what is not added", _by_broker((name, producer, True, {"txn": [0]})), 4)
+        world.ask(f"all or nothing: {what}", add_partitions(name, producer, partitions), 0, 3)
+        world.ask(f"by a broker: {what}", by_broker((name, producer, True, partitions)), 4)
+    world.ask("describe still empty", described(name))
+    world.ask("verify what is not added", by_broker((name, producer, True, {"txn": [0]})), 4)
     for version in range(4):
-        world.ask("add", _add(name, producer, {"txn": [version % 3]}), version)
-    world.ask("add again", _add(name, producer, {"txn": [0, 0, 1]}), 3)
-    world.ask("add nothing", _add(name, producer, {}), 3)
-    world.ask("verify", _by_broker((name, producer, True, {"txn": [0, 1]})), 4, 5)
+        world.ask("add", add_partitions(name, producer, {"txn": [version % 3]}), version)
+    world.ask("add again", add_partitions(name, producer, {"txn": [0, 0, 1]}), 3)
+    world.ask("add nothing", add_partitions(name, producer, {}), 3)
+    world.ask("verify", by_broker((name, producer, True, {"txn": [0, 1]})), 4, 5)
     world.ask(
         "several",
-        _by_broker(
+        by_broker(
             (name, producer, True, {"txn": [0]}),
             ("states-unknown", producer, True, {"txn": [0]}),
             ("states-other", producer, False, {"txn": [9]}),
         ),
         4,
     )
-    world.ask("none", _by_broker(), 4)
+    world.ask("none", by_broker(), 4)
     _describe_open(world, name, producer)
-    world.ask("commit", _end(name, producer), 3)
-    _until(world, name, "CompleteCommit")
-    world.ask("commit again", _end(name, producer), 0, 4)
-    world.ask("abort what is committed", _end(name, producer, commit=False), 0, 4)
-    world.ask("verify what is ended", _by_broker((name, producer, True, {"txn": [0]})), 4)
-    world.ask("begin the next", _add(name, producer, {"txn": [2]}), 3)
-    world.ask("abort", _end(name, producer, commit=False), 4)
-    _until(world, name, "CompleteAbort")
-    world.ask("abort again", _end(name, producer, commit=False), 0, 4)
-    world.ask("commit what is aborted", _end(name, producer), 0, 4)
-    world.ask("begin with nothing", _add(name, producer, {}), 3)
-    world.ask("commit nothing", _end(name, producer), 4)
-    _until(world, name, "CompleteCommit")
+    world.ask("commit", end(name, producer), 3)
+    until(world, name, "CompleteCommit")
+    world.ask("commit again", end(name, producer), 0, 4)
+    world.ask("abort what is committed", end(name, producer, commit=False), 0, 4)
+    world.ask("verify what is ended", by_broker((name, producer, True, {"txn": [0]})), 4)
+    world.ask("begin the next", add_partitions(name, producer, {"txn": [2]}), 3)
+    world.ask("abort", end(name, producer, commit=False), 4)
+    until(world, name, "CompleteAbort")
+    world.ask("abort again", end(name, producer, commit=False), 0, 4)
+    world.ask("commit what is aborted", end(name, producer), 0, 4)
+    world.ask("begin with nothing", add_partitions(name, producer, {}), 3)
+    world.ask("commit nothing", end(name, producer), 4)
+    until(world, name, "CompleteCommit")
 
 
 def _describe_open(world: World, name: str, producer: Producer) -> None:
-    described = world.prepare(_described(name), 0).transaction_states[0]
-    assert described.transaction_state == "Ongoing", described
+    found = world.prepare(described(name), 0).transaction_states[0]
+    assert found.transaction_state == "Ongoing", found
     for what, filters in {
         "by state": {"state_filters": ["Ongoing"]},
         "by another state": {"state_filters": ["CompleteCommit", "PrepareEpochFence", "Dead"]},
@@ -221,14 +221,14 @@ def fenced_transactions(world: World) -> None:
     transactions_are_ready(world)
     world.create("fenced-txn")
     name = "fenced"
-    zombie = _begin(world, name)
-    world.prepare(_add(name, zombie, {"fenced-txn": [0]}), 3)
-    world.ask("a new producer", _init(name), 5)
-    _until(world, name, "CompleteAbort")
+    zombie = begin(world, name)
+    world.prepare(add_partitions(name, zombie, {"fenced-txn": [0]}), 3)
+    world.ask("a new producer", init(name), 5)
+    until(world, name, "CompleteAbort")
     for version in range(5):
-        world.ask("the zombie commits", _end(name, zombie), version)
+        world.ask("the zombie commits", end(name, zombie), version)
     for version in range(4):
-        world.ask("the zombie adds", _add(name, zombie, {"fenced-txn": [0]}), version)
+        world.ask("the zombie adds", add_partitions(name, zombie, {"fenced-txn": [0]}), version)
         world.ask(
             "the zombie adds a group",
             AddOffsetsToTxnRequest(
@@ -236,13 +236,13 @@ def fenced_transactions(world: World) -> None:
             ),
             version,
         )
-    world.ask("the zombie begins again", _init(name, zombie), 3, 4)
-    world.ask("the epoch that fenced", _init(name, (zombie[0], zombie[1] + 1)), 4)
-    later = _begin(world, name)
+    world.ask("the zombie begins again", init(name, zombie), 3, 4)
+    world.ask("the epoch that fenced", init(name, (zombie[0], zombie[1] + 1)), 4)
+    later = begin(world, name)
     assert later[0] == zombie[0], later
-    world.prepare(_add(name, later, {"fenced-txn": [0]}), 3)
-    world.ask("the same producer begins again", _init(name, later), 5)
-    _until(world, name, "CompleteAbort")
+    world.prepare(add_partitions(name, later, {"fenced-txn": [0]}), 3)
+    world.ask("the same producer begins again", init(name, later), 5)
+    until(world, name, "CompleteAbort")
 
 
 def transactional_offsets(world: World) -> None:
@@ -251,7 +251,7 @@ def transactional_offsets(world: World) -> None:
     transactions_are_ready(world)
     world.create("txn-source", 2)
     name, group = "offsets", "txn-group"
-    producer = _begin(world, name)
+    producer = begin(world, name)
 
     def add(who: Producer) -> AddOffsetsToTxnRequest:
         return AddOffsetsToTxnRequest(
@@ -288,13 +288,13 @@ def transactional_offsets(world: World) -> None:
     world.ask("unknown topic", commit(1, "txn-nowhere"), 0, 4)
     world.ask("a member that is not known", commit(1, member_id="m", generation_id=3), 3, 4)
     world.ask("without a group", commit(1, group_id=""), 3)
-    world.ask("end", _end(name, producer), 4)
-    _until(world, name, "CompleteCommit")
+    world.ask("end", end(name, producer), 4)
+    until(world, name, "CompleteCommit")
     fetched("committed")
     world.prepare(add(producer), 3)
     world.ask("commit in the next", commit(99), 3)
-    world.ask("abort", _end(name, producer, commit=False), 4)
-    _until(world, name, "CompleteAbort")
+    world.ask("abort", end(name, producer, commit=False), 4)
+    until(world, name, "CompleteAbort")
     fetched("aborted")
 
 
@@ -304,18 +304,18 @@ def verified_transactions(world: World) -> None:
     transactions_are_ready(world)
     world.create("verified", 3)
     name = "verified"
-    producer = _begin(world, name)
+    producer = begin(world, name)
     stranger = (producer[0] + 100_000, producer[1])
     world.ask("not added", _written(name, (0, producer, 0)), 3, 9, 10, 11)
-    world.prepare(_add(name, producer, {"verified": [0, 2]}), 3)
+    world.prepare(add_partitions(name, producer, {"verified": [0, 2]}), 3)
     world.ask("another producer", _written(name, (0, stranger, 0)), 10, 11)
     world.ask("epoch to come", _written(name, (0, (producer[0], producer[1] + 1), 0)), 10, 11)
     three = _written(name, *((partition, producer, 0) for partition in range(3)))
     world.ask("one of three is not added", three, 10, 11)
     world.ask("the next one", _written(name, (0, producer, 1)), 11)
     world.ask("two producers", _written(name, (0, producer, 2), (2, stranger, 0)), 9, 11)
-    world.ask("commit", _end(name, producer), 3)
-    _until(world, name, "CompleteCommit")
+    world.ask("commit", end(name, producer), 3)
+    until(world, name, "CompleteCommit")
     world.ask("late", _written(name, (0, producer, 2)), 10, 11)
     partition = TxnOffsetCommitRequestPartition(
         partition_index=0, committed_offset=1, committed_metadata="note"
@@ -355,10 +355,10 @@ def late_messages(world: World) -> None:
     transactions_are_ready(world)
     world.create("late", 3)
     name = "late"
-    producer = _begin(world, name)
+    producer = begin(world, name)
 
     def add(partition: int) -> None:
-        request = _add(name, producer, {"late": [partition]})
+        request = add_partitions(name, producer, {"late": [partition]})
         deadline = time.monotonic() + PATIENCE_S
         while _first_code(world.prepare(request, 3)) in NOT_YET:
             assert time.monotonic() < deadline, f"{world.side!r} does not end the transaction before"
@@ -366,22 +366,22 @@ def late_messages(world: World) -> None:
 
     add(0)
     world.ask("a batch", _written(name, (0, producer, 0)), 11)
-    world.ask("an end", _end(name, producer), 4)
-    _until(world, name, "CompleteCommit")
-    world.ask("the end doubled", _end(name, producer), 4)
-    world.ask("the other end", _end(name, producer, commit=False), 4)
+    world.ask("an end", end(name, producer), 4)
+    until(world, name, "CompleteCommit")
+    world.ask("the end doubled", end(name, producer), 4)
+    world.ask("the other end", end(name, producer, commit=False), 4)
     add(0)
     world.ask("a batch of the next transaction", _written(name, (0, producer, 1)), 11)
-    world.ask("the end of the one before, late", _end(name, producer), 4)
-    _until(world, name, "CompleteCommit")
+    world.ask("the end of the one before, late", end(name, producer), 4)
+    until(world, name, "CompleteCommit")
     world.ask("the next batch", _written(name, (0, producer, 2)), 10, 11)
-    world.ask("its end", _end(name, producer), 4)
-    world.ask("its other end", _end(name, producer, commit=False), 4)
+    world.ask("its end", end(name, producer), 4)
+    world.ask("its other end", end(name, producer, commit=False), 4)
     add(1)
-    described = world.prepare(_described(name), 0).transaction_states[0]
-    assert described.transaction_state == "Ongoing", "an addition that comes late opens a transaction"
-    world.ask("which is aborted", _end(name, producer, commit=False), 4)
-    _until(world, name, "CompleteAbort")
+    found = world.prepare(described(name), 0).transaction_states[0]
+    assert found.transaction_state == "Ongoing", "an addition that comes late opens a transaction"
+    world.ask("which is aborted", end(name, producer, commit=False), 4)
+    until(world, name, "CompleteAbort")
     add(2)
     world.ask("a batch before a marker", _written(name, (2, producer, 0)), 11)
     marker = WritableTxnMarker(
@@ -393,8 +393,8 @@ def late_messages(world: World) -> None:
     )
     world.ask("the marker of the one before, late", WriteTxnMarkersRequest(markers=[marker]), 1)
     world.ask("the batch behind it", _written(name, (2, producer, 1)), 11)
-    world.ask("the end of all", _end(name, producer), 4)
-    _until(world, name, "CompleteCommit")
+    world.ask("the end of all", end(name, producer), 4)
+    until(world, name, "CompleteCommit")
 
 
 def _first_code(answer: AddPartitionsToTxnResponse) -> ErrorCode:

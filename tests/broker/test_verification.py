@@ -221,7 +221,7 @@ def test_an_answer_to_an_earlier_question_does_not_count_for_the_next_one(world,
     held.asked.clear()
     marker(world, producer)
     log = world.partition("t").log
-    log.producers.start_verification(*producer, 0, 0)  # the producer's next transaction asks
+    log.producers.start_verification(*producer, 0, 0, bumped=False)  # the producer's next transaction asks
 
     early[0].complete(early[1].result())
     world.clock.advance(0)

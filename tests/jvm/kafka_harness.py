@@ -353,8 +353,10 @@ def broker_command(options: Sequence[str] = BROKER_OPTIONS) -> list[str]:
     return java_command(ZOOKEEPER_ERA, "kafka.Kafka", options)
 
 
-def start_kraft(folder: Path, settings: Mapping[str, object] | None = None) -> Server:
-    """A Kafka 4.2 node that is broker and controller; formats its folder, returns while it starts."""
+def start_kraft(
+    folder: Path, settings: Mapping[str, object] | None = None, version: str = KRAFT_ERA
+) -> Server:
+    """A Kafka 4 node that is broker and controller; formats its folder, returns while it starts."""
     port, controller_port = free_port(), free_port()
     values = {
         "process.roles": "broker,controller",
@@ -370,10 +372,10 @@ def start_kraft(folder: Path, settings: Mapping[str, object] | None = None) -> S
     }
     path = write_properties(folder / "server.properties", values)
     cluster_id = "MkU3OEVBNTcwNTJENDM2Qg"
-    storage_tool = java_command(KRAFT_ERA, "kafka.tools.StorageTool", TOOL_OPTIONS)
+    storage_tool = java_command(version, "kafka.tools.StorageTool", TOOL_OPTIONS)
     subprocess.run([*storage_tool, "format", "-t", cluster_id, "-c", path], check=True, capture_output=True)
-    command = [*java_command(KRAFT_ERA, "kafka.Kafka", BROKER_OPTIONS), path]
-    return Server(command, port, folder / f"kafka-{KRAFT_ERA}.log")
+    command = [*java_command(version, "kafka.Kafka", BROKER_OPTIONS), path]
+    return Server(command, port, folder / f"kafka-{version}.log")
 
 
 # What the server.properties of the distribution sets for a single broker.

@@ -2,12 +2,14 @@
 to find.
 """
 
+from functools import partial
+
 import pytest
 
 from barnabas.coordinator.offsets.group_offsets import GroupOffsets
 from barnabas.coordinator.transaction.metadata import TransactionMetadata
 from barnabas.core.ids import TopicPartition
-from barnabas.log.producers import ProducerStateManager
+from barnabas.log.producers import AppendOrigin, ProducerStateManager
 from barnabas.log.txn_index import TransactionIndex
 from barnabas.records.batch import build_batch
 from barnabas.records.control import ControlType, EndTransactionMarker, build_marker
@@ -16,6 +18,8 @@ from barnabas.testing import simulate
 from barnabas.testing.simulation.trace import Trace
 from barnabas.testing.transactions.judge import ABORTED, COMMITTED, TransactionJudge
 from barnabas.testing.transactions.log_walk import LogWalk, walk
+from barnabas.testing.transactions.producers import ClientMix
+from barnabas.testing.transactions.scenario import TransactionScenario
 from seeds import check_first_seeds
 
 SEEDS = 200
@@ -62,6 +66,15 @@ def keep_what_could_not_be_written_pending(monkeypatch):
     monkeypatch.setattr(TransactionMetadata, "take_back", lambda _: None)
 
 
+def take_a_late_marker_for_that_of_the_present_transaction(monkeypatch):
+    check = ProducerStateManager.check_marker
+
+    def lenient(self, batch, marker, _origin, offset):
+        check(self, batch, marker, AppendOrigin.COORDINATOR, offset)
+
+    monkeypatch.setattr(ProducerStateManager, "check_marker", lenient)
+
+
 @pytest.mark.parametrize(
     ("plant", "kinds"),
     [
@@ -73,6 +86,11 @@ def keep_what_could_not_be_written_pending(monkeypatch):
         (cut_the_list_of_aborted_transactions_short, {"early", "unread"}),
         (take_offsets_for_valid_before_the_marker, {"early", "torn"}),
         (keep_what_could_not_be_written_pending, {"unfinished"}),
+        pytest.param(
+            take_a_late_marker_for_that_of_the_present_transaction,
+            {"early", "torn", "lost", "undead", "unread"},
+            marks=pytest.mark.interpreted("barnabas.log.producers"),
+        ),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -88,6 +106,24 @@ def test_a_planted_bug_is_found_and_replayed(plant, kinds, monkeypatch):
     assert (again.anomalies, again.digest) == (found.anomalies, found.digest)
     assert f"transactions --seed {found.seed}" in str(found)
     assert not simulate.run_transactions_seed(found.seed).anomalies, "without the bug the seed finds nothing"
+
+
+LATE_SEEDS = 25
+
+
+def verdict_of(seed, mix):
+    return simulate.run_model("late", partial(TransactionScenario, mix=mix), seed, 4.0, None)
+
+
+def test_what_comes_late_is_harmless_where_each_transaction_has_an_epoch():
+    """The schedule that every system fails once: a request that was given up, and is carried out in the next
+    transaction. Producers of both versions trust in it here, and the same seeds judge both.
+    """
+    today, before = ClientMix([2]), ClientMix([0], late_of_version_0=True)
+
+    assert any(verdict_of(seed, before).anomalies for seed in range(LATE_SEEDS)), "no message is late enough"
+    found = [verdict for seed in range(LATE_SEEDS) if (verdict := verdict_of(seed, today)).anomalies]
+    assert not found, found[0]
 
 
 # --- the judge

@@ -126,7 +126,7 @@ class Log(LogState):
         marker = None
         if header.producer_id >= 0:
             if header.is_control:
-                marker = self._checked_marker(buffer, header)
+                marker = self._checked_marker(buffer, header, origin)
             else:
                 # KIP-98: a batch that the producer repeats is answered as the first time; any other gap in
                 # its sequence is refused.
@@ -309,10 +309,12 @@ class Log(LogState):
             size=0,
         )
 
-    def _checked_marker(self, buffer: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
+    def _checked_marker(
+        self, buffer: Buffer, header: BatchHeader, origin: AppendOrigin
+    ) -> EndTransactionMarker | None:
         marker = marker_in(buffer, header)
         if marker is not None:
-            self.producers.check_marker(header, marker, self.log_end_offset)
+            self.producers.check_marker(header, marker, origin, self.log_end_offset)
         return marker
 
     def _write(

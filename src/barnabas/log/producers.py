@@ -36,6 +36,8 @@ class AppendOrigin(Enum):
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
+    COORDINATOR_OF_BUMPED = "coordinator of a transaction whose end has bumped the epoch"
+    """A marker of transaction version 2 (KIP-890)."""
 
 
 class BatchMetadata(NamedTuple):
@@ -220,8 +222,11 @@ class ProducerStateManager:
         if self._verifications and origin is AppendOrigin.CLIENT:
             self._check_order_of_verified(batch, offset)
         state = self.producers.get(batch.producer_id)
-        # A new producer, or one that has expired here: its count begins with any sequence number.
+        # A new producer, or one that has expired here: its count begins with any sequence number, unless each
+        # transaction has an epoch of its own. Then it begins at 0 in each.
         if state is None:
+            if self._verifications and origin is AppendOrigin.CLIENT:
+                self._check_first_of_bumped(batch, offset)
             return
         self._check_epoch(state, batch.producer_epoch, offset)
         # A coordinator's commits in a transaction carry the client's epoch, and no sequence numbers.
@@ -235,12 +240,19 @@ class ProducerStateManager:
                 f" partition {self.tp}",
             )
 
-    def check_marker(self, batch: BatchHeader, marker: EndTransactionMarker, offset: int) -> None:
+    def check_marker(
+        self, batch: BatchHeader, marker: EndTransactionMarker, origin: AppendOrigin, offset: int
+    ) -> None:
         """Raises what Kafka answers to a marker of a fenced producer or coordinator."""
         state = self.producers.get(batch.producer_id)
         if state is None:
             return
         self._check_epoch(state, batch.producer_epoch, offset)
+        # KIP-890: the end of a transaction has the epoch after that of its batches. A marker with their epoch
+        # is that of the transaction before, and late. Where none is open, it is one that comes twice.
+        is_of_bumped = origin is AppendOrigin.COORDINATOR_OF_BUMPED
+        if is_of_bumped and state.current_txn_first_offset is not None:
+            self._check_epoch(state, batch.producer_epoch - 1, offset)
         # The coordinator was replaced: its successor has written, and decides.
         if marker.coordinator_epoch < state.coordinator_epoch:
             raise KafkaError(
@@ -269,6 +281,16 @@ class ProducerStateManager:
                 f"Out of order sequence number for producer {batch.producer_id} at offset {offset} in "
                 f"partition {self.tp}: {batch.base_sequence} (incoming seq. number), "
                 f"{asked.lowest_sequence} (earliest seen sequence)",
+            )
+
+    def _check_first_of_bumped(self, batch: BatchHeader, offset: int) -> None:
+        asked = self._verifications.get(batch.producer_id)
+        if asked is not None and asked.bumped and batch.base_sequence != 0:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Invalid sequence number for producer {batch.producer_id} at offset {offset} in partition"
+                f" {self.tp}: {batch.base_sequence} (incoming seq. number), and the first batch of a"
+                " transaction has 0",
             )
 
     def _check_sequence(self, state: ProducerStateEntry, batch: BatchHeader, offset: int) -> None:
@@ -358,17 +380,19 @@ class ProducerStateManager:
     # -- transactions --------------------------------------------------------------------------------
 
     def start_verification(
-        self, producer_id: int, epoch: int, sequence: int, now_ms: int
+        self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, bumped: bool
     ) -> VerificationGuard | None:
         """Begins to ask about a producer's transaction; None where it has written here already
-        (``maybeStartTransactionVerification``).
+        (``maybeStartTransactionVerification``). `bumped` is whether its end will bump the epoch.
         """
         # Verified with its first batch, or by an earlier life of this broker.
         if self._is_ongoing(producer_id, epoch):
             return None
         asked = self._verifications.get(producer_id)
         if asked is None:
-            asked = self._verifications[producer_id] = VerificationState(sequence, epoch, now_ms)
+            asked = self._verifications[producer_id] = VerificationState(
+                sequence, epoch, now_ms, bumped=bumped
+            )
         else:
             # Another batch of the producer asks: it gets the guard of the first question.
             asked.asked_again(sequence, epoch)

@@ -43,7 +43,6 @@ from barnabas.records.record import decode_runs, offsets_are_consecutive
 
 # Bound once: looking up an enum's member costs as much as parsing a header.
 _CLIENT: Final = AppendOrigin.CLIENT
-_COORDINATOR: Final = AppendOrigin.COORDINATOR
 _CODEC_MAX: Final = int(max(Codec))
 _UNUSUAL: Final = CONTROL_BIT | TIMESTAMP_TYPE_BIT
 _TIMESTAMP_REFUSED: Final = "One or more records have been rejected due to invalid timestamp"
@@ -136,7 +135,7 @@ def validate(
         section = plain_section(buffer, header, plain_bytes_max, at_once=at_once)
         return _recompress(section, header, tp=tp, config=config, origin=origin, now_ms=now_ms)
     # A coordinator's batch was made in this process: its records need no look unless their times do.
-    doubted = origin is not _COORDINATOR and (config.is_compacted or config.validate_records)
+    doubted = origin is _CLIENT and (config.is_compacted or config.validate_records)
     if doubted or config.limits_timestamps:
         section = plain_section(buffer, header, plain_bytes_max, at_once=at_once)
         _check_records(section, header, tp=tp, config=config, origin=origin, now_ms=now_ms)

@@ -17,14 +17,16 @@ class VerificationGuard:
 class VerificationState:
     """The question about one producer that is open."""
 
-    __slots__ = ("asked_ms", "epoch", "guard", "lowest_sequence")
+    __slots__ = ("asked_ms", "bumped", "epoch", "guard", "lowest_sequence")
 
-    def __init__(self, sequence: int, epoch: int, now_ms: int) -> None:
+    def __init__(self, sequence: int, epoch: int, now_ms: int, *, bumped: bool) -> None:
         self.guard = VerificationGuard()
         self.lowest_sequence = sequence
         """Of the batches that asked. A later one must not be appended before it."""
         self.epoch = epoch
         self.asked_ms = now_ms
+        self.bumped = bumped
+        """Whether each transaction of the producer has an epoch of its own (``supportsEpochBump``)."""
 
     def asked_again(self, sequence: int, epoch: int) -> None:
         """Another batch asks (``maybeUpdateLowestSequenceAndEpoch``)."""

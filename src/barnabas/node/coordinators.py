@@ -87,6 +87,7 @@ def transaction_coordinator(
     channel: MarkerChannel,
     new_producer_id: Callable[[], Pending[int]],
     loader: Loader,
+    server_version: Callable[[], int],
 ) -> TransactionCoordinator:
     """A coordinator of the transactional ids in the partitions of this broker. It is not started yet."""
     settings = TransactionSettings.of(config)
@@ -110,6 +111,7 @@ def transaction_coordinator(
             timeout_ms=settings.request_timeout_ms,
         ),
         log=log_of,
+        server_version=server_version,
     )
     replicas.listeners.leadership[TRANSACTION_STATE_TOPIC] = coordinator
     replicas.listeners.metadata.append(coordinator)

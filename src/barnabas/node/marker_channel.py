@@ -3,9 +3,11 @@ network.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.coordinator.transaction.markers import MarkerCodes, TxnMarker
+from barnabas.coordinator.transaction.transaction_version import supports_epoch_bump
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import NO_BROKER, TRANSACTION_STATE_TOPIC, TopicPartition
 from barnabas.core.pending import Pending
@@ -17,8 +19,10 @@ from barnabas.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-VERSIONS = (1, 1)
+VERSIONS: Final = (1, 1)
 """What a broker of Kafka 3.9 sends to its like; no version is asked for."""
+VERSIONS_OF_BUMPED: Final = (2, 2)
+"""Where an end has bumped the epoch, which only brokers of this program do."""
 
 
 class TxnMarkerChannel:
@@ -51,7 +55,9 @@ class TxnMarkerChannel:
 
     def write_markers(self, broker_id: int, markers: Sequence[TxnMarker]) -> Pending[MarkerCodes]:
         """As `MarkerChannel.write_markers`."""
-        return self._brokers.request(broker_id, _request(markers), VERSIONS).then(_codes)
+        bumped = any(supports_epoch_bump(marker.transaction_version) for marker in markers)
+        versions = VERSIONS_OF_BUMPED if bumped else VERSIONS
+        return self._brokers.request(broker_id, _request(markers), versions).then(_codes)
 
     async def close(self) -> None:
         await self._brokers.close()
@@ -69,6 +75,7 @@ def _request(markers: Sequence[TxnMarker]) -> WriteTxnMarkersRequest:
                     for topic, partitions in marker.partitions.items()
                 ],
                 coordinator_epoch=marker.coordinator_epoch,
+                transaction_version=marker.transaction_version,
             )
             for marker in markers
         ]

@@ -23,6 +23,7 @@ from barnabas.cluster.metadata.configs import ConfigStore
 from barnabas.cluster.metadata.cordoned import cordoned_brokers
 from barnabas.cluster.metadata.decisions import read_decisions
 from barnabas.cluster.metadata.delegation_tokens import DelegationTokenManager
+from barnabas.cluster.metadata.features import TRANSACTION_VERSION, Range
 from barnabas.cluster.metadata.finalized_features import FinalizedFeatures
 from barnabas.cluster.metadata.registration import BrokerRegistration, propagate_log_dir_event
 from barnabas.cluster.metadata.scram_admin import ScramAdmin
@@ -130,7 +131,10 @@ class Parts:
             on, "forwarding", self.metadata, local, config["request.timeout.ms"]
         )
         self.controlled_shutdown = _controlled_shutdown(on, self.metadata, local)
-        self.controller = _controller(on, local, self._to_brokers)
+        profile = profile_of(config)
+        self.finalized_features = FinalizedFeatures(on.store, profile.feature_levels())
+        features = profile.features if profile.keeps_features else {}
+        self.controller = _controller(on, features, local, self._to_brokers)
         self._quotas = _quotas(on)
         self._new_fetcher_clients = partial(
             fetcher_clients, on.broker_id, clock=clock, rng=rng, security=on.security.data
@@ -199,8 +203,8 @@ class Parts:
             channel=self._markers,
             new_producer_id=producer_ids.generate,
             loader=on.transaction_loader,
+            server_version=partial(self.finalized_features.levels.level, TRANSACTION_VERSION),
         )
-        self.finalized_features = FinalizedFeatures(on.store)
         self.client_metrics = (
             client_metrics(config, on.configs, clock, rng, on.offload)
             if takes_client_metrics(config)
@@ -210,7 +214,6 @@ class Parts:
             _log.info(
                 "client_metrics.off", missing="pip install 'barnabas[telemetry]': clients push no metrics"
             )
-        profile = profile_of(config)
         self.services = local.services = BrokerServices(
             broker_id=on.broker_id,
             cluster_id=on.cluster_id,
@@ -226,7 +229,7 @@ class Parts:
             config_admin=ConfigAdmin(on.broker_id, on.configs, self.metadata, on.dynamic_config),
             broker_epoch=on.broker_epoch,
             api_table=on.apis(api_table(profile)),
-            features=profile.features,
+            features=self.finalized_features.levels,
             client_metrics=None if self.client_metrics is None else self.client_metrics.manager,
             topic_changes=self._topic_changes,
             auto_topics=AutoTopics(self._topics, config),
@@ -235,7 +238,6 @@ class Parts:
             client_quotas=ClientQuotaAdmin(on.configs),
             delegation_tokens=on.delegation_tokens,
             transaction_coordinator=self.transaction_coordinator,
-            finalized_features_epoch=lambda: self.finalized_features.epoch,
             authorizer=on.authorizer,
             acls=on.acls,
             quotas=on.quotas,
@@ -357,10 +359,12 @@ def _controlled_shutdown(on: Foundation, metadata: MetadataCache, local: LocalBr
     )
 
 
-def _controller(on: Foundation, local: LocalBroker, to_brokers: NetworkClient) -> KafkaController:
+def _controller(
+    on: Foundation, features: Mapping[str, Range], local: LocalBroker, to_brokers: NetworkClient
+) -> KafkaController:
     listener = _controller_listener(on.listeners)
     return KafkaController(
-        ControllerConfig.of(on.config, on.broker_id, on.listeners),
+        ControllerConfig.of(on.config, on.broker_id, on.listeners, features),
         on.store,
         ControlRequests(
             BrokerChannels(on.broker_id, listener.name, on.clock, local=local, remote=to_brokers)

@@ -4,6 +4,10 @@ what they have added for newer clients (KIP-890).
 One request is under way to a broker at a time; what comes up meanwhile goes together in the next one. A
 transactional id is asked about once in a request: who comes later displaces who waits. With the same epoch
 the producer has tried again, and the older one is told to try again too; with a higher one it is fenced.
+
+A newer client begins its next transaction as soon as the end of the last one is decided, when the markers are
+still on their way. What it has added is asked for again for a little while: sooner than the client would, who
+waits ``retry.backoff.ms``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,6 +31,13 @@ from barnabas.protocol.messages.add_partitions_to_txn import (
 )
 from barnabas.replica.verification import TransactionOf, TransactionSupport, Unverified
 
+CONCURRENT_RETRY_MS: Final = 2
+"""The first wait where the last transaction has not ended yet; each later one is twice as long."""
+CONCURRENT_RETRY_MAX_MS: Final = 20
+"""``add.partitions.to.txn.retry.backoff.ms``, which is all waits of Kafka."""
+CONCURRENT_PATIENCE_MS: Final = 100
+"""``add.partitions.to.txn.retry.backoff.max.ms``: then the client is told to try again."""
+
 VERSIONS: Final = (4, 5)
 """The requests of brokers: several transactions, and questions without a change."""
 
@@ -36,11 +47,17 @@ _log = EventLog("node.verification")
 class _Verification:
     """A question about one transaction, and who waits for the answer."""
 
-    __slots__ = ("answer", "partitions", "support", "transaction")
+    __slots__ = ("answer", "asked_ms", "partitions", "retry_ms", "support", "transaction")
 
     def __init__(
-        self, transaction: TransactionOf, partitions: Sequence[TopicPartition], support: TransactionSupport
+        self,
+        transaction: TransactionOf,
+        partitions: Sequence[TopicPartition],
+        support: TransactionSupport,
+        asked_ms: float,
     ) -> None:
+        self.asked_ms = asked_ms
+        self.retry_ms = CONCURRENT_RETRY_MS
         self.transaction = transaction
         self.partitions = partitions
         self.support = support
@@ -97,23 +114,42 @@ class AddPartitionsToTxnManager:
         self, transaction: TransactionOf, partitions: Iterable[TopicPartition], support: TransactionSupport
     ) -> Pending[Unverified]:
         """As `Verifier.verify`."""
-        asked = _Verification(transaction, list(partitions), support)
+        now_ms = self._clock.monotonic_ms()
+        asked = _Verification(transaction, list(partitions), support, now_ms)
+        if self._coordinator_of(transaction.transactional_id) is not None:
+            asked.answer.when_done(partial(self._count, now_ms))
+        self._ask(asked)
+        return asked.answer
+
+    def _ask(self, asked: _Verification) -> None:
+        transaction = asked.transaction
         coordinator = self._coordinator_of(transaction.transactional_id)
         if coordinator is None:
             asked.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            return asked.answer
-        asked.answer.when_done(partial(self._count, self._clock.monotonic_ms()))
+            return
         waiting = self._waiting.setdefault(coordinator, {})
         other = waiting.get(transaction.transactional_id)
         if other is not None:
             if transaction.epoch < other.transaction.epoch:
                 asked.refuse(ErrorCode.INVALID_PRODUCER_EPOCH)
-                return asked.answer
+                return
             fenced = transaction.epoch > other.transaction.epoch
             other.refuse(ErrorCode.INVALID_PRODUCER_EPOCH if fenced else ErrorCode.NETWORK_EXCEPTION)
         waiting[transaction.transactional_id] = asked
         self._send(coordinator)
-        return asked.answer
+
+    def _asked_again(self, asked: _Verification, codes: Iterable[ErrorCode]) -> bool:
+        """Whether it is asked for again, because the transaction before has not ended yet."""
+        patient = self._clock.monotonic_ms() - asked.asked_ms < CONCURRENT_PATIENCE_MS
+        if (
+            asked.support is not TransactionSupport.ADDED
+            or not patient
+            or ErrorCode.CONCURRENT_TRANSACTIONS not in codes
+        ):
+            return False
+        self._clock.call_later(asked.retry_ms, lambda: self._ask(asked))
+        asked.retry_ms = min(2 * asked.retry_ms, CONCURRENT_RETRY_MAX_MS)
+        return True
 
     async def close(self) -> None:
         await self._brokers.close()
@@ -164,33 +200,32 @@ class AddPartitionsToTxnManager:
             for each in asked.values():
                 each.refuse(ErrorCode.NETWORK_EXCEPTION)
         else:
-            _settle(asked, answer.result())
+            self._settle(asked, answer.result())
         self._send(broker_id)
 
-
-def _settle(asked: Mapping[str, _Verification], response: AddPartitionsToTxnResponse) -> None:
-    if response.error_code:
-        code = ErrorCode.of(response.error_code)
-        if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            code = ErrorCode.INVALID_TXN_STATE  # no client's business
-        for each in asked.values():
-            each.refuse(code)
-        return
-    answered = {
-        result.transactional_id: {
-            TopicPartition(topic.name, one.partition_index): ErrorCode.of(one.partition_error_code)
-            for topic in result.topic_results
-            for one in topic.results_by_partition
+    def _settle(self, asked: Mapping[str, _Verification], response: AddPartitionsToTxnResponse) -> None:
+        if response.error_code:
+            code = ErrorCode.of(response.error_code)
+            if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                code = ErrorCode.INVALID_TXN_STATE  # no client's business
+            for each in asked.values():
+                each.refuse(code)
+            return
+        answered = {
+            result.transactional_id: {
+                TopicPartition(topic.name, one.partition_index): ErrorCode.of(one.partition_error_code)
+                for topic in result.topic_results
+                for one in topic.results_by_partition
+            }
+            for result in response.results_by_transaction
         }
-        for result in response.results_by_transaction
-    }
-    for transactional_id, each in asked.items():
-        codes = answered.get(transactional_id)
-        # A partition that is left out is not verified.
-        if codes is None or not codes.keys() >= set(each.partitions):
-            each.refuse(ErrorCode.NETWORK_EXCEPTION)
-        else:
-            each.settle(codes)
+        for transactional_id, each in asked.items():
+            codes = answered.get(transactional_id)
+            # A partition that is left out is not verified.
+            if codes is None or not codes.keys() >= set(each.partitions):
+                each.refuse(ErrorCode.NETWORK_EXCEPTION)
+            elif not self._asked_again(each, codes.values()):
+                each.settle(codes)
 
 
 def _request(asked: Iterable[_Verification]) -> AddPartitionsToTxnRequest:

@@ -381,7 +381,9 @@ class Appender:
         log = self._leader_log(tp)
         if log is None or not (self._verifies or (support is _ADDED and self.verifier is not None)):
             return None
-        return log.producers.start_verification(producer_id, epoch, sequence, self._now_ms())
+        return log.producers.start_verification(
+            producer_id, epoch, sequence, self._now_ms(), bumped=support is _ADDED
+        )
 
     @property
     def _verifies(self) -> bool:

@@ -43,7 +43,7 @@ def test_the_answer_and_the_markers_wait_for_the_replicas(rig):
     assert not ending.done
     assert rig.channel.sent == []
     rig.journal.replicate()
-    assert settled(ending) is None
+    assert settled(ending) == producer
     assert rig.channel.sent == []  # answered before any marker is sent
     rig.turn()
     assert len(rig.channel.sent) == 1

@@ -67,17 +67,27 @@ def test_an_id_as_it_was_written(rig, version):
 @pytest.mark.parametrize("state", [S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
 @pytest.mark.parametrize("partitions", [None, []])
 def test_an_id_without_a_transaction_is_read_by_hand_as_by_its_schema(rig, state, partitions):
-    """A million of them come in a big load: of version 0 they do not go through the schema."""
+    """A million of them come in a big load: they do not go through the schema, as Kafka 4.4 writes them."""
     found = []
-    for version in (0, 1):
-        written = record(state, version=version, transaction_partitions=partitions)
+    for epoch, (version, client, previous) in enumerate(
+        [(0, 0, -1), (1, 0, -1), (1, 2, -1), (1, 2, 77), (1, 0, 76)], 7
+    ):
+        written = record(
+            state,
+            version=version,
+            transaction_partitions=partitions,
+            client_transaction_version=client,
+            previous_producer_id=previous,
+        )
         (piece,) = decode_ids([written.encode()], 0, {})
-        assert (len(piece) == RECORD_PIECE_LENGTH) is (version == 1)
-        metadata = elect(rig, written, epoch=7 + version).metadata()
-        found.append([getattr(metadata, name) for name in metadata.__slots__])
+        assert (len(piece) == RECORD_PIECE_LENGTH) is (version == 1 and previous < 0)
+        metadata = elect(rig, written, epoch=epoch).metadata()
+        assert (metadata.client_version, metadata.previous_producer_id) == (client, previous)
+        others = set(metadata.__slots__) - {"client_version", "previous_producer_id"}
+        found.append({name: getattr(metadata, name) for name in others})
 
-    assert found[0] == found[1]
-    assert found[0][-1] == ID
+    assert all(each == found[0] for each in found)
+    assert found[0]["transactional_id"] == ID
 
 
 def test_the_last_record_of_an_id_counts(rig):

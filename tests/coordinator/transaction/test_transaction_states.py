@@ -1,4 +1,4 @@
-"""Every cell of the table of states, against the validPreviousStates of Kafka 3.9's TransactionState."""
+"""Every cell of the table of states, against the validPreviousStates of Kafka's TransactionState."""
 
 import pytest
 
@@ -9,24 +9,24 @@ from barnabas.core.errors import IllegalTransitionError
 # Rows: where it is. Columns: what is prepared, in the order of the enumeration.
 PICTURE = """
                   Empty Ongoing PrepCommit PrepAbort CompCommit CompAbort Dead Fence
-Empty             x     x       .          .         .          .         x    .
+Empty             x     x       .          x         .          .         x    .
 Ongoing           .     x       x          x         .          .         .    x
 PrepareCommit     .     .       .          .         x          .         .    .
 PrepareAbort      .     .       .          .         .          x         .    .
-CompleteCommit    x     x       .          .         .          .         x    .
-CompleteAbort     x     x       .          .         .          .         x    .
+CompleteCommit    x     x       .          x         .          .         x    .
+CompleteAbort     x     x       .          x         .          .         x    .
 Dead              .     .       .          .         .          .         .    .
 PrepareEpochFence .     .       .          x         .          .         .    .
 """
 PREPARE = [
-    lambda each: each.prepare_producer(None, new_producer_id=-1, timeout_ms=1, now_ms=2),
-    lambda each: each.prepare_add_partitions({}, 2),
-    lambda each: each.prepare_end(2, committed=True),
-    lambda each: each.prepare_end(2, committed=False),
-    lambda each: each.prepare_complete(2),
-    lambda each: each.prepare_complete(2),
-    lambda each: each.prepare_dead(),
-    lambda each: each.prepare_epoch_fence_and_abort(2),
+    lambda each, _: each.prepare_producer(None, new_producer_id=-1, timeout_ms=1, now_ms=2),
+    lambda each, version: each.prepare_add_partitions({}, 2, client_version=version),
+    lambda each, version: each.prepare_end(2, committed=True, client_version=version),
+    lambda each, version: each.prepare_end(2, committed=False, client_version=version),
+    lambda each, _: each.prepare_complete(2),
+    lambda each, _: each.prepare_complete(2),
+    lambda each, _: each.prepare_dead(),
+    lambda each, version: each.prepare_epoch_fence_and_abort(2, server_version=version),
 ]
 
 
@@ -44,8 +44,9 @@ def metadata_in(state):
     )
 
 
+@pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize(("current", "target", "allowed"), list(cells()))
-def test_a_transaction_moves_where_the_table_says(current, target, allowed):
+def test_a_transaction_moves_where_the_table_says(current, target, allowed, version):
     assert (current in TRANSITIONS[target]) is allowed
     metadata = metadata_in(current)
     before = metadata.producer
@@ -53,7 +54,7 @@ def test_a_transaction_moves_where_the_table_says(current, target, allowed):
     fence = target is TransactionState.PREPARE_EPOCH_FENCE
     pending = TransactionState.PREPARE_ABORT if fence else target
     try:
-        transition = PREPARE[target](metadata)
+        transition = PREPARE[target](metadata, version)
     except IllegalTransitionError:
         assert not allowed
         assert metadata.pending_state is None
@@ -73,23 +74,23 @@ def test_nothing_is_prepared_while_something_is_pending(target):
         metadata = metadata_in(state)
         metadata.pending_state = TransactionState.ONGOING
         with pytest.raises(IllegalTransitionError):
-            PREPARE[target](metadata)
+            PREPARE[target](metadata, 0)
 
 
 def test_what_is_taken_back_can_be_prepared_again():
     metadata = metadata_in(TransactionState.ONGOING)
-    metadata.prepare_end(1, committed=True)
+    metadata.prepare_end(1, committed=True, client_version=0)
 
     metadata.take_back()
 
-    assert metadata.prepare_end(2, committed=False).state is TransactionState.PREPARE_ABORT
+    assert metadata.prepare_end(2, committed=False, client_version=0).state is TransactionState.PREPARE_ABORT
 
 
 def test_only_what_is_pending_is_completed():
     metadata = metadata_in(TransactionState.ONGOING)
-    commit = metadata.prepare_end(1, committed=True)
+    commit = metadata.prepare_end(1, committed=True, client_version=0)
     metadata.take_back()
-    metadata.prepare_end(1, committed=False)
+    metadata.prepare_end(1, committed=False, client_version=0)
 
     with pytest.raises(IllegalTransitionError):
         metadata.complete(commit)

@@ -159,6 +159,8 @@ class Rig:
         self.next_id = None
         given = {key.replace("_", "."): str(value) for key, value in config.items()}
         self.log = Log()
+        self.server_version = 0
+        """The finalized level of ``transaction.version``."""
         self.coordinator = TransactionCoordinator(
             TransactionSettings.of(broker_config(given)),
             self.clock,
@@ -167,6 +169,7 @@ class Rig:
             loader=self.loads,
             journal=lambda partition: self.journal,
             log=lambda partition: self.log,
+            server_version=lambda: self.server_version,
         )
         self.coordinator.startup(1)
         self.coordinator.elected(0, 5)
@@ -183,17 +186,29 @@ class Rig:
             )
         )
 
-    def add(self, producer, *partitions, transactional_id=ID):
+    def add(self, producer, *partitions, transactional_id=ID, version=0):
         return outcome(
             lambda: self.coordinator.add_partitions(
-                transactional_id, ProducerIdAndEpoch(*producer), partition_set(partitions or (ORDERS,))
+                transactional_id,
+                ProducerIdAndEpoch(*producer),
+                partition_set(partitions or (ORDERS,)),
+                client_version=version,
             )
         )
 
     def end(self, producer, *, committed=True, transactional_id=ID):
+        """As a client of before, who is told nothing."""
+        ended = self.end_2(producer, committed=committed, transactional_id=transactional_id, version=0)
+        return None if ended == producer else ended
+
+    def end_2(self, producer, *, committed=True, transactional_id=ID, version=2):
+        """The producer of the next transaction."""
         return outcome(
             lambda: self.coordinator.end_transaction(
-                transactional_id, ProducerIdAndEpoch(*producer), committed=committed
+                transactional_id,
+                ProducerIdAndEpoch(*producer),
+                committed=committed,
+                client_version=version,
             )
         )
 

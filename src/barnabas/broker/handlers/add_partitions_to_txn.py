@@ -18,6 +18,7 @@ from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
 from barnabas.broker.transaction_requests import known_to_client, require_transactional_id
 from barnabas.coordinator.transaction.metadata import Codes, ProducerIdAndEpoch
+from barnabas.coordinator.transaction.transaction_version import TV_0, TV_2
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import INTERNAL_TOPICS, PartitionSet
 from barnabas.core.slices import Sliced
@@ -86,7 +87,13 @@ def _add(
         if transaction.verify_only:
             verified = coordinator.verify_partitions(transaction.transactional_id, producer, partitions)
             return (yield from _topic_results(partitions, verified))
-        yield coordinator.add_partitions(transaction.transactional_id, producer, partitions)
+        yield coordinator.add_partitions(
+            transaction.transactional_id,
+            producer,
+            partitions,
+            # A broker has them added for a client of the second part of KIP-890.
+            client_version=TV_2 if context.version >= FROM_BROKERS_SINCE else TV_0,
+        )
         code = ErrorCode.NONE
     except KafkaError as error:
         code = known_to_client(error.code, context.version, fenced_since=FENCED_SINCE)

@@ -1,9 +1,10 @@
-"""WriteTxnMarkers (27), v0-1.
+"""WriteTxnMarkers (27), v0-2.
 
 Behaviour: the coordinator of a transaction has the leaders of its partitions write how it ended. Each
 partition is answered when the in-sync replicas have its marker; in ``__consumer_offsets`` the transaction's
 offsets are valid then.
-Versions:  v1 flexible.
+Versions:  v1 flexible · v2 names the transaction's version: from 2 on the marker's epoch must be above
+           that of the open transaction (the second part of KIP-890).
 Repeats:   a partition that a marker names twice gets it once.
 Not implemented: nothing.
 """
@@ -14,6 +15,7 @@ from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced_by_time
+from barnabas.coordinator.transaction.transaction_version import supports_epoch_bump
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TopicPartition
@@ -51,7 +53,7 @@ def _failed(
     return (yield from _response(codes))
 
 
-@handles(ApiKey.WRITE_TXN_MARKERS, versions=(0, 1), failed=_failed, throttled=False)
+@handles(ApiKey.WRITE_TXN_MARKERS, versions=(0, 2), failed=_failed, throttled=False)
 @sliced_by_time
 def write_txn_markers(
     context: RequestContext, request: WriteTxnMarkersRequest
@@ -82,6 +84,9 @@ def _append(
     manager = context.broker.replica_manager
     kind = ControlType.COMMIT if marker.transaction_result else ControlType.ABORT
     content = EndTransactionMarker(kind, marker.coordinator_epoch)
+    origin = AppendOrigin.COORDINATOR
+    if supports_epoch_bump(marker.transaction_version):
+        origin = AppendOrigin.COORDINATOR_OF_BUMPED
     results: Results = []
     written: set[TopicPartition] = set()
     for topic in marker.topics:
@@ -98,6 +103,9 @@ def _append(
             if marker.producer_id < 0 or marker.producer_epoch < 0:
                 # Kafka fails over a batch of nobody, and answers so for the whole request.
                 raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+            if marker.transaction_version < 0:
+                codes[tp] = ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka's too, of an argument that cannot be
+                continue
             written.add(tp)
             batch = build_marker(
                 content,
@@ -105,7 +113,7 @@ def _append(
                 producer_id=marker.producer_id,
                 producer_epoch=marker.producer_epoch,
             )
-            results.append(manager.appender.append(tp, bytearray(batch), ACKS_ALL, AppendOrigin.COORDINATOR))
+            results.append(manager.appender.append(tp, bytearray(batch), ACKS_ALL, origin))
         yield
     return results
 

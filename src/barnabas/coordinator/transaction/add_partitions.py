@@ -17,17 +17,23 @@ def add_partitions(
     producer: ProducerIdAndEpoch,
     partitions: PartitionSet,
     *,
+    client_version: int,
     clock: Clock,
 ) -> Pending[None]:
     """``handleAddPartitionsToTransaction``: done when the transaction has begun, or has these partitions."""
-    metadata = shard.of_producer(transactional_id, producer)
-    # Another change is being written, or the markers are on their way: the producer asks again.
-    if metadata.pending_state is not None or metadata.state.is_prepared:
+    metadata = shard.named(transactional_id)
+    # Another change is being written: the producer asks again. It may be the end after which the producer has
+    # another id (KAFKA-18660), so nothing is said of who asks.
+    if metadata.pending_state is not None:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    shard.require_producer(metadata, producer)
+    # The markers are on their way, or wait for the replicas.
+    if metadata.state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if metadata.state is TransactionState.ONGOING and metadata.has_partitions(partitions):
         return Pending.of(None)  # nothing new: nothing is written
     # The transaction begins with its first partition (the state becomes Ongoing), or grows.
-    transition = metadata.prepare_add_partitions(partitions, clock.time_ms())
+    transition = metadata.prepare_add_partitions(partitions, clock.time_ms(), client_version=client_version)
     return append_transition(shard, metadata, transition)
 
 

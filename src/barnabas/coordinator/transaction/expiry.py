@@ -1,6 +1,6 @@
 """What ends because its time is over: transactions that nobody ends, and ids that nobody uses."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -36,7 +36,10 @@ _EXPECTED: Final = frozenset(
 
 @steps
 def abort_timed_out(
-    shards: Iterable[TransactionShard], clock: Clock, markers: TransactionMarkerChannelManager
+    shards: Iterable[TransactionShard],
+    new_producer_id: Callable[[], Pending[int]],
+    clock: Clock,
+    markers: TransactionMarkerChannelManager,
 ) -> Steps[None]:
     """``abortTimedOutTransactions``: fences the producers of transactions that are open for too long."""
     slices = Slices(clock)
@@ -50,7 +53,9 @@ def abort_timed_out(
             # KIP-98: a transaction holds the last stable offset of each of its partitions, so it must not
             # stay open.
             if _is_timed_out(metadata, clock.time_ms()):
-                aborted = fence_and_abort(shard, metadata, clock=clock, markers=markers)
+                aborted = fence_and_abort(
+                    shard, metadata, new_producer_id=new_producer_id, clock=clock, markers=markers
+                )
                 aborted.when_done(partial(_report, metadata))
 
 

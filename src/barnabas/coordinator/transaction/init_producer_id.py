@@ -44,7 +44,7 @@ def init_producer_id(
         # A known id: a transition that is under way, or a producer that was fenced, ends the request here.
         if metadata is not None:
             _require_startable(metadata, expected)
-            # The open transaction is aborted first: no new id is needed for that.
+            # The open transaction is aborted first.
             if metadata.state is _S.ONGOING:
                 break
         # The first producer of the id, or one whose epochs are used up.
@@ -67,7 +67,7 @@ def init_producer_id(
     if metadata.state is _S.ONGOING:
         # The earlier producer may still be writing: it is fenced, and its transaction aborted. The new one
         # asks again until that is done, and gets the epoch after the one that fenced.
-        yield fence_and_abort(shard, metadata, clock=clock, markers=markers)
+        yield fence_and_abort(shard, metadata, new_producer_id=new_producer_id, clock=clock, markers=markers)
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     # Epoch + 1, or epoch 0 under a new producer id: every earlier producer of the id is fenced by this.
     transition = metadata.prepare_producer(
@@ -96,5 +96,5 @@ def _may_have_been(metadata: TransactionMetadata, expected: ProducerIdAndEpoch) 
         metadata.producer_epoch == NO_PRODUCER_EPOCH
         or expected.producer_id == metadata.producer_id
         # It has used up the epochs of the former producer id, and has not had the answer with the new one.
-        or (expected.producer_id == metadata.last_producer_id and is_epoch_exhausted(expected.epoch))
+        or (expected.producer_id == metadata.previous_producer_id and is_epoch_exhausted(expected.epoch))
     )

@@ -70,6 +70,8 @@ class TxnMarker(NamedTuple):
     coordinator_epoch: int
     committed: bool
     partitions: dict[str, list[int]]
+    transaction_version: int
+    """In version 2 the epoch is above that of the transaction's records, and leaders look for that."""
 
 
 MarkerCodes: TypeAlias = Mapping[int, Codes]
@@ -100,6 +102,8 @@ class _Completion(NamedTuple):
     shard: TransactionShard
     metadata: TransactionMetadata
     transition: Transition
+    producer: ProducerIdAndEpoch
+    """Of the decision. The transition may have the next producer id."""
 
 
 class _Markers(NamedTuple):
@@ -130,9 +134,9 @@ class _Markers(NamedTuple):
 
     @property
     def marker(self) -> TxnMarker:
-        shard, _, transition = self.completion
+        shard, _, transition, producer = self.completion
         committed = transition.state is TransactionState.COMPLETE_COMMIT
-        return TxnMarker(transition.producer, shard.leader_epoch, committed, self.partitions)
+        return TxnMarker(producer, shard.leader_epoch, committed, self.partitions, transition.client_version)
 
 
 class _BrokerQueue:
@@ -188,7 +192,7 @@ class TransactionMarkerChannelManager:
         """The decision is replicated; `transition` is written after the last marker."""
         # A later completion of the id replaces this one, so that entries of this one are dropped where they
         # wait.
-        completion = _Completion(shard, metadata, transition)
+        completion = _Completion(shard, metadata, transition, metadata.producer)
         self._completions[metadata.transactional_id] = completion
         self._enqueue(
             _Markers(completion, {topic: list(each) for topic, each in metadata.partitions.items()})
@@ -287,7 +291,7 @@ class TransactionMarkerChannelManager:
             codes = answer.result()
             for entry in entries:
                 # Markers are told apart by producer id: one transaction of an id is open at a time.
-                self._settle(entry, codes.get(entry.completion.transition.producer_id, {}))
+                self._settle(entry, codes.get(entry.completion.producer.producer_id, {}))
         # What was added while the request was in flight; the queue stays marked as in flight.
         if queue.entries:
             self._clock.call_soon(partial(self._send, broker_id, queue))
@@ -359,7 +363,7 @@ class TransactionMarkerChannelManager:
             self._append(completion)
 
     def _append(self, completion: _Completion) -> None:
-        shard, metadata, transition = completion
+        shard, metadata, transition, _ = completion
         # After a resignation the next coordinator finds PrepareCommit or PrepareAbort, and sends all markers
         # itself.
         if not shard.resigned and not self._closed:

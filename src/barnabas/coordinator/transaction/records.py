@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from barnabas.coordinator.runtime.journal import CoordinatorRecord
 from barnabas.coordinator.transaction.metadata import TransactionMetadata, Transition
 from barnabas.coordinator.transaction.states import TransactionState
+from barnabas.coordinator.transaction.transaction_version import log_value_version
 from barnabas.core.ids import PartitionSet
 from barnabas.protocol.coordinator.transaction_log import (
     PartitionsSchema,
@@ -13,8 +14,14 @@ from barnabas.protocol.coordinator.transaction_log import (
 )
 
 
-def transaction_record(transactional_id: str, transition: Transition) -> CoordinatorRecord:
-    """The value is of version 0: version 1 is for clusters that have finalized ``transaction.version``."""
+def transaction_record(
+    transactional_id: str, transition: Transition, server_version: int
+) -> CoordinatorRecord:
+    """`server_version` is the finalized level of ``transaction.version``.
+
+    A value of version 0 has no room for the next producer id. An end of version 2 is written in version 1 all
+    the same: the level may have been lowered before it.
+    """
     partitions = None
     if transition.state is not TransactionState.EMPTY:
         partitions = [
@@ -30,7 +37,14 @@ def transaction_record(transactional_id: str, transition: Transition) -> Coordin
         transaction_last_update_timestamp_ms=transition.last_update_ms,
         transaction_start_timestamp_ms=transition.start_ms,
     )
-    return CoordinatorRecord(TransactionLogKey(transactional_id=transactional_id), value)
+    is_end = transition.state not in (TransactionState.EMPTY, TransactionState.ONGOING)
+    version = log_value_version(transition.client_version if is_end else server_version)
+    version = max(version, log_value_version(server_version))
+    if version:
+        value.previous_producer_id = transition.previous_producer_id
+        value.next_producer_id = transition.next_producer_id
+        value.client_transaction_version = transition.client_version
+    return CoordinatorRecord(TransactionLogKey(transactional_id=transactional_id), value, version)
 
 
 def tombstone(transactional_id: str) -> CoordinatorRecord:
@@ -49,6 +63,9 @@ def metadata_of(transactional_id: str, value: TransactionLogValue) -> Transactio
         partitions=None if state is TransactionState.EMPTY else _partitions(value.transaction_partitions),
         start_ms=value.transaction_start_timestamp_ms,
         last_update_ms=value.transaction_last_update_timestamp_ms,
+        previous_producer_id=value.previous_producer_id,
+        next_producer_id=value.next_producer_id,
+        client_version=value.client_transaction_version,
     )
 
 

@@ -1,6 +1,6 @@
 """`TransactionShard`: the transactional ids of one partition, and how a transition of one is written."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 from zlib import crc32
@@ -9,6 +9,7 @@ from barnabas.coordinator.runtime.journal import COORDINATOR_WORDS
 from barnabas.coordinator.runtime.state_machine import CoordinatorShard
 from barnabas.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata, Transition
 from barnabas.coordinator.transaction.records import transaction_record
+from barnabas.coordinator.transaction.transaction_version import TV_0
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Steps, steps
 from barnabas.replica.produce import ACKS_ALL
@@ -69,22 +70,40 @@ class TransactionalIds:
 class TransactionShard(CoordinatorShard):
     """The ids of one partition that this broker leads. Markers carry its leader epoch."""
 
+    server_version: Callable[[], int] = lambda: TV_0
+    """The finalized level of ``transaction.version``."""
     transactions: TransactionalIds = field(default_factory=TransactionalIds)
     unreadable: set[str] = field(default_factory=set)
     """Ids whose last record the load could not read: nobody coordinates them."""
     resigned: bool = False
     """Another broker coordinates the ids: what is still on its way for this shard changes nothing."""
 
+    def require_led(self) -> None:
+        """Raises NOT_COORDINATOR where another broker has become coordinator since."""
+        if self.resigned:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+
+    def named(self, transactional_id: str) -> TransactionMetadata:
+        """The id. Raises INVALID_PRODUCER_ID_MAPPING for one that has expired, or never begun."""
+        metadata = self.transactions.get(transactional_id)
+        if metadata is None:
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return metadata
+
     def of_producer(self, transactional_id: str, producer: ProducerIdAndEpoch) -> TransactionMetadata:
         """The id, for a request of its current producer."""
-        metadata = self.transactions.get(transactional_id)
-        # Expired, never begun, or begun again under another producer id.
-        if metadata is None or metadata.producer_id != producer.producer_id:
+        metadata = self.named(transactional_id)
+        self.require_producer(metadata, producer)
+        return metadata
+
+    def require_producer(self, metadata: TransactionMetadata, producer: ProducerIdAndEpoch) -> None:
+        """Raises what a producer is answered that is not the current one of the id."""
+        # It has begun again under another producer id.
+        if metadata.producer_id != producer.producer_id:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         # Another producer of the same id has begun since, or the transaction timed out (KIP-588).
         if metadata.producer_epoch != producer.epoch:
             raise KafkaError(ErrorCode.PRODUCER_FENCED)
-        return metadata
 
     def __repr__(self) -> str:
         return f"<TransactionShard {self.partition} epoch={self.leader_epoch} ids={len(self.transactions)}>"
@@ -104,7 +123,7 @@ def append_transition(
     state is taken back then, unless the caller repeats what was COORDINATOR_NOT_AVAILABLE.
     """
     try:
-        record = transaction_record(metadata.transactional_id, transition)
+        record = transaction_record(metadata.transactional_id, transition, shard.server_version())
         yield shard.journal.append([record], acks=ACKS_ALL, timeout_ms=transition.timeout_ms)
     except KafkaError as error:
         code = APPEND_ERRORS.get(error.code, error.code)
@@ -116,7 +135,6 @@ def append_transition(
         # A name that no record has room for, for instance: the id must not stay pending.
         metadata.take_back()
         raise
-    if shard.resigned:
-        # The record may be there, or may be lost with the old leader's log: the new coordinator knows.
-        raise KafkaError(ErrorCode.NOT_COORDINATOR)
+    # The record may be there, or may be lost with the old leader's log: the new coordinator knows.
+    shard.require_led()
     metadata.complete(transition)

@@ -1,5 +1,6 @@
 """`TransactionStateMachine`: what the records of ``__transaction_state`` mean."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from barnabas.coordinator.runtime.journal import Journal
@@ -41,12 +42,15 @@ class TransactionStateMachine:
     load_task = "transaction-log-manager-0"
     bulk = staticmethod(decode_ids)
 
-    def __init__(self, clock: Clock, markers: TransactionMarkerChannelManager) -> None:
+    def __init__(
+        self, clock: Clock, markers: TransactionMarkerChannelManager, server_version: Callable[[], int]
+    ) -> None:
         self._clock = clock
         self._markers = markers
+        self._server_version = server_version
 
     def new_shard(self, partition: int, leader_epoch: int, journal: Journal) -> TransactionShard:
-        return TransactionShard(partition, leader_epoch, journal)
+        return TransactionShard(partition, leader_epoch, journal, self._server_version)
 
     def decode(self, key: bytes, value: bytes | None) -> tuple[CoordinatorKey, CoordinatorValue | None]:
         return TRANSACTION_STATE.decode(key, value)
@@ -77,7 +81,17 @@ class TransactionStateMachine:
     ) -> int:
         """Applies what `bulk.decode_ids` made of one record."""
         del producer_id, memo
-        transactional_id, its_producer_id, epoch, timeout_ms, state, last_update_ms, start_ms = piece
+        (
+            transactional_id,
+            its_producer_id,
+            epoch,
+            timeout_ms,
+            state,
+            last_update_ms,
+            start_ms,
+            client_version,
+            previous_producer_id,
+        ) = piece
         metadata = TransactionMetadata(
             transactional_id,
             producer_id=its_producer_id,
@@ -86,6 +100,8 @@ class TransactionStateMachine:
             last_update_ms=last_update_ms,
             state=_STATES[state],
             start_ms=start_ms,
+            client_version=client_version,
+            previous_producer_id=previous_producer_id,
         )
         shard.transactions.add(metadata)
         shard.unreadable.discard(transactional_id)

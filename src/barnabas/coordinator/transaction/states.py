@@ -46,6 +46,7 @@ _BEGINS: Final = "a producer begins"
 _ADDED: Final = "a partition or a group is added"
 _EXPIRED: Final = "the id has expired"
 _WRITTEN: Final = "all markers are written"
+_NOTHING: Final = "a transaction without partitions is aborted (version 2)"
 
 TRANSITIONS: Final[Mapping[TransactionState, Mapping[TransactionState, str]]] = {
     _S.EMPTY: {_S.EMPTY: _BEGINS, _S.COMPLETE_COMMIT: _BEGINS, _S.COMPLETE_ABORT: _BEGINS},
@@ -59,6 +60,9 @@ TRANSITIONS: Final[Mapping[TransactionState, Mapping[TransactionState, str]]] = 
     _S.PREPARE_ABORT: {
         _S.ONGOING: "the producer aborts",
         _S.PREPARE_EPOCH_FENCE: "the epoch is bumped",
+        _S.EMPTY: _NOTHING,
+        _S.COMPLETE_COMMIT: _NOTHING,
+        _S.COMPLETE_ABORT: _NOTHING,
     },
     _S.COMPLETE_COMMIT: {_S.PREPARE_COMMIT: _WRITTEN},
     _S.COMPLETE_ABORT: {_S.PREPARE_ABORT: _WRITTEN},

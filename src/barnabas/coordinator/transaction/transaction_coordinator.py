@@ -21,6 +21,7 @@ from barnabas.coordinator.transaction.settings import TransactionSettings
 from barnabas.coordinator.transaction.shard import TransactionShard
 from barnabas.coordinator.transaction.state_machine import TransactionStateMachine
 from barnabas.coordinator.transaction.states import BY_LABEL, TransactionState
+from barnabas.coordinator.transaction.transaction_version import TV_0
 from barnabas.core.clock import Clock, Timer, every
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
@@ -49,8 +50,11 @@ class TransactionCoordinator:
         loader: Loader,
         journal: Callable[[int], Journal],
         log: Callable[[int], Log | None],
+        server_version: Callable[[], int] = lambda: TV_0,
     ) -> None:
-        """`journal` and `log` find what belongs to a partition of ``__transaction_state``."""
+        """`journal` and `log` find what belongs to a partition of ``__transaction_state``; `server_version`
+        is the finalized level of ``transaction.version``.
+        """
         self.settings = settings
         self.partition_count = settings.state_topic_partitions
         self.markers = TransactionMarkerChannelManager(clock, channel)
@@ -58,7 +62,7 @@ class TransactionCoordinator:
         self._new_producer_id = new_producer_id
         self._log = log
         self._active = False
-        machine = TransactionStateMachine(clock, self.markers)
+        machine = TransactionStateMachine(clock, self.markers, server_version)
         self._runtime = CoordinatorRuntime(machine, loader, journal=journal, log=log)
         self._timers: list[Timer] = []
         self._aborting: Pending[None] = Pending.of(None)
@@ -105,7 +109,9 @@ class TransactionCoordinator:
     def _abort_timed_out(self) -> None:
         # The walk before may not be at its end: it waits for slices, and for other coordinators.
         if self._aborting.done:
-            self._aborting = abort_timed_out(self._runtime.shards(), self._clock, self.markers)
+            self._aborting = abort_timed_out(
+                self._runtime.shards(), self._new_producer_id, self._clock, self.markers
+            )
 
     def _expire_ids(self) -> None:
         if self._expiring.done:
@@ -173,11 +179,25 @@ class TransactionCoordinator:
         )
 
     def add_partitions(
-        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: PartitionSet
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: PartitionSet,
+        *,
+        client_version: int = TV_0,
     ) -> Pending[None]:
-        """The producer is going to write to partitions (``handleAddPartitionsToTransaction``)."""
+        """The producer is going to write to partitions (``handleAddPartitionsToTransaction``). In
+        `client_version` 2 their leader says so when its first batch has come.
+        """
         shard = self._shard_of_named(transactional_id)
-        return add_partitions(shard, transactional_id, producer, partitions, clock=self._clock)
+        return add_partitions(
+            shard,
+            transactional_id,
+            producer,
+            partitions,
+            client_version=client_version,
+            clock=self._clock,
+        )
 
     def verify_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Mapping[str, Iterable[int]]
@@ -187,15 +207,22 @@ class TransactionCoordinator:
         return verify_partitions(shard, transactional_id, producer, partitions)
 
     def end_transaction(
-        self, transactional_id: str, producer: ProducerIdAndEpoch, *, committed: bool
-    ) -> Pending[None]:
-        """The producer commits or aborts (``handleEndTransaction``)."""
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        *,
+        committed: bool,
+        client_version: int = TV_0,
+    ) -> Pending[ProducerIdAndEpoch]:
+        """The producer commits or aborts (``handleEndTransaction``); the producer of its next transaction."""
         shard = self._shard_of_named(transactional_id)
         return end_transaction(
             shard,
             transactional_id,
             producer,
             committed=committed,
+            client_version=client_version,
+            new_producer_id=self._new_producer_id,
             clock=self._clock,
             markers=self.markers,
         )

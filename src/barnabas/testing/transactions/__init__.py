@@ -11,7 +11,8 @@
 `scenario`    one seed, from an empty cluster through faults to a verdict
 ============  ==========================================================================================
 
-A producer that has not had an answer takes a new epoch before its next transaction. Kafka 3.9 cannot tell a
-request of the last transaction that comes late from one of the present transaction while both have one epoch
-(`docs/transactions.md`); everything else must hold however late, doubled or lost the requests are.
+A producer of transaction version 0 that has not had an answer takes a new epoch before its next transaction.
+That version cannot tell a request of the last transaction that comes late from one of the present transaction
+while both have one epoch (`docs/transactions.md`); all else must hold however late, doubled or lost the
+requests are. In version 2 all of it must hold.
 """

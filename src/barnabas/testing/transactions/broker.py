@@ -5,8 +5,9 @@ from random import Random
 from typing import Any, Final, cast
 
 from barnabas.broker.handlers import api_table
-from barnabas.broker.profiles import PROFILE_3_9
+from barnabas.broker.profiles import PROFILE_4_4
 from barnabas.broker.services import BrokerServices
+from barnabas.cluster.metadata.features import TRANSACTION_VERSION, FeatureLevels
 from barnabas.coordinator.group_configs import GroupConfigManager
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.core.offload import InPlace
@@ -38,11 +39,15 @@ class TransactionalBroker(SimulatedBroker):
         clock: VirtualClock,
         past: Past,
         new_producer_id: Callable[[], Pending[int]],
+        levels: FeatureLevels,
         **rest: Any,
     ) -> None:
-        """`rest` is that of `SimulatedBroker`."""
+        """`levels` are those of the cluster, which every broker knows at once; `rest` is that of
+        `SimulatedBroker`.
+        """
         self.world = clock
         self.past = past
+        self.levels = levels
         self._new_producer_id = new_producer_id
         super().__init__(broker_id, clock=clock, **rest)
 
@@ -67,6 +72,7 @@ class TransactionalBroker(SimulatedBroker):
             channel=WatchedChannel(self.id, LISTENER, self.metadata, local=self.local, remote=self._calls),
             new_producer_id=self._new_producer_id,
             loader=self._loader(),
+            server_version=lambda: self.levels.level(TRANSACTION_VERSION),
         )
         rare.watch_elections(self)
         nobody = cast("Any", None)
@@ -80,7 +86,8 @@ class TransactionalBroker(SimulatedBroker):
             fetch_sessions=self.fetch_sessions,
             controller=self.controller,
             broker_epoch=lambda: self.registration.broker_epoch,
-            api_table=api_table(PROFILE_3_9),
+            api_table=api_table(PROFILE_4_4),
+            features=self.levels,
             group_coordinator=self.group_coordinator,
             transaction_coordinator=self.transaction_coordinator,
             # No request of this model gets there.

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Final, Protocol, cast
 
+from barnabas.coordinator.transaction.transaction_version import supports_epoch_bump
 from barnabas.core.pending import Pending
 from barnabas.network.errors import DisconnectedError
 from barnabas.network.node_link import Node
@@ -90,12 +91,16 @@ class BrokerCalls:
         """The request comes once more, long after it was answered.
 
         A marker that comes in the next transaction of the same epoch would end that one: nobody can tell the
-        two apart before the second part of KIP-890, in which each transaction has its own epoch. So a marker
-        comes late only when a later epoch has begun.
+        two apart before transaction version 2, in which each transaction has its own epoch. So a marker of
+        before comes late only when a later epoch has begun.
         """
         me = self._broker
         markers = sent.markers if isinstance(sent, WriteTxnMarkersRequest) else []
-        if all(me.past.is_past(each.producer_id, each.producer_epoch) for each in markers):
+        if all(
+            supports_epoch_bump(each.transaction_version)
+            or me.past.is_past(each.producer_id, each.producer_epoch)
+            for each in markers
+        ):
             me.wire.call(me, target, serve, lambda _: None)
 
     def disconnect(self, node_id: int) -> None:

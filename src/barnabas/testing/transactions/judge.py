@@ -47,6 +47,7 @@ class SentTransaction:
     sends_offsets: bool = False
     offsets_answered: bool = False
     commit_asked: bool = False
+    end_asked: bool = False
     told: str = ""
     """What the producer was told: `COMMITTED`, `ABORTED` or nothing."""
 

@@ -3,15 +3,21 @@
 A `TransactionalId` starts one `TransactionalProducer` after the other. Each runs one transaction after the
 other until it is fenced or vanishes; one that stands still for a while (a zombie) goes on when the next one
 has begun long ago.
+
+Producers of both transaction versions take turns under one id. One of version 0 takes a new epoch when a
+request was not answered, because that may come late, into its next transaction. One of version 2 does not:
+each end brings it the next epoch, and its requests may come once more whenever they like.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from barnabas.coordinator.runtime.keys import partition_of
 from barnabas.coordinator.transaction.metadata import ProducerIdAndEpoch
+from barnabas.coordinator.transaction.transaction_version import TV_0, TV_2
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from barnabas.core.pending import Pending, Steps, steps
@@ -48,6 +54,13 @@ _BACKOFF_MS: Final = 40.0
 _MEANS_MAX: Final = 3
 _TWICE: Final = 0.03
 """How often a request arrives twice: its first connection was given up, and not its bytes."""
+_LATE: Final = 0.3
+"""How often a request comes once more when it was answered long ago, where that is allowed."""
+_LATE_MS: Final = 300.0
+_PRODUCE: Final = {TV_0: 9, TV_2: 12}
+_COMMIT_OFFSETS: Final = {TV_0: 3, TV_2: 5}
+_END: Final = {TV_0: 3, TV_2: 5}
+"""The version of the request, by that of the transaction."""
 
 _AGAIN: Final = frozenset(
     {
@@ -69,6 +82,17 @@ _ABORTABLE: Final = frozenset(
     # The transaction was aborted behind the producer's back, or its guard is gone.
     {_E.INVALID_TXN_STATE, _E.TRANSACTION_ABORTABLE, _E.OUT_OF_ORDER_SEQUENCE_NUMBER}
 )
+
+
+class ClientMix(NamedTuple):
+    """Which clients a history has, and how late their requests come."""
+
+    client_versions: Sequence[int]
+    """What producers draw theirs from."""
+    late_messages: bool = True
+    """Whether requests of version 2 come once more when they were answered long ago."""
+    late_of_version_0: bool = False
+    """Whether those of version 0 do too, and their producers trust in that it does no harm, which it does."""
 
 
 class Fate(Enum):
@@ -101,9 +125,11 @@ class TransactionalId(SimulatedClient):
         state_partitions: int,
         group_partitions: int,
         timeout_ms: int,
+        mix: "ClientMix",
     ) -> None:
         """`common` is that of `SimulatedClient`."""
         super().__init__(*common)
+        self.mix = mix
         self.transactions = transactions
         self.timeout_ms = timeout_ms
         self.running = 0
@@ -144,6 +170,8 @@ class TransactionalId(SimulatedClient):
         version: int,
         code_of: Callable[[Any], int],
         known: dict[TopicPartition, SimulatedBroker],
+        *,
+        may_be_late: bool = False,
     ) -> Steps[tuple[Any, ErrorCode, bool]]:
         """Asks whoever leads a partition until the answer is one that no further question changes, or the
         patience is over; the last answer, its code, and whether any call was not answered.
@@ -157,7 +185,7 @@ class TransactionalId(SimulatedClient):
             leader, response, code = known.get(tp) or self._leader(tp), None, _E.NETWORK_EXCEPTION
             if isinstance(leader, TransactionalBroker):
                 try:
-                    response = yield self._call(leader, request, version)
+                    response = yield self._call(leader, request, version, may_be_late=may_be_late)
                     code = ErrorCode.of(code_of(response))
                 except LostCallError:
                     lost = True
@@ -168,7 +196,9 @@ class TransactionalId(SimulatedClient):
                 return response, code, lost
             yield self.pause(_BACKOFF_MS)
 
-    def _call(self, leader: TransactionalBroker, request: Request, version: int) -> Pending[Any]:
+    def _call(
+        self, leader: TransactionalBroker, request: Request, version: int, *, may_be_late: bool
+    ) -> Pending[Any]:
         answer: Pending[Any] = Pending()
         twice = self._rng.random() < _TWICE
 
@@ -178,7 +208,14 @@ class TransactionalId(SimulatedClient):
             return leader.serve(request, version)
 
         self._wire.call(self, leader, serve, answer.end_as)
+        if may_be_late and self._rng.random() < _LATE:
+            again = partial(self._wire.call, self, leader, serve, lambda _: None)
+            self._clock.call_later(self._rng.expovariate(1 / _LATE_MS), again)
         return answer
+
+    def draw_version(self) -> int:
+        """The transaction version of the next producer."""
+        return self._rng.choice(self.mix.client_versions)
 
     def draw_fate(self) -> Fate:
         """What becomes of the next transaction."""
@@ -226,6 +263,8 @@ class TransactionalProducer:
         """The leaders that have answered it."""
         self._doubtful = False
         """Whether a request of this epoch may still be on its way."""
+        self._version = owner.draw_version()
+        self._may_be_late = owner.mix.late_messages and (owner.mix.late_of_version_0 or self._version == TV_2)
 
     @steps
     def live(self) -> Steps[None]:
@@ -235,10 +274,13 @@ class TransactionalProducer:
             yield self._begin()
             while not owner.stopping:
                 fate = owner.draw_fate()
+                sent = self._judge.new_transaction(owner.name)
                 try:
-                    yield self._transaction(fate)
+                    yield self._transaction(sent, fate)
                 except _GiveUpError:
                     self._doubtful = True
+                    if self._version == TV_2 and fate is not Fate.BEGIN_AGAIN and not sent.end_asked:
+                        yield self._give_up(sent)
                 if fate is Fate.VANISH:
                     return
                 if self._doubtful:
@@ -272,10 +314,20 @@ class TransactionalProducer:
         self._doubtful = False
 
     @steps
-    def _transaction(self, fate: Fate) -> Steps[None]:
-        owner, sent = self._owner, self._judge.new_transaction(self._owner.name)
+    def _give_up(self, sent: SentTransaction) -> Steps[None]:
+        """What cannot go on is aborted, which fences what is still under way (``abortTransaction``)."""
+        try:
+            yield self._end(sent, committed=False)
+        except _GiveUpError:
+            return  # the next epoch ends it
+        self._doubtful = False
+
+    @steps
+    def _transaction(self, sent: SentTransaction, fate: Fate) -> Steps[None]:
+        owner = self._owner
         tps = owner.draw_partitions(self._tps)
-        yield self._add(sent, tps)
+        if self._version == TV_0:
+            yield self._add(sent, tps)
         stands_at = owner.draw(0, 2) if fate is Fate.ZOMBIE else -1
         for tp in tps * owner.draw(1, 2):
             if stands_at == 0:
@@ -310,15 +362,19 @@ class TransactionalProducer:
         request: Request,
         version: int,
         code_of: Callable[[Any], int],
-    ) -> Steps[None]:
-        """One request of this producer; raises when it was not carried out."""
+    ) -> Steps[Any]:
+        """The answer to one request of this producer; raises when it was not carried out."""
         was_fenced = self._judge.is_fenced(self._owner.name, self._producer)
-        _, code, lost = yield self._owner.ask(tp, request, version, code_of, self._known)
-        self._doubtful = self._doubtful or lost
+        response, code, lost = yield self._owner.ask(
+            tp, request, version, code_of, self._known, may_be_late=self._may_be_late
+        )
+        # Before version 2 what was not answered may come late, into the next transaction.
+        if self._version == TV_0 and not self._may_be_late:
+            self._doubtful = self._doubtful or lost
         if code is _E.NONE:
             if was_fenced:
                 self._judge.took_fenced(what, sent, self._producer)
-            return
+            return response
         if code in _FENCED:
             self._fenced()
             raise _GiveUpError  # the next epoch, or the end, is up to the coordinator
@@ -357,22 +413,15 @@ class TransactionalProducer:
             timeout_ms=_TIMEOUT_MS,
             topic_data=[TopicProduceData(name=tp.topic, partition_data=[data])],
         )
-        yield self._ask("Produce", sent, tp, request, 9, _of_produce)
+        yield self._ask("Produce", sent, tp, request, _PRODUCE[self._version], _of_produce)
         sent.answered.update(values)
 
     @steps
     def _send_offsets(self, sent: SentTransaction) -> Steps[None]:
         owner, producer = self._owner, self._producer
         group_id = group_of(owner.name)
-        added = AddOffsetsToTxnRequest(
-            transactional_id=owner.name,
-            producer_id=producer.producer_id,
-            producer_epoch=producer.epoch,
-            group_id=group_id,
-        )
-        yield self._ask(
-            "AddOffsetsToTxn", sent, owner.coordinator, added, 3, lambda answer: answer.error_code
-        )
+        if self._version == TV_0:
+            yield self._add_offsets(sent, group_id)
         place = TxnOffsetCommitRequestPartition(
             partition_index=self._tps[0].partition, committed_offset=sent.number, committed_metadata=""
         )
@@ -389,10 +438,23 @@ class TransactionalProducer:
             sent,
             owner.offsets,
             commit,
-            3,
+            _COMMIT_OFFSETS[self._version],
             lambda answer: answer.topics[0].partitions[0].error_code,
         )
         sent.offsets_answered = True
+
+    @steps
+    def _add_offsets(self, sent: SentTransaction, group_id: str) -> Steps[None]:
+        owner, producer = self._owner, self._producer
+        added = AddOffsetsToTxnRequest(
+            transactional_id=owner.name,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            group_id=group_id,
+        )
+        yield self._ask(
+            "AddOffsetsToTxn", sent, owner.coordinator, added, 3, lambda answer: answer.error_code
+        )
 
     @steps
     def _end(self, sent: SentTransaction, *, committed: bool) -> Steps[None]:
@@ -403,9 +465,20 @@ class TransactionalProducer:
             producer_epoch=producer.epoch,
             committed=committed,
         )
-        sent.commit_asked = committed
-        yield self._ask("EndTxn", sent, owner.coordinator, request, 3, lambda answer: answer.error_code)
+        sent.commit_asked, sent.end_asked = committed, True
+        ended = yield self._ask(
+            "EndTxn",
+            sent,
+            owner.coordinator,
+            request,
+            _END[self._version],
+            lambda answer: answer.error_code,
+        )
         self._judge.ended(sent, COMMITTED if committed else ABORTED)
+        if self._version == TV_2:
+            self._producer = ProducerIdAndEpoch(ended.producer_id, ended.producer_epoch)
+            self._judge.producer_is(owner.name, self._producer)
+            self._sequences.clear()
 
 
 def _worst_of_partitions(answer: Any) -> int:

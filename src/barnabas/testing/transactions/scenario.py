@@ -6,8 +6,10 @@ from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from barnabas.cluster.metadata.features import TRANSACTION_VERSION, FeatureLevels
 from barnabas.coordinator.transaction.metadata import TransactionMetadata
 from barnabas.coordinator.transaction.states import TransactionState
+from barnabas.coordinator.transaction.transaction_version import TV_0, TV_2
 from barnabas.core.chunks import materialize
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
@@ -19,7 +21,7 @@ from barnabas.testing.replication.operator import topic_admin
 from barnabas.testing.transactions.broker import TransactionalBroker
 from barnabas.testing.transactions.judge import NO_OFFSET, TransactionJudge
 from barnabas.testing.transactions.log_walk import walk
-from barnabas.testing.transactions.producers import TransactionalId
+from barnabas.testing.transactions.producers import ClientMix, TransactionalId
 from barnabas.testing.transactions.readers import (
     FETCH_VERSION,
     OFFSET_FETCH_VERSION,
@@ -43,6 +45,9 @@ _STATE_PARTITIONS: Final = 2
 _GROUP_PARTITIONS: Final = 2
 _WHOLE: Final = 1 << 30
 _SWEEP_MS: Final = 200
+_OF_BEFORE: Final = ClientMix([TV_0])
+_OF_TODAY: Final = ClientMix([TV_2])
+_OF_BOTH: Final = ClientMix([TV_0, TV_2])
 _FORGETFUL: Final = frozenset({"kill", "restart", "disk", "idle", "clock"})
 """Faults after which a broker begins with new metadata, or has heard of everything."""
 
@@ -63,8 +68,13 @@ class TransactionReport(ClusterReport):
 class TransactionScenario(ClusterScenario[TransactionalBroker]):
     """A cluster, its transactional producers, and consumers of what they commit."""
 
-    def __init__(self, seed: int, seconds: float, sink: TextIO | None = None) -> None:
+    def __init__(
+        self, seed: int, seconds: float, sink: TextIO | None = None, mix: ClientMix | None = None
+    ) -> None:
+        """`mix` is drawn of the seed, if it is not given."""
         super().__init__(seed, seconds, sink, Random(f"{seed}/transactions"))
+        mix = mix or self._rng.choice([_OF_BEFORE, _OF_TODAY, _OF_BOTH])
+        level = max(mix.client_versions)
         number = self._rng.choice([2, 3, 3])
         self._replicas = self._rng.randint(2, number)
         min_isr = self._rng.randint(1, self._replicas)
@@ -86,6 +96,7 @@ class TransactionScenario(ClusterScenario[TransactionalBroker]):
             },
             past=self.judge,
             new_producer_id=lambda: Pending.of(next(ids)),
+            levels=FeatureLevels({TRANSACTION_VERSION: (0, 2)}, {TRANSACTION_VERSION: level}, kept=True),
         )
         self._orders = [TopicPartition(_TOPIC, each) for each in range(self._rng.randint(1, 3))]
         self._writable = list(self._orders)
@@ -96,6 +107,7 @@ class TransactionScenario(ClusterScenario[TransactionalBroker]):
                 state_partitions=_STATE_PARTITIONS,
                 group_partitions=_GROUP_PARTITIONS,
                 timeout_ms=self._timeout_ms,
+                mix=mix,
             )
             for each in range(self._rng.randint(1, 3))
         ]
