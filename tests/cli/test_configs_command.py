@@ -105,6 +105,20 @@ def test_what_the_cluster_refuses_repeats_the_command_line(configs, topic, broke
     ]
 
 
+def test_a_refusal_repeats_no_password(configs, broker):
+    added = (
+        "SCRAM-SHA-256=[iterations=4096,password=hunter2],SCRAM-SHA-512=[iterations=99999,password=hunter2]"
+    )
+    refused = configs("--alter", "--entity-type", "users", "--entity-name", "alice", "--add-config", added)
+    assert refused.exit_code == 1
+    assert "--add-config SCRAM-SHA-256=[iterations=4096,password=[hidden]'" in refused.stderr
+    assert "Too many iterations" in refused.stderr
+    keys = "listener.name.x.plain.sasl.jaas.config=[a hunter2],ssl.keystore.key=hunter2"
+    refused = configs("--alter", "--broker", "0", "--add-config", keys)
+    assert refused.exit_code == 1
+    assert "hunter2" not in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("flags", "line"),
     [

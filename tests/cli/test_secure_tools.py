@@ -53,6 +53,7 @@ file of JSON.
 ELSEWHERE = {
     "transactional-message-copier": "as Kafka's it takes no options of clients",
     "demo": "it brings its own broker, or uses one without passwords",
+    "delegation-tokens": "its own tests ask a broker that knows tokens",
     "analyze": "it needs Spark: tests/spark/test_key_skew.py",
 }
 

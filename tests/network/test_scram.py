@@ -1,11 +1,12 @@
 """SCRAM at both ends, with the example of RFC 7677, and what each refuses."""
 
 import base64
+import re
 
 import pytest
 from sasl_harness import CREDENTIALS, find
 
-from barnabas.core.scram import ScramCredential, ScramMechanism, parse_credential
+from barnabas.core.scram import SALT_BITS, ScramCredential, ScramMechanism, parse_credential, salt_of
 from barnabas.network.sasl import scram
 from barnabas.network.sasl.mechanism import SaslAuthenticationError, SaslExchangeError
 from barnabas.network.sasl.scram import ScramClient, ScramServer
@@ -55,6 +56,18 @@ def test_an_unknown_user_has_the_same_salt_each_time():
     answers = {ScramServer(SHA_256, find).evaluate(b"n,,n=mallory,r=abc").split(b",s=")[1] for _ in range(3)}
     assert len(answers) == 1
     assert answers != {ScramServer(SHA_256, find).evaluate(b"n,,n=trudy,r=abc").split(b",s=")[1]}
+
+
+def test_the_salt_of_an_unknown_user_looks_like_any_other():
+    """Kafka's tools and ours make salts of 130 random bits to the base of 36, and 4,096 iterations."""
+    for number in range(200):
+        first = ScramServer(SHA_256, find).evaluate(b"n,,n=user-%d,r=abc" % number).decode()
+        salt, iterations = re.fullmatch(r"r=[^,]+,s=([^,]+),i=(\d+)", first).groups()
+        assert re.fullmatch(rb"[0-9a-z]{20,26}", base64.b64decode(salt))
+        assert iterations == "4096"
+    assert salt_of(0) == b"0"
+    assert salt_of(36**3 + 35) == b"100z"
+    assert len(salt_of((1 << SALT_BITS) - 1)) == 26
 
 
 def test_a_proof_of_one_exchange_is_none_of_another():

@@ -11,7 +11,7 @@ from barnabas.admin.context import AdminContext, error_of
 from barnabas.client import named
 from barnabas.client.keyed_call import raise_first
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.core.scram import ITERATIONS_MIN, NUMBERS, ScramMechanism
+from barnabas.core.scram import ITERATIONS_MIN, NUMBERS, SALT_BITS, ScramMechanism, salt_of
 from barnabas.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
@@ -90,7 +90,6 @@ class UserScramCredentialDeletion:
     mechanism: str
 
 
-_SALT_BYTES: Final = 24
 _MECHANISMS: Final = {mechanism.value: number for number, mechanism in NUMBERS.items()}
 
 
@@ -203,7 +202,7 @@ class Quotas:
             if isinstance(one, UserScramCredentialDeletion):
                 request.deletions.append(ScramCredentialDeletion(name=one.user, mechanism=number))
                 continue
-            salt = secrets.token_bytes(_SALT_BYTES)
+            salt = salt_of(secrets.randbits(SALT_BITS))
             # Thousands of hashes: not on the loop.
             salted = await asyncio.to_thread(
                 ScramMechanism(one.mechanism).salted_password, one.password, salt, one.iterations

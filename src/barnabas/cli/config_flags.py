@@ -220,3 +220,11 @@ def check_keys(keys: Mapping[str, str]) -> None:
 def deleted_keys(given: Given) -> list[str]:
     """The keys of all ``--delete-config``."""
     return [key.strip() for keys in given["delete-config"] for key in keys.split(",")]
+
+
+_SECRET: Final = re.compile(r"((?:password|secret|jaas\.config|keystore\.key)\s*=).*", re.DOTALL)
+
+
+def shown_arguments(arguments: Sequence[str]) -> str:
+    """The command line as an error repeats it, without what follows the name of a secret."""
+    return " ".join(_SECRET.sub(r"\1[hidden]", argument) for argument in arguments)

@@ -23,6 +23,7 @@ from barnabas.cli.config_flags import (
     entity_of,
     parse_added,
     quota_entities,
+    shown_arguments,
 )
 from barnabas.cli.java_errors import EXECUTION, java_text
 from barnabas.cli.options import ToolError, admin_options, connected_admin, printable, properties
@@ -72,7 +73,9 @@ def run(given: Given, arguments: Sequence[str]) -> None:
         failure = EXECUTION + java_text(error)
     else:
         return
-    raise ToolError(f"Error while executing config command with args '{' '.join(arguments)}'\n{failure}")
+    raise ToolError(
+        f"Error while executing config command with args '{shown_arguments(arguments)}'\n{failure}"
+    )
 
 
 async def _run(given: Given) -> None:

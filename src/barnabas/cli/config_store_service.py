@@ -20,12 +20,11 @@ from barnabas.cluster.metadata.configs import ConfigStore
 from barnabas.cluster.metadata.registration import ensure_paths
 from barnabas.cluster.store.contract import MetadataStore
 from barnabas.cluster.store.znodes import CONFIG_CHANGES, DEFAULT_ENTITY, desanitize, sanitize
-from barnabas.core.scram import MECHANISMS, ScramCredential, ScramMechanism
+from barnabas.core.scram import MECHANISMS, SALT_BITS, ScramCredential, ScramMechanism, salt_of
 from barnabas.network.clock import LoopClock
 from barnabas.network.selector import completed
 from barnabas.operations.direct_store import opened, store_file
 
-SALT_BYTES: Final = 24
 _DEPRECATED: Final = (
     "Warning: --zookeeper is deprecated and will be removed in a future version of Kafka.\n"
     "Use --bootstrap-server instead to specify a broker to connect to."
@@ -85,7 +84,7 @@ def _credential(mechanism: ScramMechanism, text: str) -> str:
     iterations, password = scram_property(mechanism, text, name=mechanism.name_of_kafka)
     if not password:
         raise ToolError("Empty key")
-    salt = secrets.token_bytes(SALT_BYTES)
+    salt = salt_of(secrets.randbits(SALT_BITS))
     return ScramCredential.of_password(mechanism, password, salt, iterations).text()
 
 

@@ -28,7 +28,6 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-from barnabas.cli.config_store_service import SALT_BYTES
 from barnabas.cluster.metadata.configs import ConfigStore
 from barnabas.cluster.metadata.registration import ensure_paths
 from barnabas.cluster.store.contract import StoreError, StoreUnusableError
@@ -37,7 +36,7 @@ from barnabas.core.broker_config import log_directories, read_properties
 from barnabas.core.config import Config
 from barnabas.core.errors import ConfigError
 from barnabas.core.jaas import parse_jaas
-from barnabas.core.scram import ScramCredential, ScramMechanism, parse_credential
+from barnabas.core.scram import SALT_BITS, ScramCredential, ScramMechanism, parse_credential, salt_of
 from barnabas.log.directory import META_PROPERTIES
 from barnabas.network.clock import LoopClock
 from barnabas.network.endpoints import (
@@ -59,7 +58,6 @@ FIRST_USER: Final = "admin"
 BROKER_USER: Final = "broker"
 PROTOCOL: Final = "SASL_SSL"
 MECHANISM: Final = ScramMechanism.SHA_512
-_ITERATIONS: Final = 8192
 _JAAS: Final = f"listener.name.{PROTOCOL.lower()}.{MECHANISM.value.lower()}.sasl.jaas.config"
 _KEY_LOCATION: Final = "ssl.keystore.location"
 _TRUST_LOCATION: Final = "ssl.truststore.location"
@@ -228,7 +226,7 @@ async def _ensure(users: ConfigStore, user: str, password: str) -> None:
         made = ScramCredential.of_password(MECHANISM, password, kept.salt, kept.iterations)
         if secrets.compare_digest(kept.stored_key, made.stored_key):
             return
-    made = ScramCredential.of_password(MECHANISM, password, secrets.token_bytes(SALT_BYTES), _ITERATIONS)
+    made = ScramCredential.of_password(MECHANISM, password, salt_of(secrets.randbits(SALT_BITS)))
     await completed(users.write("users", entity, {**values, MECHANISM.value: made.text()}))
 
 

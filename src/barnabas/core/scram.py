@@ -68,6 +68,22 @@ class ScramMechanism(Enum):
         return self.hmac(salted, b"Server Key")
 
 
+SALT_BITS: Final = 130
+_DIGITS: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def salt_of(number: int) -> bytes:
+    """A salt of a random number of `SALT_BITS` bits: its digits to the base of 36, as Kafka's tools make
+    salts (``ScramFormatter.secureRandomString``). Salts of one form do not tell what has made a user, nor
+    users that are known from others.
+    """
+    digits = bytearray()
+    while number or not digits:
+        number, digit = divmod(number, len(_DIGITS))
+        digits.append(_DIGITS[digit])
+    return bytes(reversed(digits))
+
+
 MECHANISMS: Final = frozenset(each.value for each in ScramMechanism)
 NUMBERS: Final = {each.number: each for each in ScramMechanism}
 

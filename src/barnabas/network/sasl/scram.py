@@ -26,7 +26,7 @@ from collections.abc import Callable
 from typing import Final
 
 from barnabas.core.delegation_token import TokenCredential
-from barnabas.core.scram import ITERATIONS_MIN, ScramCredential, ScramMechanism
+from barnabas.core.scram import ITERATIONS_MIN, SALT_BITS, ScramCredential, ScramMechanism, salt_of
 from barnabas.network.sasl.mechanism import SaslAuthenticationError, SaslExchangeError
 
 TOKEN_AUTH: Final = "tokenauth"  # noqa: S105 - an option's name
@@ -194,9 +194,12 @@ class ScramClient:
 
 
 def _nobody(mechanism: ScramMechanism, user: str) -> ScramCredential:
-    """The credential of a user that does not exist: nobody has its password, and its salt stays the same."""
+    """The credential of a user that does not exist: nobody has its password, and its salt stays the same and
+    looks like others.
+    """
     seed = mechanism.hmac(_UNKNOWN_SALTS, user.encode())
-    return ScramCredential(seed[:18], seed, seed, ITERATIONS_MIN)
+    salt = salt_of(int.from_bytes(seed) % (1 << SALT_BITS))
+    return ScramCredential(salt, seed, seed, ITERATIONS_MIN)
 
 
 def _plain_name(saslname: str) -> str:
