@@ -3,9 +3,10 @@
 import pytest
 
 from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.handlers import api_table
+from barnabas.broker.handlers import api_table, wider
 from barnabas.broker.profiles import PROFILE_3_9, PROFILE_4_4, profile_of
-from barnabas.core.broker_config import broker_config
+from barnabas.core.broker_config import broker_config, with_profile
+from barnabas.core.dynamic_broker_config import DynamicBrokerConfig
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.protocol.api import ApiKey
@@ -82,6 +83,33 @@ def test_what_was_set_wins_over_the_default_of_a_profile():
 
     assert config["group.coordinator.rebalance.protocols"] == ["classic"]
     assert profile_of(config).versions[ApiKey.CONSUMER_GROUP_HEARTBEAT] == (0, 1), "refused, as by a 4.4"
+
+
+def test_a_configuration_goes_from_one_profile_to_the_other_and_back():
+    config = broker_config({"zookeeper.connect": "127.0.0.1:2181"})
+    newer = with_profile(config, "4.4")
+    back = with_profile(config, "3.9")
+
+    keys = ("group.coordinator.rebalance.protocols", "group.consumer.assignment.interval.ms")
+    assert [newer[key] for key in keys] == [["classic", "consumer"], 1000]
+    assert [back[key] for key in keys] == [["classic"], 0]
+    assert (profile_of(newer).name, profile_of(back).name) == ("4.4", "3.9")
+    dynamic = DynamicBrokerConfig(config)
+    dynamic.update({"num.io.threads": "9"}, per_broker=True)
+    dynamic.use_static(newer)
+    assert (profile_of(dynamic.current).name, dynamic.current["num.io.threads"]) == ("4.4", 9)
+
+
+def test_a_broker_whose_profile_changes_handles_the_versions_of_both():
+    older, newer = api_table(PROFILE_3_9), api_table(PROFILE_4_4)
+    both = wider(older, newer)
+
+    assert wider(newer, older).keys() == both.keys()
+    assert both.keys() == older.keys() | newer.keys()
+    assert list(both) == sorted(both)
+    acls, produce = both[ApiKey.DESCRIBE_ACLS], both[ApiKey.PRODUCE]
+    assert (acls.min_version, acls.max_version) == (0, 3)
+    assert (produce.min_version, produce.max_version) == (0, 13)
 
 
 # --- ApiVersions

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 
 from barnabas.broker.api_error import api_error
 from barnabas.broker.context import RequestContext
-from barnabas.broker.registry import Api, Outcome
+from barnabas.broker.registry import Api, ApiTable, Outcome
 from barnabas.broker.request_metrics import request_metrics
 from barnabas.broker.services import BrokerServices
 from barnabas.broker.throttling import REFUSED, throttle_ms
@@ -159,12 +159,13 @@ class Dispatcher:
         "metrics",
     )
 
-    def __init__(self, services: BrokerServices) -> None:
+    def __init__(self, services: BrokerServices, apis: ApiTable | None = None) -> None:
+        """`apis` are those that are handled, where they are not just those that clients are told of."""
         self._services = services
         self._clock = services.clock
         self._quotas = services.quotas
         self._elements_max: int = services.config["barnabas.request.elements.max"]
-        self._apis = dict(services.api_table)
+        self._apis = dict(services.api_table if apis is None else apis)
         self.metrics = request_metrics(self._apis)
         """What was asked so far."""
         self._in_turn = self._ends_turn = False

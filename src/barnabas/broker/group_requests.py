@@ -2,7 +2,7 @@
 
 import ipaddress
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
@@ -19,6 +19,10 @@ class _GroupAnswer(Protocol):
 
     error_code: int
     authorized_operations: int
+
+
+OF_KAFKA_3_9: Final = 0
+"""The version of the consumer protocol's APIs that a Kafka 3.9 shows, and refuses."""
 
 
 def client_of(context: RequestContext) -> Client:
@@ -89,8 +93,12 @@ def describe_each(
 
 
 def require_consumer_protocol(context: RequestContext) -> None:
-    """Raises UNSUPPORTED_VERSION unless the broker serves the consumer protocol of groups (KIP-848)."""
+    """Raises UNSUPPORTED_VERSION unless the broker serves the consumer protocol of groups (KIP-848).
+
+    A client with a later version than a Kafka 3.9 has was told of it before the profile changed, and goes on.
+    """
     broker = context.broker
     is_off = GROUP_VERSION in broker.features.supported and broker.features.level(GROUP_VERSION) < 1
-    if is_off or "consumer" not in broker.config["group.coordinator.rebalance.protocols"]:
+    is_served = "consumer" in broker.config["group.coordinator.rebalance.protocols"]
+    if is_off or not (is_served or context.version > OF_KAFKA_3_9):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)

@@ -124,7 +124,7 @@ class ConfigAdminPort(Protocol):
 
 @dataclass(slots=True)
 class BrokerServices:
-    """All that handlers reach. Only `config` changes while the broker runs."""
+    """All that handlers reach. Only `config` changes while the broker runs, and what a profile has."""
 
     broker_id: int
     cluster_id: str

@@ -21,10 +21,16 @@ _DEFAULTS_OF_4_4: Final[Mapping[str, str]] = {
 """Keys whose default is another one in Kafka 4.4."""
 
 
+def follows_the_cluster(config: Mapping[str, Any]) -> bool:
+    """Whether the profile depends on which brokers are registered, and changes with them."""
+    return config["barnabas.api.profile"] == AUTO and bool(config["zookeeper.connect"])
+
+
 def api_profile(config: Mapping[str, Any]) -> str:
     """The profile of a broker with this configuration: `KAFKA_3_9` or `KAFKA_4_4`.
 
-    `auto` is 4.4 on the embedded store, which only brokers of this program can share.
+    `auto` is 4.4 on the embedded store, which only brokers of this program can share, and 3.9 with ZooKeeper
+    until it is known who else is registered (`barnabas.node.peer_brokers`).
     """
     chosen: str = config["barnabas.api.profile"]
     if chosen == AUTO:

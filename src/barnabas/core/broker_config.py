@@ -15,6 +15,7 @@ from barnabas.core.config import (
     ConfigTable,
     ConfigType,
     Scope,
+    Source,
     at_least,
     base_name,
     between,
@@ -203,8 +204,8 @@ BROKER_CONFIG: Final = ConfigTable(
         ConfigKey("zookeeper.ssl.truststore.password", PASSWORD, None, "The password of that file."),
         ConfigKey("zookeeper.ssl.truststore.type", STRING, None, "PEM, PKCS12 or JKS; it is seen."),
         ConfigKey("barnabas.api.profile", STRING, AUTO,
-            "The Kafka that clients find here: 3.9, 4.4, or auto, which is 4.4 on the embedded store and 3.9 "
-            "with ZooKeeper, where a broker of Kafka 3.9 can be in the cluster.",
+            "The Kafka that clients find here: 3.9, 4.4, or auto, which is 4.4 on the embedded store, and "
+            "with ZooKeeper while no broker of Kafka 3.9 is registered.",
             one_of(KAFKA_3_9, KAFKA_4_4, AUTO)),
         ConfigKey("barnabas.metadata.path", STRING, None,
             "The file of the embedded store, which brokers on one machine may share; metadata.sqlite in the "
@@ -498,6 +499,13 @@ def broker_config(given: Mapping[str, Any]) -> Config:
     config = config.with_defaults(defaults_of(api_profile(config)))
     check_broker_keys(config)
     return config
+
+
+def with_profile(config: Config, profile: str) -> Config:
+    """This configuration for a broker that is that Kafka to its clients, with the defaults of it."""
+    chosen = config.with_values({"barnabas.api.profile": profile}, Source.STATIC_BROKER)
+    plain = {name: BROKER_CONFIG[name].default for name in defaults_of(KAFKA_4_4)}
+    return chosen.with_defaults({**plain, **defaults_of(profile)})
 
 
 ALL_DIRECTORIES: Final = "*"

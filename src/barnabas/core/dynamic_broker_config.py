@@ -62,6 +62,11 @@ class DynamicBrokerConfig:
         """
         self._reconfigurables.append(validate)
 
+    def use_static(self, static: Config) -> None:
+        """The broker was started with this, from now on; what was set while it runs stays."""
+        self._static = static
+        self.current = self._with(self._of_broker, per_broker=True)
+
     def validate(self, values: Mapping[str, str], *, per_broker: bool) -> None:
         """Raises ConfigError where these may not be set, for this broker or for all."""
         self._check(values, per_broker=per_broker)

@@ -38,11 +38,13 @@ from barnabas.cluster.metadata.scram_credentials import ScramCredentials
 from barnabas.cluster.store.contract import MetadataStore, StoreError, StoreUnusableError
 from barnabas.cluster.store.znodes import DEFAULT_ENTITY, ConfigChange, desanitize
 from barnabas.coordinator.runtime.loading import Loader
+from barnabas.core.api_profile import follows_the_cluster
 from barnabas.core.broker_config import (
     WITHOUT_FILE,
     broker_config,
     cordoned_log_directories,
     log_directories,
+    with_profile,
 )
 from barnabas.core.clock import every
 from barnabas.core.config import Config
@@ -139,6 +141,8 @@ class BrokerNode:
         """Where it listens, with real ports; empty until it is started."""
         self.metrics_url: str | None = None
         """Where metrics are served, if they are."""
+        self._configured = config
+        """By file and options, as it was given."""
         self._dynamic_config = DynamicBrokerConfig(config)
         self._dynamic_config.add_reconfigurable(validate_listeners)
         self._dynamic_listeners: DynamicListenerConfig | None = None
@@ -203,8 +207,9 @@ class BrokerNode:
         server = self._bind(listeners)
         await self._read_token_keys()
         bound_by = self.config
-        peers = PeerBrokers(store, self.config)
+        peers = PeerBrokers(store, self._configured, lambda: self._use_profile(peers.profile))
         await wait(peers.check())
+        self._use_profile(peers.profile)
         registration = BrokerRegistration(
             store,
             self._describe_self(listeners, peers.features),
@@ -230,6 +235,7 @@ class BrokerNode:
             store=store,
             configs=configs,
             dynamic_config=self._dynamic_config,
+            newest=peers.newest,
             logs=logs,
             registration=registration,
             offload=self._environment.offload,
@@ -257,7 +263,7 @@ class BrokerNode:
             bound_by, server, registration, self._credentials
         )
         self._dynamic_config.add_reconfigurable(dynamic_listeners.validate)
-        dispatcher = Dispatcher(parts.services)
+        dispatcher = Dispatcher(parts.services, parts.apis)
         gate = Gate(dispatcher, self._clock)
         server.start(gate)
         await wait(parts.controller.startup())
@@ -607,6 +613,15 @@ class BrokerNode:
     def _reconfigure_listeners(self, listeners: DynamicListenerConfig) -> None:
         listeners.reconfigure(self.config)
         self.endpoints = listeners.endpoints
+
+    def _use_profile(self, profile: str) -> None:
+        """This broker is that Kafka to the clients that come from now on."""
+        if not follows_the_cluster(self._configured):
+            return
+        self._dynamic_config.use_static(with_profile(self._configured, profile))
+        self._use_config()
+        if self._parts is not None:
+            self._parts.reconfigure(self.config, self._dynamic_config.rates)
 
     def _use_config(self) -> None:
         self.config = self._dynamic_config.current

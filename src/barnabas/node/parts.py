@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from barnabas.broker.authorizer import AclAdmin, Authorizer
 from barnabas.broker.auto_topics import AutoTopics
-from barnabas.broker.handlers import api_table
+from barnabas.broker.handlers import api_table, wider
 from barnabas.broker.producer_ids import ProducerIdManager
 from barnabas.broker.profiles import profile_of, takes_client_metrics, wants_client_metrics
 from barnabas.broker.registry import ApiTable
@@ -31,6 +31,8 @@ from barnabas.cluster.metadata.topics import TopicAdmin, TopicDefaults
 from barnabas.cluster.store.contract import MetadataStore
 from barnabas.coordinator.group_configs import GroupConfigManager
 from barnabas.coordinator.runtime.loading import Loader
+from barnabas.core.api_profile import KAFKA_3_9
+from barnabas.core.broker_config import with_profile
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
 from barnabas.core.dynamic_broker_config import DynamicBrokerConfig
@@ -94,6 +96,8 @@ class Foundation(NamedTuple):
     store: MetadataStore
     configs: ConfigStore
     dynamic_config: DynamicBrokerConfig
+    newest: Config | None
+    """With the newest profile that this broker may come to; None where its profile does not change."""
     logs: LogManager
     registration: BrokerRegistration
     offload: Offload
@@ -117,6 +121,7 @@ class Parts:
 
     def __init__(self, on: Foundation) -> None:
         config, clock, rng = on.config, on.clock, on.rng
+        newest = config if on.newest is None else on.newest
         self._closed = False
         self.loaders = {"group": on.loader, "transaction": on.transaction_loader}
         """By the name of the coordinator."""
@@ -180,7 +185,7 @@ class Parts:
         self._topic_changes = TopicChanges(self.metadata, clock)
         self._group_configs = GroupConfigManager(config, on.configs.groups)
         self.group_coordinator = group_coordinator(
-            config,
+            newest,
             self._group_configs,
             clock,
             rng,
@@ -206,14 +211,21 @@ class Parts:
             server_version=partial(self.finalized_features.levels.level, TRANSACTION_VERSION),
         )
         self.client_metrics = (
-            client_metrics(config, on.configs, clock, rng, on.offload)
-            if takes_client_metrics(config)
+            client_metrics(newest, on.configs, clock, rng, on.offload)
+            if takes_client_metrics(newest)
             else None
         )
-        if wants_client_metrics(config) and self.client_metrics is None:
+        if wants_client_metrics(newest) and self.client_metrics is None:
             _log.info(
                 "client_metrics.off", missing="pip install 'barnabas[telemetry]': clients push no metrics"
             )
+        self._apis = on.apis
+        api_table_now = on.apis(api_table(profile))
+        self.apis = api_table_now
+        """What is handled; clients are told of `services.api_table`."""
+        if on.newest is not None:
+            oldest = profile_of(with_profile(newest, KAFKA_3_9))
+            self.apis = wider(on.apis(api_table(oldest)), on.apis(api_table(profile_of(newest))))
         self.services = local.services = BrokerServices(
             broker_id=on.broker_id,
             cluster_id=on.cluster_id,
@@ -228,7 +240,7 @@ class Parts:
             topic_configs=on.configs,
             config_admin=ConfigAdmin(on.broker_id, on.configs, self.metadata, on.dynamic_config),
             broker_epoch=on.broker_epoch,
-            api_table=on.apis(api_table(profile)),
+            api_table=api_table_now,
             features=self.finalized_features.levels,
             client_metrics=None if self.client_metrics is None else self.client_metrics.manager,
             topic_changes=self._topic_changes,
@@ -253,6 +265,10 @@ class Parts:
         """
         self._resize_fetchers(self.services.config["num.replica.fetchers"], config)
         self.services.config = config
+        profile = profile_of(config)
+        self.services.api_table = self._apis(api_table(profile))
+        if not profile.keeps_features:
+            self.finalized_features.levels.support(profile.features)
         self._quotas.broker_configured(rates)
         self.verifier.enabled = config["transaction.partition.verification.enable"]
         self._group_configs.broker_configured(config)

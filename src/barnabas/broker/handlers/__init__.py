@@ -11,6 +11,20 @@ for _file in iter_modules(__path__):
     import_module(f"{__name__}.{_file.name}")
 
 
+def wider(table: ApiTable, other: ApiTable) -> ApiTable:
+    """The APIs of both tables, at all versions of both: what a broker handles whose profile changes, as
+    connections keep the versions that they were told of.
+    """
+    both = dict(sorted({**other, **table}.items()))
+    for key in table.keys() & other.keys():
+        both[key] = replace(
+            table[key],
+            min_version=min(table[key].min_version, other[key].min_version),
+            max_version=max(table[key].max_version, other[key].max_version),
+        )
+    return both
+
+
 def api_table(profile: Profile) -> ApiTable:
     """The APIs of a broker with this profile, in the order of their keys, at the versions that it has."""
     apis = {}

@@ -51,6 +51,11 @@ class FeatureLevels:
         self.kept = kept
         self._waiting: list[tuple[int, Pending[None]]] = []
 
+    def support(self, supported: Mapping[str, Range]) -> None:
+        """These features are supported from now on, each at its highest level; where levels are not kept."""
+        self.supported = supported
+        self.seen({name: high for name, (_, high) in supported.items()}, self.epoch)
+
     def level(self, name: str) -> int:
         """The level of a feature that is on; 0 where it is off, or not supported here."""
         return self.finalized.get(name, 0)
