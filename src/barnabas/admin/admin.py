@@ -143,6 +143,7 @@ class _SyncConfigs(Face[Configs]):
 
 class _SyncGroups(Face[Groups]):
     list = mirrored(Groups.list)
+    try_list = mirrored(Groups.try_list)
     describe = mirrored(Groups.describe)
     try_describe = mirrored(Groups.try_describe)
     delete = mirrored(Groups.delete)

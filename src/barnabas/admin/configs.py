@@ -74,9 +74,11 @@ class Configs:
         *,
         synonyms: bool = False,
         documentation: bool = False,
+        keys: Iterable[str] | None = None,
         timeout_ms: float | None = None,
     ) -> dict[ConfigResource, Entries | BarnabasError]:
-        """As `describe`, with an error per resource."""
+        """As `describe`, with an error per resource; only these keys where some are named."""
+        wanted = None if keys is None else list(keys)
         deadline = self._context.deadline(timeout_ms)
         requests = [
             (
@@ -84,7 +86,7 @@ class Configs:
                 DescribeConfigsRequest(
                     resources=[
                         DescribeConfigsResource(
-                            resource_type=one.type, resource_name=one.name, configuration_keys=None
+                            resource_type=one.type, resource_name=one.name, configuration_keys=wanted
                         )
                         for one in members
                     ],

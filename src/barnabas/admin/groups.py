@@ -54,18 +54,38 @@ class Groups(GroupOffsets):
         in some states or of some types where given. Raises the first broker's error, UnsupportedVersionError
         where a broker knows no such filter.
         """
+        answers = await self.try_list(
+            states=states, types=types, of_consumers=of_consumers, timeout_ms=timeout_ms
+        )
+        return [one for groups in raise_first(answers).values() for one in groups]
+
+    async def try_list(
+        self,
+        *,
+        states: Iterable[GroupState] = (),
+        types: Iterable[GroupType] = (),
+        of_consumers: bool = True,
+        timeout_ms: float | None = None,
+    ) -> "dict[int, Sequence[GroupListing] | BarnabasError]":
+        """As `list`, by broker, with an error per broker: the groups of the others are there all the same."""
         deadline = self._context.deadline(timeout_ms)
         await self._context.metadata([], deadline)
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
         versions = _WITH_TYPES if request.types_filter else _WITH_STATES if request.states_filter else None
-        answers = await asyncio.gather(
-            *(
-                self._list_one(broker, request, versions, deadline)
-                for broker in self._context.cluster.metadata.brokers
-            )
-        )
-        groups = (one for answer in answers for one in answer.groups)
-        return [listing(one) for one in groups if not of_consumers or is_for_consumers(one.protocol_type)]
+
+        async def ask(broker: int) -> "Sequence[GroupListing] | BarnabasError":
+            try:
+                answer = await self._list_one(broker, request, versions, deadline)
+            except BarnabasError as error:
+                return error
+            return [
+                listing(one)
+                for one in answer.groups
+                if not of_consumers or is_for_consumers(one.protocol_type)
+            ]
+
+        brokers = list(self._context.cluster.metadata.brokers)
+        return dict(zip(brokers, await asyncio.gather(*map(ask, brokers)), strict=True))
 
     async def _list_one(
         self, broker: int, request: ListGroupsRequest, versions: Versions | None, deadline: Deadline

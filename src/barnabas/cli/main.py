@@ -34,6 +34,7 @@ class _Entry(NamedTuple):
 COMMANDS: Final = {
     "serve": _Entry("serve:serve", "Run one broker in the foreground."),
     "demo": _Entry("demo:demo", "Replay a year of flights through a broker and PySpark; ends with a report."),
+    "console": _Entry("console:console", "Look at clusters in a browser, by REST, or once for a script."),
     "pipeline": _Entry("pipeline:pipeline", "Write topics into tables by PySpark, from a TOML file."),
     "topics": _Entry("topics:topics", "Create, list, describe and delete topics (kafka-topics.sh)."),
     "configs": _Entry(

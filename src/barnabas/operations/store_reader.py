@@ -1,10 +1,11 @@
 """Reads znodes without being a broker: of the embedded store's file, or of ZooKeeper. Changes nothing."""
 
 import contextlib
+import json
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from barnabas.cluster.store import tree
 from barnabas.cluster.store.contract import MetadataStore, NoNodeError, Stat
@@ -16,6 +17,20 @@ from barnabas.operations.errors import OperationError
 
 Znode = tuple[bytes | None, Stat]
 """The data of a znode, and what the store knows beside it."""
+
+
+def decoded(data: bytes | None) -> Any:
+    """The data as JSON, else as the text it is, else as hexadecimal digits; None where there is none."""
+    if not data:
+        return None
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return f"0x{data.hex()}"
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 class StoreReader(Protocol):

@@ -112,17 +112,11 @@ def _print_znode(path: str, data: bytes | None, stat: "Stat", children: int) -> 
 
 
 def _value(data: bytes | None) -> Any:
-    """The data as JSON, else as the text it is, else as hexadecimal digits; None where there is none."""
-    if not data:
-        return None
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return f"0x{data.hex()}"
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return printable(text)
+    """The data as JSON or as a text that a terminal takes; None where there is none."""
+    from barnabas.operations.store_reader import decoded
+
+    value = decoded(data)
+    return printable(value) if isinstance(value, str) else value
 
 
 def _time(ms: int) -> str:

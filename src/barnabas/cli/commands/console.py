@@ -1,0 +1,188 @@
+"""``barnabas console``: pages, REST and a check of the health of clusters. No script of Kafka's does this."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from barnabas.cli.options import (
+    admin_options,
+    bootstrap_option,
+    command_config_option,
+    key_values,
+    pairs_option,
+    printable,
+    with_ports,
+)
+from barnabas.core.extras import extra
+
+if TYPE_CHECKING:
+    from barnabas.console.health.verdict import Verdict
+    from barnabas.console.watched import WatchedCluster
+
+
+@click.command()
+@bootstrap_option()
+@command_config_option
+@click.option(
+    "--name", default="cluster", show_default=True, help="What the cluster is called in the console."
+)
+@pairs_option("--cluster", "more", "One more cluster, NAME=HOST:PORT; repeatable.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8989, show_default=True, help="Where to listen."
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name that browsers call it by.")
+@click.option("--allow-changes", is_flag=True, help="Offer actions that change clusters.")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("barnabas-console"),
+    show_default=True,
+    help="The console's folder.",
+)
+@click.option("--store", type=click.Path(path_type=Path), help="The folder of the cluster's embedded store.")
+@click.option("--zookeeper", metavar="HOST:PORT[,...][/PATH]", help="The cluster's ZooKeeper servers.")
+@pairs_option("--metrics", "metrics", "The metrics of a broker, ID=URL; repeatable.")
+@pairs_option("--limit", "limits", "The limit of a check, KEY=NUMBER; repeatable.")
+@click.option(
+    "--every",
+    "every_s",
+    type=click.FloatRange(min=0.2),
+    default=10,
+    show_default=True,
+    metavar="S",
+    help="How often to look, in seconds.",
+)
+@click.option("--check", is_flag=True, help="Look once, print the verdict and end with it as the exit code.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict of --check as JSON.")
+@click.pass_context
+def console(
+    ctx: click.Context,
+    bootstrap_server: str | None,
+    command_config: Path | None,
+    name: str,
+    more: tuple[str, ...],
+    port: int,
+    host: str,
+    hosts: tuple[str, ...],
+    allow_changes: bool,
+    data: Path,
+    store: Path | None,
+    zookeeper: str | None,
+    metrics: tuple[str, ...],
+    limits: tuple[str, ...],
+    every_s: float,
+    check: bool,
+    as_json: bool,
+) -> None:
+    """Look at clusters, of any vendor, in a browser, by REST, or once for a script.
+
+    The console listens on this machine alone unless --host says otherwise, and changes nothing without
+    --allow-changes. Every page is answered from what was read in the background; each value says how old it
+    is, or why it is not known.
+
+    --check looks once and ends with 0 for a good cluster, 1 for a warning, 2 for critical, 3 where too
+    little is known.
+
+    Needs the extra "console".
+
+    \b
+    Examples:
+      barnabas console --bootstrap-server 127.0.0.1:9092
+      barnabas console --bootstrap-server 127.0.0.1:9092 --store ./barnabas-data --allow-changes
+      barnabas console --bootstrap-server kafka1:9092 --zookeeper zk1:2181 --metrics 1=http://kafka1:7071/
+      barnabas console --bootstrap-server 127.0.0.1:9092 --check --limit lag-seconds=60
+    """
+    if bootstrap_server is None:
+        raise click.UsageError("Missing option '--bootstrap-server'")
+    with extra("console", "the console", "fastapi", "uvicorn", "jinja2"):
+        from barnabas.console import server
+        from barnabas.console.collector import Pace
+        from barnabas.console.watched import WatchedCluster
+
+    options = admin_options(command_config, bootstrap_server, "barnabas-console")
+    pace = Pace(round_s=every_s)
+    first = WatchedCluster(
+        name, options, pace, store=store, zookeeper_connect=zookeeper, **_scrapers(metrics, zookeeper)
+    )
+    first.limits.update(_limits(limits))
+    if check:
+        verdict = server.check(first)
+        _print(verdict, as_json=as_json)
+        ctx.exit(server.EXIT_CODES[verdict.level])
+    others = [
+        WatchedCluster(each, {**options, "bootstrap.servers": with_ports(servers)}, pace)
+        for each, servers in key_values(more).items()
+    ]
+    _serve([first, *others], host, port, hosts, allow_changes=allow_changes, data=data)
+
+
+def _serve(
+    clusters: "list[WatchedCluster]",
+    host: str,
+    port: int,
+    hosts: tuple[str, ...],
+    *,
+    allow_changes: bool,
+    data: Path,
+) -> None:
+    from barnabas.console.console import LOOPBACK, console_of
+    from barnabas.console.server import Address, listen, serve
+
+    if host not in LOOPBACK:
+        raise click.UsageError(
+            f"--host {host}: the console has no login, so it listens on this machine alone. Put a proxy with"
+            " TLS and a login before it, and name the proxy's host with --allow-host"
+        )
+    try:
+        listener = listen(Address(host, port))
+    except OSError as error:
+        raise click.ClickException(f"cannot listen at {host}:{port}: {error.strerror}") from error
+    console = console_of(
+        clusters, allow_changes=allow_changes, hosts=LOOPBACK | {each.lower() for each in hosts}, data=data
+    )
+    shown = f"[{host}]" if ":" in host else host
+    click.echo(f"The console is at http://{shown}:{listener.getsockname()[1]}/", err=True)
+    serve(console, listener)
+
+
+def _scrapers(metrics: tuple[str, ...], zookeeper: str | None) -> dict[str, Any]:
+    from barnabas.operations.scrapes import BrokerScraper, ZookeeperScraper
+
+    urls = {}
+    for broker, url in key_values(metrics).items():
+        if not (broker.isascii() and broker.isdigit()):
+            raise click.UsageError(f"--metrics {broker}={url}: it begins with the id of a broker")
+        urls[int(broker)] = url
+    return {
+        "brokers": BrokerScraper(urls) if urls else None,
+        "zookeeper": ZookeeperScraper(zookeeper) if zookeeper else None,
+    }
+
+
+def _limits(given: tuple[str, ...]) -> dict[str, float]:
+    from barnabas.console.health.checks import CHECKS
+
+    known = {one.key for one in CHECKS}
+    found = {}
+    for key, text in key_values(given).items():
+        try:
+            found[key] = float(text)
+        except ValueError:
+            raise click.UsageError(f"--limit {key}={text}: {text!r} is no number") from None
+        if key not in known:
+            raise click.UsageError(f"--limit {key}: there are {', '.join(sorted(known))}")
+    return found
+
+
+def _print(verdict: "Verdict", *, as_json: bool) -> None:
+    if as_json:
+        from dataclasses import asdict
+
+        click.echo(json.dumps(asdict(verdict), indent=2, ensure_ascii=False))
+        return
+    click.echo(verdict.level)
+    for reason in verdict.reasons:
+        click.echo(printable(f"  {reason}"))

@@ -1,0 +1,129 @@
+"""The console as an ASGI application: REST below ``/api/v1``, pages above the same views.
+
+`SHOWN` is the table: a path, the view that answers it, the template that draws it. REST answers the view's
+value, the page gives it to the template; a parameter of the view is one of both. OpenAPI is at
+``/api/v1/openapi.json``.
+"""
+
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Annotated, Any, Final
+
+import jinja2
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from barnabas import __version__
+from barnabas.console import shapes
+from barnabas.console.console import Console, NotHereError
+from barnabas.console.guard import Guard, form_token
+from barnabas.console.routes import SHOWN, console_of_request, user_of
+from barnabas.console.views import overview as overviews
+from barnabas.core.errors import BarnabasError
+from barnabas.operations.clock import now_ms
+
+API: Final = "/api/v1"
+_TEMPLATES: Final = files("barnabas.console") / "templates"
+_STATIC: Final = files("barnabas.console") / "static"
+
+
+def application(console: Console) -> ASGIApp:
+    """The console's application, behind its guard."""
+    app = FastAPI(
+        title="Barnabas console",
+        version=__version__,
+        openapi_url=f"{API}/openapi.json",
+        # Their pages load scripts from elsewhere.
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.console = console
+    app.state.templates = _templates()
+    api, pages = APIRouter(prefix=API), APIRouter()
+    api.add_api_route("/clusters", clusters, methods=["GET"], tags=["clusters"])
+    pages.add_api_route("/", _page(clusters, "clusters.html"), methods=["GET"])
+    for path, view, template in SHOWN:
+        name = path.strip("/").partition("/")[0] or "overview"
+        api.add_api_route(f"/clusters/{{cluster}}{path}", view, methods=["GET"], tags=[name])
+        pages.add_api_route(f"/c/{{cluster}}{path}", _page(view, template), methods=["GET"])
+    api.add_api_route("/healthz", _healthz, methods=["GET"], include_in_schema=False)
+    app.include_router(api)
+    app.include_router(pages, include_in_schema=False)
+    app.mount("/static", StaticFiles(directory=str(_STATIC)), name="static")
+    for kind in (NotHereError, BarnabasError, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, _refused)
+    return Guard(app, console.hosts)
+
+
+async def clusters(console: Annotated[Console, Depends(console_of_request)]) -> list[overviews.ClusterRow]:
+    """All clusters, each with its verdict."""
+    now = now_ms()
+    return [overviews.cluster_row(one, now) for one in console.clusters.values()]
+
+
+async def _healthz() -> Response:
+    """Whether the console itself answers."""
+    return PlainTextResponse("ok\n")
+
+
+def _page(view: Callable[..., Any], template: str) -> Callable[..., Any]:
+    async def page(request: Request, shown: Annotated[Any, Depends(view)]) -> Response:
+        return render(request, template, shown=shown)
+
+    return page
+
+
+def render(request: Request, template: str, status: int = 200, **values: Any) -> Response:
+    """A page."""
+    console: Console = request.app.state.console
+    name = request.path_params.get("cluster")
+    user = user_of(request)
+    text = request.app.state.templates.get_template(template).render(
+        console=console,
+        cluster=name if name in console.clusters else None,
+        here=request.url.path,
+        query=request.query_params,
+        user=user,
+        token=form_token(console.secret, user),
+        now=now_ms(),
+        **values,
+    )
+    return HTMLResponse(text, status)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """What cannot be done, as JSON below the API and as a page elsewhere."""
+    if isinstance(error, HTTPException):
+        status, why = error.status_code, str(error.detail)
+    elif isinstance(error, RequestValidationError):
+        each = error.errors()[0]
+        status, why = 422, f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}"
+    else:
+        status, why = (404 if isinstance(error, NotHereError) else 409), str(error)
+    if request.url.path.startswith(API):
+        return JSONResponse({"error": why}, status)
+    return render(request, "refused.html", status, why=why, code=status)
+
+
+def _templates() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(str(_TEMPLATES)), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters |= {
+        "number": shapes.number,
+        "size": shapes.size,
+        "seconds": shapes.seconds,
+        "when": shapes.when,
+    }
+    environment.globals |= {
+        "query_without": shapes.query_without,
+        "query_without_page": shapes.query_without_page,
+        "sparkline": shapes.sparkline,
+        "version": __version__,
+    }
+    return environment

@@ -1,0 +1,378 @@
+"""`Collector`: keeps the snapshot of one cluster fresh, in bounded requests.
+
+Theory of operation
+-------------------
+A round asks, one after the other, for what changes always: brokers, topics with leaders and in-sync
+replicas, ends of logs, groups. What changes seldom or costs much is asked for every so many rounds (log
+directories, configurations), or for a part of it in each round, the longest unread first (descriptions and
+positions of groups, configurations of topics): no round is larger because the cluster is. Each step puts
+its piece into the snapshot as soon as it has it. A step that fails or takes too long leaves the values as
+they were, with the error beside them; the steps after it run all the same. The client has one request in
+flight to each broker.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+from barnabas.admin import AsyncAdmin, ConfigResource, GroupState
+from barnabas.client import AsyncConsumer
+from barnabas.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, OffsetAndTimestamp
+from barnabas.console import changes
+from barnabas.console.reading import Observation, known, merged, read
+from barnabas.console.snapshot import ClusterChange, ClusterSnapshot, NextRecord, Scrape
+from barnabas.core.errors import BarnabasError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import TopicPartition
+from barnabas.network.errors import UnsupportedVersionError
+from barnabas.operations.clock import now_ms
+from barnabas.operations.record_times import first_times
+
+_log = EventLog("console")
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+TOPIC_KEYS: Final = ("cleanup.policy", "min.insync.replicas", "retention.bytes", "retention.ms")
+_REBALANCING: Final = frozenset({GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE})
+
+Scraper = Callable[[], Awaitable[Mapping[Any, Scrape | BarnabasError]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How much is asked for, how often."""
+
+    round_s: float = 10.0
+    """From the begin of a round to that of the next."""
+    seldom: int = 6
+    """Every so many rounds: log directories, starts of logs, configurations of brokers."""
+    groups: int = 500
+    """Groups whose members and positions are read in a round."""
+    topic_configs: int = 500
+    next_records: int = 200
+    """Places whose time is fetched in a round."""
+    timeout_ms: int = 5_000
+    """Of one step."""
+
+
+class Collector:
+    """Reads one cluster; `snapshot` is what it knows."""
+
+    def __init__(
+        self,
+        admin: AsyncAdmin,
+        consumer: AsyncConsumer,
+        pace: Pace,
+        *,
+        brokers: Scraper | None = None,
+        zookeeper: Scraper | None = None,
+    ) -> None:
+        self._admin = admin
+        self._consumer = consumer
+        self._pace = pace
+        self._scrape_brokers = brokers
+        self._scrape_zookeeper = zookeeper
+        self._round = 0
+        self.snapshot = ClusterSnapshot()
+
+    async def round(self) -> None:
+        """Asks for what is due. Raises nothing that a cluster can cause."""
+        begun = now_ms()
+        seldom = self._round % self._pace.seldom == 0
+        steps: list[tuple[str, Callable[[], Awaitable[None]]]] = [
+            ("cluster", self._cluster),
+            ("topics", self._topics),
+            ("reassignments", self._reassignments),
+            ("ends", self._ends),
+            *([("starts", self._starts), ("log_dirs", self._log_dirs)] if seldom else []),
+            *([("broker_configs", self._broker_configs)] if seldom else []),
+            ("topic_configs", self._topic_configs),
+            ("group_listings", self._group_listings),
+            ("groups", self._groups),
+            ("next_records", self._next_records),
+            ("transactions", self._transactions),
+            ("scrapes", self._scrapes),
+        ]
+        for name, step in steps:
+            await self._attempt(name, step)
+        self._round += 1
+        self._put(refreshed_ms=now_ms(), round_ms=now_ms() - begun)
+
+    async def _attempt(self, name: str, step: Callable[[], Awaitable[None]]) -> None:
+        try:
+            async with asyncio.timeout(self._pace.timeout_ms / 1000 * 2):
+                await step()
+        except TimeoutError:
+            self._failed(name, f"no answer within {self._pace.timeout_ms * 2} ms")
+        except (BarnabasError, OSError) as error:
+            self._failed(name, str(error) or type(error).__name__)
+        except Exception as error:  # a bug of ours must not end the looks
+            _log.error("console.step", step=name, error=repr(error))
+            self._failed(name, repr(error))
+
+    def _failed(self, name: str, error: str) -> None:
+        """The values stay, with the error: one, or each of a table."""
+        if not hasattr(self.snapshot, name):
+            return
+        piece = getattr(self.snapshot, name)
+        if isinstance(piece, Observation):
+            self._put(**{name: piece.failed(error)})
+        else:
+            self._put(**{name: {key: one.failed(error) for key, one in piece.items()}})
+
+    def _put(self, **pieces: Any) -> None:
+        self.snapshot = replace(self.snapshot, **pieces)
+
+    def _changed(self, found: Iterable[ClusterChange]) -> None:
+        new = [*self.snapshot.changes, *found]
+        self._put(changes=new[-changes.KEPT :])
+
+    async def _call(self, work: Awaitable[V]) -> V:
+        self._put(requests=self.snapshot.requests + 1)
+        return await work
+
+    # --- what a cluster is made of
+
+    async def _cluster(self) -> None:
+        found = await self._call(self._admin.cluster.describe(timeout_ms=self._pace.timeout_ms))
+        old = self.snapshot.cluster.value
+        if old is not None:
+            self._changed(changes.of_cluster(old, found, now_ms()))
+        self._put(cluster=read(found, now_ms()))
+
+    async def _topics(self) -> None:
+        found = await self._call(
+            self._admin.topics.describe_all(internal=True, timeout_ms=self._pace.timeout_ms)
+        )
+        now, old = now_ms(), self.snapshot.topics.value
+        if old is not None:
+            self._changed(changes.of_topics(old, found, now))
+        since = self.snapshot.under_replicated_since_ms
+        under = {
+            (tp := TopicPartition(name, one.partition)): since.get(tp, now)
+            for name, topic in found.items()
+            for one in topic.partitions
+            if len(one.isr) < len(one.replicas)
+        }
+        self._put(topics=read(found, now), under_replicated_since_ms=under)
+
+    async def _reassignments(self) -> None:
+        try:
+            found = await self._call(self._admin.partitions.reassignments(timeout_ms=self._pace.timeout_ms))
+        except UnsupportedVersionError:
+            found = {}
+        self._put(reassignments=read(found, now_ms()))
+
+    def _partitions(self) -> dict[TopicPartition, int]:
+        """All partitions with their leaders."""
+        return {
+            TopicPartition(name, one.partition): one.leader
+            for name, topic in (self.snapshot.topics.value or {}).items()
+            for one in topic.partitions
+        }
+
+    async def _offsets(self, kind: int, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
+        """ListOffsets of partitions that have a leader; of the others, why there is no answer."""
+        leaders = self._partitions()
+        asked = [tp for tp in wanted if leaders.get(tp, -1) >= 0]
+        found: dict[TopicPartition, Any] = dict.fromkeys(
+            (tp for tp in wanted if tp in leaders and leaders[tp] < 0),
+            BarnabasError("the partition has no leader"),
+        )
+        if asked:
+            found |= await self._call(
+                self._admin.offsets.try_list(dict.fromkeys(asked, kind), timeout_ms=self._pace.timeout_ms)
+            )
+        return found
+
+    async def _ends(self) -> None:
+        there = self._partitions()
+        answers = await self._offsets(LATEST_TIMESTAMP, there)
+        self._put(ends=merged(self.snapshot.ends, _values(answers, "offset"), now_ms(), there))
+
+    async def _starts(self) -> None:
+        there = self._partitions()
+        answers = await self._offsets(EARLIEST_TIMESTAMP, there)
+        self._put(starts=merged(self.snapshot.starts, _values(answers, "offset"), now_ms(), there))
+
+    def _brokers(self) -> list[int]:
+        cluster = self.snapshot.cluster.value
+        return [one.node_id for one in cluster.brokers] if cluster else []
+
+    async def _log_dirs(self) -> None:
+        there = self._brokers()
+        answers = await self._call(self._admin.log_dirs.try_describe(there, timeout_ms=self._pace.timeout_ms))
+        found = merged(self.snapshot.log_dirs, answers, now_ms(), there)
+        sizes: Counter[str] = Counter()
+        for reading in found.values():
+            for directory in (reading.value or {}).values():
+                for tp, replica in directory.replicas.items():
+                    sizes[tp.topic] += replica.size
+        self._put(log_dirs=found, topic_sizes=sizes)
+
+    async def _broker_configs(self) -> None:
+        there, answers = self._brokers(), {}
+        for broker in there:
+            resource = ConfigResource.broker(broker)
+            try:
+                found = await self._call(
+                    self._admin.configs.try_describe([resource], timeout_ms=self._pace.timeout_ms)
+                )
+                answers[broker] = found[resource]
+            except BarnabasError as error:
+                answers[broker] = error
+        self._put(broker_configs=merged(self.snapshot.broker_configs, answers, now_ms(), there))
+
+    async def _topic_configs(self) -> None:
+        there = list(self.snapshot.topics.value or ())
+        due = _oldest(there, self.snapshot.topic_configs, self._pace.topic_configs)
+        if not due:
+            return
+        found = await self._call(
+            self._admin.configs.try_describe(
+                [ConfigResource.topic(name) for name in due],
+                keys=TOPIC_KEYS,
+                timeout_ms=self._pace.timeout_ms,
+            )
+        )
+        answers = {resource.name: entries for resource, entries in found.items()}
+        self._put(topic_configs=merged(self.snapshot.topic_configs, answers, now_ms(), there))
+
+    # --- groups
+
+    async def _group_listings(self) -> None:
+        answers = await self._call(
+            self._admin.groups.try_list(of_consumers=False, timeout_ms=self._pace.timeout_ms)
+        )
+        there = {*self._brokers(), *answers}
+        self._put(group_listings=merged(self.snapshot.group_listings, answers, now_ms(), there))
+
+    async def _groups(self) -> None:
+        there = {
+            one.group_id
+            for reading in self.snapshot.group_listings.values()
+            for one in reading.value or ()
+            if one.protocol in {"", "consumer"}
+        }
+        due = _oldest(sorted(there), self.snapshot.groups, self._pace.groups)
+        if not due:
+            self._put(groups={}, positions={}, rebalancing_since_ms={})
+            return
+        described = await self._call(self._admin.groups.try_describe(due, timeout_ms=self._pace.timeout_ms))
+        self._put(groups=merged(self.snapshot.groups, described, now_ms(), there))
+        positions = await self._call(self._admin.groups.try_offsets(due, timeout_ms=self._pace.timeout_ms))
+        self._put(positions=merged(self.snapshot.positions, positions, now_ms(), there))
+        since = self.snapshot.rebalancing_since_ms
+        self._put(
+            rebalancing_since_ms={
+                name: since.get(name, now_ms())
+                for name, one in self.snapshot.groups.items()
+                if one.value is not None and one.value.state in _REBALANCING
+            }
+        )
+
+    async def _next_records(self) -> None:
+        """The times that lag in seconds is made of: of the records that groups read next, and of the
+        newest.
+        """
+        behind: dict[tuple[TopicPartition, int], int] = {}
+        for positions in self.snapshot.positions.values():
+            for tp, one in (positions.value or {}).items():
+                end = known(self.snapshot.ends, tp)
+                if one is not None and end is not None and one.offset < end:
+                    behind[tp, one.offset] = end
+        times_known = self.snapshot.next_records
+        # A place without a record up to the end then may have one by now; one with a record keeps its time.
+        due = [
+            place
+            for place in behind
+            if place not in times_known
+            or (was := times_known[place].value) is None
+            or (was.time_ms is None and was.end < behind[place])
+        ]
+        due = _oldest(due, times_known, self._pace.next_records)
+        partitions = {tp for tp, _ in behind}
+        newest = await self._offsets(MAX_TIMESTAMP, partitions)
+        self._put(
+            newest_ms=merged(self.snapshot.newest_ms, _values(newest, "timestamp"), now_ms(), partitions)
+        )
+        answers: dict[tuple[TopicPartition, int], NextRecord | BarnabasError] = {}
+        for places in _each_partition_once(due):
+            found = await self._times(places, behind)
+            for place in places:
+                tp, start = place
+                answers[place] = (
+                    NextRecord(start, behind[place], found[tp])
+                    if tp in found
+                    else BarnabasError("the next record could not be fetched in time")
+                )
+        self._put(next_records=merged(times_known, answers, now_ms(), behind))
+
+    async def _times(
+        self,
+        places: list[tuple[TopicPartition, int]],
+        behind: Mapping[tuple[TopicPartition, int], int],
+    ) -> dict[TopicPartition, int | None]:
+        starts, ends = self.snapshot.starts, behind
+        ranges = {}
+        for tp, position in places:
+            start = known(starts, tp) or 0
+            ranges[tp] = (max(position, start), ends[tp, position])
+        # Readers of committed records see no further than the last stable offset.
+        stable = await self._call(
+            self._admin.offsets.try_list(
+                dict.fromkeys(ranges, LATEST_TIMESTAMP), read_committed=True, timeout_ms=self._pace.timeout_ms
+            )
+        )
+        found: dict[TopicPartition, int | None] = {}
+        wanted = {}
+        for tp, (start, end) in ranges.items():
+            last = stable.get(tp)
+            if isinstance(last, OffsetAndTimestamp):
+                if start >= min(end, last.offset):
+                    found[tp] = None
+                else:
+                    wanted[tp] = (start, min(end, last.offset))
+        if wanted:
+            found |= await self._call(first_times(self._consumer, wanted, self._pace.timeout_ms))
+        return found
+
+    # --- the rest
+
+    async def _transactions(self) -> None:
+        found = await self._call(self._admin.transactions.list(timeout_ms=self._pace.timeout_ms))
+        self._put(transactions=read(found, now_ms()))
+
+    async def _scrapes(self) -> None:
+        if self._scrape_brokers is not None:
+            found = await self._call(self._scrape_brokers())
+            self._put(scrapes=merged(self.snapshot.scrapes, found, now_ms(), self._brokers()))
+        if self._scrape_zookeeper is not None:
+            servers = await self._call(self._scrape_zookeeper())
+            self._put(zookeeper=merged(self.snapshot.zookeeper, servers, now_ms()))
+
+
+def _values(answers: Mapping[K, Any], name: str) -> dict[K, Any]:
+    return {
+        key: one if isinstance(one, BarnabasError) else getattr(one, name) for key, one in answers.items()
+    }
+
+
+def _oldest(wanted: Iterable[K], known: Mapping[K, Observation[Any]], count: int) -> list[K]:
+    """Those of the wanted that were read longest ago, or never."""
+    return sorted(wanted, key=lambda one: known[one].at_ms if one in known else 0)[:count]
+
+
+def _each_partition_once(
+    places: Iterable[tuple[TopicPartition, int]],
+) -> Iterable[list[tuple[TopicPartition, int]]]:
+    """Rounds in which each partition is read at one place: a consumer has one position in it."""
+    left = list(places)
+    while left:
+        now = {tp: (tp, position) for tp, position in reversed(left)}
+        yield list(now.values())
+        taken = set(now.values())
+        left = [one for one in left if one not in taken]

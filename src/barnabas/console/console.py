@@ -1,0 +1,46 @@
+"""`Console`: the clusters that are looked at, and what may be done."""
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from barnabas.console.watched import WatchedCluster
+from barnabas.core.errors import BarnabasError
+
+LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1", "[::1]"})
+
+
+class NotHereError(BarnabasError):
+    """What was asked for is not there (HTTP 404)."""
+
+
+@dataclass(slots=True)
+class Console:
+    """All that pages and REST stand on."""
+
+    clusters: dict[str, WatchedCluster]
+    allow_changes: bool = False
+    hosts: frozenset[str] = LOOPBACK
+    """The names that a browser may call the console by."""
+    data: Path = Path("barnabas-console")
+    """The folder of the audit log."""
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    """Of the forms' tokens; new with each start."""
+
+    def cluster(self, name: str) -> WatchedCluster:
+        """The cluster of this name. Raises NotHereError."""
+        if name not in self.clusters:
+            raise NotHereError(f"there is no cluster {name!r}; there are {', '.join(self.clusters)}")
+        return self.clusters[name]
+
+    def close(self) -> None:
+        """Ends the looks."""
+        for one in self.clusters.values():
+            one.close()
+
+
+def console_of(clusters: Iterable[WatchedCluster], **settings: Any) -> Console:
+    """A console of these clusters, which begin to be looked at."""
+    return Console({one.name: one.start() for one in clusters}, **settings)

@@ -1,0 +1,204 @@
+"""The table of what is shown of a cluster, and the views' parameters as HTTP brings them."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
+
+from fastapi import Depends, Query, Request
+from pydantic import BeforeValidator
+
+from barnabas.console.console import Console, NotHereError
+from barnabas.console.health.verdict import Verdict
+from barnabas.console.views import brokers as broker_views
+from barnabas.console.views import cluster as cluster_views
+from barnabas.console.views import groups as group_views
+from barnabas.console.views import messages as message_views
+from barnabas.console.views import overview as overview_views
+from barnabas.console.views import topics as topic_views
+from barnabas.console.views.paging import SIZE_MAX
+from barnabas.console.watched import WatchedCluster
+from barnabas.operations.clock import now_ms
+
+T = TypeVar("T")
+
+
+def _none_if_empty(value: Any) -> Any:
+    """A field of a form that was left empty."""
+    return None if value == "" else value
+
+
+def console_of_request(request: Request) -> Console:
+    """The console that answers."""
+    console: Console = request.app.state.console
+    return console
+
+
+def cluster_of_request(
+    cluster: str, console: Annotated[Console, Depends(console_of_request)]
+) -> WatchedCluster:
+    """The cluster of the path. Raises NotHereError."""
+    return console.cluster(cluster)
+
+
+def user_of(request: Request) -> str:
+    """Who asks: the name that was signed in with, or the operator of a console on loopback."""
+    return getattr(request.state, "user", "operator")
+
+
+Watched = Annotated[WatchedCluster, Depends(cluster_of_request)]
+Search = Annotated[str, Query(max_length=249, description="A part of the name.")]
+Sort = Annotated[str, Query(max_length=30)]
+Page = Annotated[int, Query(ge=1, le=1_000_000)]
+Size = Annotated[int, Query(ge=1, le=SIZE_MAX, description="Rows of a page.")]
+
+
+async def overview(watched: Watched) -> overview_views.Overview:
+    """The cluster at a glance, with its verdict."""
+    return overview_views.overview(watched, now_ms())
+
+
+async def brokers(watched: Watched) -> broker_views.BrokersView:
+    """The brokers, those that are missing included."""
+    return broker_views.brokers(watched.snapshot, now_ms())
+
+
+async def broker(watched: Watched, broker_id: int) -> broker_views.BrokerView:
+    """A broker with its configuration, and where each value comes from."""
+    return _there(broker_views.broker(watched.snapshot, broker_id, now_ms()), f"broker {broker_id}")
+
+
+async def log_dirs(watched: Watched) -> broker_views.LogDirsView:
+    """The log directories of all brokers."""
+    return broker_views.log_dirs(watched.snapshot, now_ms())
+
+
+async def topics(
+    watched: Watched,
+    search: Search = "",
+    sort: Sort = "name",
+    page: Page = 1,
+    size: Size = 100,
+    internal: bool = False,
+) -> topic_views.TopicsView:
+    """A page of topics; `sort` is name, partitions, size, rate or under_replicated."""
+    return topic_views.topics(
+        watched.snapshot,
+        watched.trend,
+        now_ms(),
+        search=search,
+        sort=sort,
+        page=page,
+        size=size,
+        internal=internal,
+    )
+
+
+async def topic(watched: Watched, name: str, page: Page = 1, size: Size = 100) -> topic_views.TopicView:
+    """A topic with its partitions, replicas, readers and configuration."""
+    found = topic_views.topic(watched.snapshot, watched.trend, name, now_ms(), page=page, size=size)
+    return _there(found, f"topic {name}")
+
+
+async def groups(
+    watched: Watched, search: Search = "", sort: Sort = "name", page: Page = 1, size: Size = 100
+) -> group_views.GroupsView:
+    """A page of groups; `sort` is name or lag."""
+    return group_views.groups(
+        watched.snapshot, watched.trend, now_ms(), search=search, sort=sort, page=page, size=size
+    )
+
+
+async def group(watched: Watched, name: str) -> group_views.GroupView:
+    """A group with its members and its lag in each partition."""
+    found = group_views.group(watched.snapshot, watched.trend, name, now_ms(), watched.pace.round_s)
+    return _there(found, f"group {name}")
+
+
+async def health(watched: Watched) -> Verdict:
+    """The verdict with all checks: level, number, limit, and what they are about."""
+    return watched.verdict(now_ms())
+
+
+async def controller(watched: Watched) -> cluster_views.ControllerView:
+    """The controller, what has changed since the console looks, and partitions that move."""
+    return cluster_views.controller(watched.snapshot, now_ms())
+
+
+async def transactions(watched: Watched) -> cluster_views.TransactionsView:
+    """All transactional ids, those with something open first."""
+    return cluster_views.transactions(watched.snapshot, now_ms())
+
+
+async def differences(watched: Watched) -> cluster_views.DifferencesView:
+    """Keys that differ between brokers, and values that topics set themselves."""
+    return cluster_views.config_differences(watched.snapshot)
+
+
+async def configs(watched: Watched, kind: str, name: str) -> cluster_views.ConfigsView:
+    """All keys of a topic or a broker, as the cluster says them now, with their documentation."""
+    return await cluster_views.configs(watched, kind, name)
+
+
+async def explain(watched: Watched, kind: str, name: str) -> cluster_views.Explanation:
+    """Why this coordinator (of a group), why this leader (of TOPIC-PARTITION), where a transaction stands."""
+    return await cluster_views.explain(watched, kind, name)
+
+
+async def store(
+    watched: Watched, path: Annotated[str, Query(max_length=1000)] = "/"
+) -> cluster_views.ZnodeView:
+    """A znode of the metadata store, decoded; credentials are hidden."""
+    return await cluster_views.znode(watched, path)
+
+
+async def messages(
+    watched: Watched,
+    topic: Annotated[str, Query(max_length=249)] = "",
+    partition: Annotated[int | None, Query(ge=0), BeforeValidator(_none_if_empty)] = None,
+    start: Annotated[str, Query(max_length=30)] = "latest",
+    positions: Annotated[str | None, Query(max_length=100_000)] = None,
+    contains: Annotated[str, Query(max_length=1000)] = "",
+    where: Literal["any", "key", "value", "header"] = "any",
+    count: Annotated[int, Query(ge=1, le=message_views.COUNT_MAX)] = 50,
+    committed_only: bool = False,
+) -> message_views.MessagesView | None:
+    """Records of a topic, the ranges that were read, and where to go on."""
+    if not topic:
+        return None
+    wanted = message_views.MessageQuery(
+        topic, partition, start, positions, contains, where, count, committed_only
+    )
+    return await message_views.messages(watched, wanted)
+
+
+def _there(found: T | None, what: str) -> T:
+    if found is None:
+        raise NotHereError(f"there is no {what} in the cluster, as far as is known")
+    return found
+
+
+class Shown(NamedTuple):
+    """A path below a cluster, the view, and the template of its page."""
+
+    path: str
+    view: Callable[..., Any]
+    template: str
+
+
+SHOWN: Final = (
+    Shown("", overview, "overview.html"),
+    Shown("/brokers", brokers, "brokers.html"),
+    Shown("/brokers/{broker_id}", broker, "broker.html"),
+    Shown("/topics", topics, "topics.html"),
+    Shown("/topics/{name}", topic, "topic.html"),
+    Shown("/groups", groups, "groups.html"),
+    Shown("/groups/{name:path}", group, "group.html"),
+    Shown("/log-dirs", log_dirs, "log_dirs.html"),
+    Shown("/messages", messages, "messages.html"),
+    Shown("/health", health, "health.html"),
+    Shown("/controller", controller, "controller.html"),
+    Shown("/configs", differences, "differences.html"),
+    Shown("/configs/{kind}/{name}", configs, "configs.html"),
+    Shown("/explain/{kind}/{name:path}", explain, "explain.html"),
+    Shown("/transactions", transactions, "transactions.html"),
+    Shown("/store", store, "store.html"),
+)

@@ -1,0 +1,56 @@
+"""Serves the console, and its check for scripts."""
+
+import socket
+from typing import Final, NamedTuple
+
+import uvicorn
+
+from barnabas.console.app import application
+from barnabas.console.console import Console
+from barnabas.console.health.outcome import Level
+from barnabas.console.health.verdict import Verdict
+from barnabas.console.watched import WatchedCluster
+from barnabas.operations.clock import now_ms
+
+_FIRST_S: Final = 60.0
+EXIT_CODES: Final = {Level.GOOD: 0, Level.UNKNOWN: 3, Level.WARNING: 1, Level.CRITICAL: 2}
+"""As monitoring systems know them."""
+
+
+class Address(NamedTuple):
+    """Where the console listens."""
+
+    host: str
+    port: int
+
+
+def listen(address: Address) -> socket.socket:
+    """A socket at the address; port 0 takes a free one. Raises OSError where it cannot be taken."""
+    return socket.create_server(address, family=socket.AF_INET6 if ":" in address.host else socket.AF_INET)
+
+
+def serve(console: Console, listener: socket.socket) -> None:
+    """Serves until it is interrupted."""
+    config = uvicorn.Config(
+        application(console),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        limit_concurrency=200,
+        timeout_graceful_shutdown=3,
+    )
+    try:
+        uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        console.close()
+
+
+def check(watched: WatchedCluster, timeout_s: float = _FIRST_S) -> Verdict:
+    """The verdict after a look at the whole cluster. What was not seen within the time is unknown."""
+    watched.start()
+    try:
+        watched.wait_for_round(timeout_s)
+        return watched.verdict(now_ms())
+    finally:
+        watched.close()

@@ -1,0 +1,86 @@
+"""How pages write numbers, bytes, times and trends: filters and functions of the templates."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_WIDTH: Final = 120
+_HEIGHT: Final = 24
+
+
+def number(value: object) -> str:
+    """A number with its thousands apart; other values as they are."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "" if value is None else str(value)
+    if isinstance(value, float) and abs(value) < 100:
+        return f"{value:,.1f}"
+    return f"{round(value):,}"
+
+
+def size(value: object) -> str:
+    """Bytes in a unit that fits."""
+    if not isinstance(value, int | float):
+        return "" if value is None else str(value)
+    left = float(value)
+    for unit in _UNITS:
+        if abs(left) < 1024 or unit == _UNITS[-1]:
+            return f"{left:,.0f} {unit}" if unit == "B" else f"{left:,.1f} {unit}"
+        left /= 1024
+    raise AssertionError("the last unit takes everything")
+
+
+def seconds(value: object) -> str:
+    """A span of time in the largest units that matter."""
+    if not isinstance(value, int | float):
+        return "" if value is None else str(value)
+    if value < 0:
+        return "overdue"
+    if value < 60:
+        return f"{value:.0f} s" if value == round(value) else f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def when(ms: object) -> str:
+    """A time in UTC."""
+    if not isinstance(ms, int) or ms <= 0:
+        return "unknown"
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def sparkline(samples: Sequence[float], name: str) -> Markup:
+    """The samples as a line, drawn here; its text says the least, the last and the greatest."""
+    if len(samples) < 2:
+        return Markup('<span class="none">no trend yet</span>')
+    low, high = min(samples), max(samples)
+    span = (high - low) or 1
+    step = _WIDTH / (len(samples) - 1)
+    points = " ".join(
+        f"{number_:.1f},{_HEIGHT - 2 - (value - low) / span * (_HEIGHT - 4):.1f}"
+        for number_, value in ((place * step, value) for place, value in enumerate(samples))
+    )
+    text = f"{name}: least {number(low)}, now {number(samples[-1])}, most {number(high)}"
+    return Markup(
+        '<svg class="spark" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
+        'aria-label="{text}"><title>{text}</title><polyline points="{points}" fill="none" '
+        'stroke="currentColor" stroke-width="1.5"/></svg>'
+    ).format(width=_WIDTH, height=_HEIGHT, text=text, points=points)
+
+
+def query_without(query: Mapping[str, str], names: Sequence[str]) -> str:
+    """The parameters of the page but these, for a link that adds them anew."""
+    left = {name: value for name, value in query.items() if name not in names}
+    return urlencode(left) + "&" if left else ""
+
+
+def query_without_page(query: Mapping[str, str]) -> str:
+    """The parameters for a link to another page of the table."""
+    return query_without(query, ["page"])

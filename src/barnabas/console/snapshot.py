@@ -1,0 +1,95 @@
+"""`ClusterSnapshot`: all that the console knows of one cluster; immutable, replaced piece by piece by the
+collector.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from barnabas.admin import (
+    ClusterDescription,
+    ConfigEntry,
+    GroupDescription,
+    GroupListing,
+    LogDirDescription,
+    PartitionReassignment,
+    TopicDescription,
+    TransactionListing,
+)
+from barnabas.client.types import OffsetAndMetadata
+from barnabas.console.reading import Observation
+from barnabas.core.ids import TopicPartition
+
+NOT_READ: Final[Observation[Any]] = Observation()
+
+Entries = Mapping[str, ConfigEntry]
+Scrape = Mapping[str, float]
+"""The figures that the checks need of a broker's or a ZooKeeper server's own metrics, by their names here."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextRecord:
+    """The record that a group reads next: what was asked about, and its time."""
+
+    start: int
+    end: int
+    time_ms: int | None
+    """None where nothing is left to read up to the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterChange:
+    """Something that is not as it was at the look before."""
+
+    at_ms: int
+    what: str
+    """What kind: controller, leader, isr, broker, topic."""
+    subject: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSnapshot:
+    """Readings by what they are about."""
+
+    cluster: Observation[ClusterDescription] = NOT_READ
+    topics: Observation[Mapping[str, TopicDescription]] = NOT_READ
+    reassignments: Observation[Mapping[TopicPartition, PartitionReassignment]] = NOT_READ
+    starts: Mapping[TopicPartition, Observation[int]] = field(default_factory=dict)
+    ends: Mapping[TopicPartition, Observation[int]] = field(default_factory=dict)
+    """The high watermark of each partition."""
+    log_dirs: Mapping[int, Observation[Mapping[str, LogDirDescription]]] = field(default_factory=dict)
+    topic_sizes: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of all replicas of a topic, as far as log directories are known."""
+    broker_configs: Mapping[int, Observation[Entries]] = field(default_factory=dict)
+    topic_configs: Mapping[str, Observation[Entries]] = field(default_factory=dict)
+    """Only the keys of `collector.TOPIC_KEYS`."""
+    group_listings: Mapping[int, Observation[Sequence[GroupListing]]] = field(default_factory=dict)
+    """By the broker that coordinates them."""
+    groups: Mapping[str, Observation[GroupDescription]] = field(default_factory=dict)
+    positions: Mapping[str, Observation[Mapping[TopicPartition, OffsetAndMetadata | None]]] = field(
+        default_factory=dict
+    )
+    newest_ms: Mapping[TopicPartition, Observation[int]] = field(default_factory=dict)
+    """The greatest time of a record, of partitions in which a group is behind."""
+    next_records: Mapping[tuple[TopicPartition, int], Observation[NextRecord]] = field(default_factory=dict)
+    """By partition and committed offset."""
+    transactions: Observation[Sequence[TransactionListing]] = NOT_READ
+    scrapes: Mapping[int, Observation[Scrape]] = field(default_factory=dict)
+    zookeeper: Mapping[str, Observation[Scrape]] = field(default_factory=dict)
+    """What each ZooKeeper server says of itself, by its address."""
+    under_replicated_since_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
+    rebalancing_since_ms: Mapping[str, int] = field(default_factory=dict)
+    changes: Sequence[ClusterChange] = ()
+    """The newest last, at most `changes.KEPT`."""
+    refreshed_ms: int = 0
+    """The end of the last round of the collector; 0 before the first."""
+    round_ms: int = 0
+    """How long it took."""
+    requests: int = 0
+    """Calls to the cluster since the start."""
+
+    def __repr__(self) -> str:
+        topics = len(self.topics.value or ())
+        return f"<ClusterSnapshot topics={topics} groups={len(self.groups)} refreshed_ms={self.refreshed_ms}>"

@@ -1,0 +1,227 @@
+"""What is asked of the cluster when it is looked at: all configurations, explanations, transactions, the
+store.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from barnabas.admin import AsyncAdmin, ConfigResource, CoordinatorType
+from barnabas.cluster.store import tree
+from barnabas.cluster.store.contract import NoNodeError
+from barnabas.console.console import NotHereError
+from barnabas.console.figure import Figure, figure
+from barnabas.console.health.checks import differences
+from barnabas.console.snapshot import ClusterChange, ClusterSnapshot
+from barnabas.console.views.brokers import ConfigRow, config_rows
+from barnabas.console.watched import WatchedCluster
+from barnabas.operations import coordinator_explanation, partition_stations, transaction_explanation
+from barnabas.operations.coordinator_stations import visit
+from barnabas.operations.errors import OperationError
+from barnabas.operations.store_reader import decoded
+from barnabas.operations.transaction_stations import look as look_at_transaction
+
+TIMEOUT_MS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigsView:
+    """The configuration of a topic or a broker, whole."""
+
+    kind: str
+    name: str
+    configs: Sequence[ConfigRow]
+
+
+@dataclass(frozen=True, slots=True)
+class DifferencesView:
+    """Keys that differ between brokers, and topics with values of their own."""
+
+    differences: dict[str, str]
+    overridden: dict[str, Sequence[str]]
+    """``KEY=VALUE`` of the watched keys that a topic sets itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Stations, each with what is there; the last one says what follows."""
+
+    subject: str
+    stations: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerView:
+    """The controller, and what has changed since the console looks."""
+
+    controller: Figure
+    endpoint: str | None
+    changes: Sequence[ClusterChange]
+    """Of controllers, brokers, leaders and in-sync replicas, the newest first."""
+    reassignments: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRow:
+    """A transactional id."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionsView:
+    """All transactional ids, those with something open first."""
+
+    transactions: Sequence[TransactionRow]
+    state: Figure
+    """How many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZnodeView:
+    """A znode, decoded, and the names below it."""
+
+    path: str
+    value: Any
+    children: Sequence[str]
+    version: int
+    czxid: int
+    mzxid: int
+    modified_ms: int
+    ephemeral_owner: int
+
+
+async def configs(watched: WatchedCluster, kind: str, name: str) -> ConfigsView:
+    """All keys with documentation, as the cluster says them now. Raises KafkaError, OperationError."""
+    if kind not in {"topic", "broker"}:
+        raise OperationError("configurations are those of a topic or a broker")
+    if kind == "broker" and not (name.isascii() and name.isdigit()):
+        raise OperationError(f"{name!r} is no id of a broker")
+    resource = ConfigResource.topic(name) if kind == "topic" else ConfigResource.broker(int(name))
+
+    async def ask(admin: AsyncAdmin) -> ConfigsView:
+        found = await admin.configs.describe(resource, documentation=True, timeout_ms=TIMEOUT_MS)
+        return ConfigsView(kind, name, config_rows(found[resource]))
+
+    return await watched.use(ask)
+
+
+def config_differences(snapshot: ClusterSnapshot) -> DifferencesView:
+    """What differs."""
+    overridden = {
+        name: [f"{key}={one.value}" for key, one in (reading.value or {}).items() if not one.is_default]
+        for name, reading in sorted(snapshot.topic_configs.items())
+    }
+    return DifferencesView(differences(snapshot), {name: keys for name, keys in overridden.items() if keys})
+
+
+async def explain(watched: WatchedCluster, kind: str, name: str) -> Explanation:
+    """Why this coordinator (of a group or a transactional id), why this leader (of TOPIC-PARTITION), where a
+    transaction stands. Raises KafkaError, OperationError.
+    """
+
+    async def ask(admin: AsyncAdmin) -> Explanation:
+        if kind == "coordinator":
+            found = await visit(admin, name, CoordinatorType.GROUP, create=False, timeout_ms=TIMEOUT_MS)
+            return Explanation(f"the coordinator of group {name}", coordinator_explanation.lines(found))
+        if kind == "partition":
+            topic, _, number = name.rpartition("-")
+            if not number.isascii() or not number.isdigit():
+                raise OperationError(f"{name!r} is no TOPIC-PARTITION")
+            stations = await partition_stations.look(admin, topic, int(number), None, TIMEOUT_MS)
+            return Explanation(f"partition {name}", partition_stations.lines(stations))
+        if kind == "transaction":
+            transaction = await look_at_transaction(admin, name, None, TIMEOUT_MS)
+            return Explanation(f"transaction {name}", transaction_explanation.lines(transaction))
+        raise OperationError("what is explained is a coordinator, a partition or a transaction")
+
+    return await watched.use(ask)
+
+
+def controller(snapshot: ClusterSnapshot, now_ms: int) -> ControllerView:
+    """The controller."""
+    cluster = snapshot.cluster.value
+    one = cluster.controller if cluster else None
+    moving = [
+        f"{tp}: {','.join(map(str, each.replicas))}, adding {','.join(map(str, each.adding)) or 'none'},"
+        f" removing {','.join(map(str, each.removing)) or 'none'}"
+        for tp, each in sorted((snapshot.reassignments.value or {}).items())
+    ]
+    return ControllerView(
+        figure(snapshot.cluster, now_ms, "none" if one is None else f"broker {one.node_id}"),
+        f"{one.host}:{one.port}" if one else None,
+        list(reversed(snapshot.changes)),
+        moving,
+    )
+
+
+def transactions(snapshot: ClusterSnapshot, now_ms: int) -> TransactionsView:
+    """All transactional ids."""
+    found = sorted(
+        snapshot.transactions.value or (),
+        key=lambda one: (
+            str(one.state) in {"Empty", "CompleteCommit", "CompleteAbort"},
+            one.transactional_id,
+        ),
+    )
+    rows = [
+        TransactionRow(one.transactional_id, one.producer_id, str(one.state), one.coordinator_id)
+        for one in found
+    ]
+    return TransactionsView(rows, figure(snapshot.transactions, now_ms, len(rows)))
+
+
+async def znode(watched: WatchedCluster, path: str) -> ZnodeView:
+    """A znode of the cluster's metadata store. Raises OperationError, NotHereError."""
+    try:
+        tree.check_path(path)
+    except ValueError as error:
+        raise OperationError(str(error)) from error
+
+    async def ask() -> ZnodeView:
+        async with watched.open_store(TIMEOUT_MS) as reader:
+            try:
+                data, stat = await reader.get(path)
+                children = await reader.children(path)
+            except NoNodeError as error:
+                raise NotHereError(f"there is no znode {path}") from error
+        return ZnodeView(
+            path,
+            _without_secrets(path, decoded(data)),
+            children,
+            stat.version,
+            stat.czxid,
+            stat.mzxid,
+            stat.modified_ms,
+            stat.ephemeral_owner,
+        )
+
+    return await watched.on_loop(ask)
+
+
+_HIDDEN = "hidden"
+
+
+def _without_secrets(path: str, value: Any) -> Any:
+    """The value without credentials: SCRAM's stand in /config/users, those of tokens in /tokens, and
+    brokers may keep encrypted ones in /config/brokers.
+    """
+    if path.startswith(("/config/users/", "/config/brokers/", "/config/clients/")) and isinstance(
+        value, dict
+    ):
+        config = value.get("config")
+        if isinstance(config, dict):
+            shown = {key: _HIDDEN if _is_secret(key) else one for key, one in config.items()}
+            return {**value, "config": shown}
+    if path.startswith("/tokens/") and value is not None:
+        return _HIDDEN
+    return value
+
+
+def _is_secret(key: str) -> bool:
+    return key.startswith("SCRAM-") or any(
+        word in key.lower() for word in ("password", "secret", "jaas", ".key")
+    )

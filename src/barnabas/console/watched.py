@@ -1,0 +1,223 @@
+"""`WatchedCluster`: a cluster that the console looks at, on a thread with a loop of its own.
+
+Pages are served on another loop: they read `snapshot`, which is replaced as a whole, and never wait for a
+broker. What they have brokers do (an action, a look at records) runs on this loop, too, with clients of its
+own.
+"""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from barnabas.admin import AsyncAdmin
+from barnabas.client import AsyncConsumer
+from barnabas.client.config import CONSUMER_CONFIG
+from barnabas.console.collector import Collector, Pace, Scraper
+from barnabas.console.health.verdict import Verdict, verdict
+from barnabas.console.snapshot import ClusterSnapshot
+from barnabas.console.trend import Trend
+from barnabas.core.errors import BarnabasError
+from barnabas.core.eventlog import EventLog
+from barnabas.operations.errors import OperationError
+from barnabas.operations.record_times import CLIENT
+from barnabas.operations.store_reader import StoreReader, opened
+
+T = TypeVar("T")
+
+_log = EventLog("console")
+_START_S: Final = 30
+_VERDICT_MS: Final = 1_000
+_RETRY_S: Final = 5.0
+CALL_TIMEOUT_S: Final = 30.0
+
+
+class WatchedCluster:
+    """Begins to look with `start`; `close` ends it."""
+
+    def __init__(
+        self,
+        name: str,
+        options: Mapping[str, Any],
+        pace: Pace | None = None,
+        *,
+        brokers: Scraper | None = None,
+        zookeeper: Scraper | None = None,
+        store: Path | None = None,
+        zookeeper_connect: str | None = None,
+    ) -> None:
+        """`store` is the folder or the file of an embedded metadata store. `options` are those of an admin
+        client, ``bootstrap.servers`` among them; its security is the consumer's too.
+        """
+        self.name = name
+        self.bootstrap: str = options["bootstrap.servers"]
+        self.pace = pace or Pace()
+        self.trend = Trend()
+        self.limits: dict[str, float] = {}
+        """Limits of checks other than the default ones, by key."""
+        self._verdict: tuple[int, ClusterSnapshot, Verdict] | None = None
+        self._options = {key.replace(".", "_"): value for key, value in options.items()}
+        self._scrapers: Mapping[str, Scraper | None] = {"brokers": brokers, "zookeeper": zookeeper}
+        self._store = store
+        self._zookeeper_connect = zookeeper_connect
+        self._collector: Collector | None = None
+        self._problem: str | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._again: asyncio.Event | None = None
+        self._running = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"barnabas-console-{name}", daemon=True)
+        self._rounds = threading.Condition()
+        self._asked = 0
+        self._served = 0
+        """Up to which of those who asked for a round one has been done."""
+
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        """What is known."""
+        return ClusterSnapshot() if self._collector is None else self._collector.snapshot
+
+    def verdict(self, now_ms: int) -> Verdict:
+        """How the cluster is. Kept for a second: it walks all partitions."""
+        kept = self._verdict
+        if kept is None or now_ms - kept[0] > _VERDICT_MS or kept[1] is not self.snapshot:
+            kept = now_ms, self.snapshot, verdict(self.snapshot, now_ms, self.limits, self._problem)
+            self._verdict = kept
+        return kept[2]
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing is read: no broker answers, or the options are wrong."""
+        return self._problem
+
+    def start(self) -> "WatchedCluster":
+        """Begins to look, and does not wait for the first answer."""
+        self._thread.start()
+        self._running.wait(_START_S)
+        return self
+
+    def close(self) -> None:
+        """Ends the looks; harmless when repeated."""
+        if self._loop is not None and self._stop is not None and self._thread.is_alive():
+            with contextlib.suppress(RuntimeError):  # the loop has just ended by itself
+                self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join()
+
+    def wait_for_round(self, timeout_s: float) -> bool:
+        """Waits until a round that begins from now on is over; whether it came. For tests and `--check`."""
+        with self._rounds:
+            self._asked += 1
+            mine = self._asked
+            if self._loop is not None and self._again is not None and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._again.set)
+            self._rounds.wait_for(lambda: self._served >= mine or self._problem is not None, timeout_s)
+            return self._served >= mine
+
+    async def use(self, work: Callable[[AsyncAdmin], Awaitable[T]]) -> T:
+        """What `work` comes to with an admin client of its own, on this cluster's loop. Raises
+        BarnabasError.
+        """
+
+        async def run() -> T:
+            async with asyncio.timeout(CALL_TIMEOUT_S):
+                async with AsyncAdmin(**self._options) as admin:
+                    return await work(admin)
+
+        return await self.on_loop(run)
+
+    async def read(self, work: Callable[[AsyncConsumer], Awaitable[T]], **options: Any) -> T:
+        """The same with a consumer."""
+
+        async def run() -> T:
+            async with asyncio.timeout(CALL_TIMEOUT_S):
+                async with self._consumer(options) as consumer:
+                    return await work(consumer)
+
+        return await self.on_loop(run)
+
+    async def on_loop(self, run: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What `run` comes to on this cluster's loop. Raises BarnabasError."""
+        if self._loop is None or not self._thread.is_alive():
+            raise BarnabasError(f"the cluster {self.name} is not looked at: {self._problem}")
+        try:
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(run(), self._loop))
+        except TimeoutError as error:
+            raise BarnabasError(f"the cluster did not answer within {CALL_TIMEOUT_S:.0f} s") from error
+
+    def open_store(self, timeout_ms: int) -> AbstractAsyncContextManager[StoreReader]:
+        """A reader of the metadata store. Raises OperationError where none was named, or it cannot be
+        read.
+        """
+        if self._store is None and self._zookeeper_connect is None:
+            raise OperationError("the metadata store is not known: name it with --store or --zookeeper")
+        return opened(self._store, self._zookeeper_connect, timeout_ms)
+
+    def _consumer(self, more: Mapping[str, Any]) -> AsyncConsumer:
+        given = {
+            key: value for key, value in self._options.items() if key.replace("_", ".") in CONSUMER_CONFIG
+        }
+        return AsyncConsumer(**{**given, **{key.replace(".", "_"): value for key, value in more.items()}})
+
+    # --- the thread
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._watch())
+        except BaseException as error:
+            self._problem = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            self._running.set()
+
+    async def _watch(self) -> None:
+        self._loop, self._stop, self._again = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+        self._running.set()
+        while not self._stop.is_set():
+            looking = asyncio.ensure_future(self._look())
+            stopped = asyncio.ensure_future(self._stop.wait())
+            await asyncio.wait({looking, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            stopped.cancel()
+            if not looking.done():
+                looking.cancel()
+            try:
+                await looking
+            except asyncio.CancelledError:
+                return
+            except (BarnabasError, OSError) as error:
+                self._problem = str(error)
+                with self._rounds:
+                    self._rounds.notify_all()
+                _log.warning("console.unreachable", cluster=self.name, error=error)
+            await self._pause(_RETRY_S)
+
+    async def _look(self) -> None:
+        """Rounds, for as long as the console lives. Raises BarnabasError where it cannot begin."""
+        async with AsyncAdmin(**self._options) as admin, self._consumer(CLIENT) as consumer:
+            self._problem = None
+            collector = Collector(admin, consumer, self.pace, **self._scrapers)
+            if self._collector is not None:
+                collector.snapshot = self._collector.snapshot
+            self._collector = collector
+            while True:
+                begun = asyncio.get_running_loop().time()
+                asked = self._asked
+                await collector.round()
+                self.trend.add(collector.snapshot)
+                with self._rounds:
+                    self._served = asked
+                    self._rounds.notify_all()
+                if self._asked > asked:
+                    continue
+                await self._pause(self.pace.round_s - (asyncio.get_running_loop().time() - begun))
+
+    async def _pause(self, seconds: float) -> None:
+        assert self._again is not None, "only the thread waits"
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._again.wait(), max(seconds, 0.01))
+        self._again.clear()
+
+    def __repr__(self) -> str:
+        return f"<WatchedCluster {self.name} {self.bootstrap} {self._problem or self.snapshot!r}>"

@@ -1,0 +1,103 @@
+"""A real cluster in this process, a console that looks at it, and a client of its application."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from barnabas.admin import NewTopic, OffsetAndMetadata
+from barnabas.client import Producer
+from barnabas.console.app import application
+from barnabas.console.collector import Pace
+from barnabas.console.console import console_of
+from barnabas.console.watched import WatchedCluster
+from barnabas.core.ids import TopicPartition
+from barnabas.testing import Kafka
+
+START_MS = 1_900_000_000_000
+"""Later than now: retention takes none of these records."""
+ROUND_S = 30.0
+"""How long a test waits for a look that it asked for."""
+
+
+class Site:
+    """What a test has of a console: answers by path, and a wait for the next look."""
+
+    def __init__(self, console):
+        self.console = console
+        self.app = application(console)
+        self.watched = next(iter(console.clusters.values()))
+
+    def request(self, method, path, **more):
+        async def ask():
+            transport = httpx.ASGITransport(self.app)
+            base = "http://127.0.0.1:8989"
+            async with httpx.AsyncClient(transport=transport, base_url=base) as client:
+                return await client.request(method, path, **more)
+
+        return asyncio.run(ask())
+
+    def get(self, path, /, **params):
+        """JSON of a path below the cluster."""
+        answer = self.request("GET", f"/api/v1/clusters/demo{path}", params=params)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def page(self, path, /, **params):
+        """The HTML of a path below the cluster."""
+        answer = self.request("GET", f"/c/demo{path}", params=params)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+    def look(self):
+        """Returns when a look that begins now is over."""
+        assert self.watched.wait_for_round(ROUND_S), self.watched
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """Two brokers: topic orders with 10 records, ten seconds apart, and groups that read them."""
+    with Kafka(2) as kafka:
+        kafka.admin.topics.create(
+            [NewTopic("orders", partitions=3), NewTopic("logs.app", configs={"retention.ms": "3600000"})]
+        )
+        with Producer(kafka.bootstrap_servers) as producer:
+            for number in range(10):
+                at = START_MS + number * 10_000
+                producer.send_and_wait(
+                    "orders", f"value {number}", f"key {number}", partition=0, timestamp_ms=at
+                )
+        positions = {
+            "behind": {TopicPartition("orders", 0): OffsetAndMetadata(3)},
+            "done": {TopicPartition("orders", 0): OffsetAndMetadata(10)},
+        }
+        for group, offsets in positions.items():
+            kafka.admin.groups.alter_offsets(group, offsets)
+        yield kafka
+
+
+@pytest.fixture
+def open_console(tmp_path):
+    """Opens consoles on a cluster, and closes them."""
+    opened = []
+
+    def open_it(bootstrap, *, name="demo", pace=None, watched=None, **settings):
+        one = WatchedCluster(
+            name, {"bootstrap.servers": bootstrap}, pace or Pace(round_s=3600, seldom=1), **(watched or {})
+        )
+        console = console_of([one], data=tmp_path / "console", **settings)
+        opened.append(console)
+        return Site(console)
+
+    yield open_it
+    for console in opened:
+        console.close()
+
+
+@pytest.fixture
+def site(cluster, open_console):
+    """A console that has looked at the cluster twice."""
+    site = open_console(cluster.bootstrap_servers)
+    site.look()
+    site.look()
+    return site

@@ -1,0 +1,70 @@
+"""``barnabas console``: the check for scripts, and the server as a process."""
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+
+def console(*arguments, **more):
+    return subprocess.run(
+        [sys.executable, "-m", "barnabas", "console", *arguments],
+        capture_output=True, text=True, timeout=100, check=False, **more,
+    )  # fmt: skip
+
+
+def test_a_check_ends_with_the_verdict(cluster):
+    good = console(
+        "--bootstrap-server", cluster.bootstrap_servers, "--check", "--limit", "leaders-uneven=9"
+    )
+    assert (good.returncode, good.stdout.splitlines()[0]) == (0, "good"), good
+
+    strict = console(
+        "--bootstrap-server", cluster.bootstrap_servers, "--check", "--json", "--limit", "lag-seconds=30"
+    )
+    verdict = json.loads(strict.stdout)
+    assert (strict.returncode, verdict["level"]) == (1, "warning")
+    assert any("behind 60 s" in reason for reason in verdict["reasons"])
+
+
+def test_a_cluster_that_is_not_there_is_critical(tmp_path):
+    options = tmp_path / "admin.properties"
+    options.write_text("default.api.timeout.ms=1000\nrequest.timeout.ms=500\n")
+    done = console("--bootstrap-server", "127.0.0.1:1", "--command-config", str(options), "--check")
+    assert done.returncode == 2, done
+    assert done.stdout.splitlines()[0] == "critical"
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--check",), "Missing option '--bootstrap-server'"),
+        (("-b", "h:1", "--limit", "nothing=1"), "--limit nothing"),
+        (("-b", "h:1", "--limit", "lag-seconds=many"), "is no number"),
+        (("-b", "h:1", "--host", "0.0.0.0"), "listens on this machine alone"),
+        (("-b", "h:1", "--metrics", "http://h/metrics"), "begins with the id of a broker"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(arguments, said):
+    done = console(*arguments)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_server_answers_and_ends_when_it_is_interrupted(cluster, tmp_path):
+    command = [sys.executable, "-m", "barnabas", "console", "-b", cluster.bootstrap_servers, "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+        try:
+            line = process.stderr.readline()
+            assert line.startswith("The console is at http://127.0.0.1:"), line
+            with urllib.request.urlopen(f"{line.split()[-1]}api/v1/clusters", timeout=30) as answer:
+                assert json.load(answer)[0]["name"] == "cluster"
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(30) in (0, 130)
+        assert "Traceback" not in process.stderr.read()
