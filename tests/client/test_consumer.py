@@ -160,6 +160,27 @@ def test_paused_partitions_wait(run, fake):
     run(scenario_with(body, auto_offset_reset="earliest")(fake))
 
 
+@pytest.mark.parametrize("versions", [(4, 11), (4, 17)])
+def test_a_moved_leader_is_asked_whether_its_log_diverges_where_it_can_say_so(run, fake, versions):
+    async def body(cluster, consumer):
+        cluster.versions[ApiKey.FETCH] = versions
+        await read(consumer, 10)
+        cluster.leaders[T0] = 2
+        cluster.epochs[T0] += 1
+        cluster.append("t", 0, batch("moved"))
+
+        assert [record.value for record in await read(consumer, 1)] == [b"moved"]
+        named = {
+            one.last_fetched_epoch
+            for request in cluster.requests(ApiKey.FETCH)
+            for topic in request.topics
+            for one in topic.partitions
+        }
+        assert named == ({-1} if versions == (4, 11) else {-1, 0})
+
+    run(scenario_with(body, nodes=2, auto_offset_reset="earliest")(fake))
+
+
 def test_a_moved_leader_is_followed(run, fake):
     async def body(cluster, consumer):
         await consumer.poll(1000, 3)

@@ -6,8 +6,9 @@ One `NetworkClient` carries all requests of a client. The cluster is its `Metada
 bootstrap servers, with negative ids, until an answer to a Metadata request names the brokers.
 
 One metadata request is under way at a time; a caller that needs fresh metadata meanwhile shares its answer.
-Where no broker answers for long, or another one is at the address of one that is known, the bootstrap servers
-are the nodes again (KIP-899, KIP-1242): their names may lead to brokers that came since.
+While no broker answers, the bootstrap servers are asked too; where that lasts, or another broker is at the
+address of one that is known, they are the only nodes again (KIP-899, KIP-1242): their names may lead to
+brokers that came since.
 An answer replaces `metadata` as a whole, and the watchers get it. Metadata is asked for when a topic is new,
 when a leader has moved, when a broker is lost, and when it is older than ``metadata.max.age.ms``. A failed
 attempt is repeated, at another broker and after a pause, until the caller's deadline.
@@ -113,6 +114,11 @@ class Cluster:
     # `MetadataUpdater`, for the NetworkClient.
 
     def fetch_nodes(self) -> Sequence[Node]:
+        """The brokers; while none of them tells metadata, the bootstrap servers too (KIP-899): one that has
+        just come back may be there, of which this client has never heard.
+        """
+        if self._unanswered_since is not None and self._may_rebootstrap:
+            return [*self._nodes.values(), *self._bootstrap_nodes.values()]
         return list(self._nodes.values())
 
     def handle_server_disconnect(self, node: Node, error: Exception) -> None:
@@ -313,7 +319,9 @@ class Cluster:
     def update(self, response: MetadataResponse, *, complete: bool) -> None:
         """Works an answer into `metadata`, and hands that to the watchers."""
         self._updated_at = time.monotonic()
-        self._unanswered_since = None
+        if self._unanswered_since is not None:
+            self._unanswered_since = None
+            self._retire_all_but_known(self._bootstrap_nodes)
         if not response.brokers:
             return  # a broker that has just started knows no brokers yet
         self._complete = complete

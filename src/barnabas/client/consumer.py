@@ -24,7 +24,12 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.committed import Offsets
 from barnabas.client.completed_fetch import CompletedFetch
 from barnabas.client.config import CONSUMER_CONFIG, ISOLATION_LEVELS, Given, client_config, given_options
-from barnabas.client.errors import ClientClosedError, ClientTimeoutError, NoOffsetError
+from barnabas.client.errors import (
+    ClientClosedError,
+    ClientTimeoutError,
+    LogTruncationError,
+    NoOffsetError,
+)
 from barnabas.client.fetcher import Fetcher
 from barnabas.client.group.commits import CommitCallback, offsets_to_commit
 from barnabas.client.group.member import GroupMember, member_of
@@ -44,6 +49,7 @@ from barnabas.client.types import (
     RawFetch,
 )
 from barnabas.core.errors import BarnabasError, KafkaError
+from barnabas.core.eventlog import EventLog
 from barnabas.core.extras import extra
 from barnabas.core.ids import TopicPartition, Uuid
 
@@ -52,6 +58,8 @@ if TYPE_CHECKING:
 
 _IN_FLIGHT_MAX: Final = 100
 _CLOSE_TIMEOUT_MS: Final = 30_000
+
+_log = EventLog("client.consumer")
 
 
 class AsyncConsumer:
@@ -261,7 +269,8 @@ class AsyncConsumer:
     async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[ConsumerRecord]:
         """The next records, in order within each partition; waits up to the time for the first of them.
 
-        Raises `NoOffsetError` (``auto.offset.reset`` is none) and `KafkaError` (damage, authorization).
+        Raises `NoOffsetError` (``auto.offset.reset`` is none; `LogTruncationError` where the leader's log
+        diverges from what was read) and `KafkaError` (damage, authorization).
         """
         limit = max_records or self._config["max.poll.records"]
         deadline = Deadline(timeout_ms)
@@ -356,6 +365,8 @@ class AsyncConsumer:
                 raise failure
         if self._fetcher.out_of_range:
             self._reset_out_of_range()
+        if self._fetcher.truncated:
+            self._go_back_to_divergence()
         self._cluster.refresh_if_old()
         if self._coordinator is None:
             await self._positions.find(Deadline(self._timeout_ms))
@@ -383,6 +394,21 @@ class AsyncConsumer:
             raise NoOffsetError(lost)
         for tp in lost:
             self._partitions[tp].reset(self._positions.default)
+
+    def _go_back_to_divergence(self) -> None:
+        """Reads on where the logs of former leaders and of this one part (KIP-320)."""
+        lost, self._fetcher.truncated = self._fetcher.truncated, {}
+        diverged = {}
+        for tp, (offset, end) in lost.items():
+            if self._stands_at(tp, offset):
+                if end.end_offset < offset and self._config["auto.offset.reset"] == "none":
+                    diverged[tp] = end.end_offset
+                    continue
+                back = min(offset, end.end_offset)
+                _log.warning("consumer.truncated", partition=tp, position=offset, back_to=back)
+                self._partitions[tp].seek(back, end.epoch)
+        if diverged:
+            raise LogTruncationError({tp: lost[tp][0] for tp in diverged}, diverged)
 
     def _stands_at(self, tp: TopicPartition, offset: int) -> bool:
         return tp in self._partitions and self._partitions[tp].position == offset

@@ -45,6 +45,20 @@ class NoOffsetError(BarnabasError):
         self.positions = dict(positions)
 
 
+class LogTruncationError(NoOffsetError):
+    """A leader was elected that lacks records that were read, and ``auto.offset.reset`` is none: `divergent`
+    says from which offset its log differs; seek there (``LogTruncationException``, KIP-320).
+    """
+
+    def __init__(
+        self, positions: Mapping[TopicPartition, int | None], divergent: Mapping[TopicPartition, int]
+    ) -> None:
+        super().__init__(positions)
+        named = ", ".join(f"{tp} at {offset}" for tp, offset in sorted(divergent.items()))
+        self.args = (f"The log was truncated, and differs from what was read: {named}; seek there",)
+        self.divergent = dict(divergent)
+
+
 class DeliveryError(KafkaError):
     """A batch that was not stored: the broker's code, with the partition it was for."""
 

@@ -7,6 +7,10 @@ caller works on one partition's records, the next ones of the others are on thei
 all its partitions in one request, in an incremental fetch session. When an answer comes, each partition
 either gets its records buffered, or its position reset (out of range), or fresh metadata (the leader moved).
 An answer for a partition that was sought elsewhere in the meantime is dropped.
+
+A leader that was elected although it lacked records has a log that goes on differently. So the first fetch
+from each leader epoch names the epoch of the last record before the position, and an answer may say where the
+leader's log diverges (KIP-320; Java's consumer asks with OffsetForLeaderEpoch instead, one round trip more).
 """
 
 import asyncio
@@ -24,9 +28,10 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition, by_topic
 from barnabas.core.pending import Pending
-from barnabas.network.errors import DisconnectedError
+from barnabas.network.errors import DisconnectedError, UnsupportedVersionError
 from barnabas.protocol.fetch_session import FetchPlan, FetchSessionHandler, FetchTarget
 from barnabas.protocol.messages.fetch import (
+    EpochEndOffset,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -37,6 +42,8 @@ from barnabas.protocol.messages.fetch import (
 
 _log = EventLog("client.consumer")
 _LAST_VERSION_BY_NAME: Final = 12
+_EPOCHS_SINCE: Final = 12
+"""From which version on a fetch may name the epoch of the last record."""
 _MOVED: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -65,12 +72,16 @@ class Fetcher:
         self._sessions: dict[int, FetchSessionHandler] = {}
         self._asked: set[int] = set()
         """The brokers that have not answered yet (``nodesWithPendingFetchRequests``)."""
+        self._without_epochs: set[int] = set()
+        """The brokers that cannot say where their logs diverge (before Kafka 2.7)."""
         self._closed = False
         self._news = asyncio.Event()
         cluster.watch(lambda _metadata: self._news.set())
         self.arrived: dict[TopicPartition, RawFetch] = {}
         """What was fetched and not taken yet, in the order it came."""
         self.out_of_range: dict[TopicPartition, int] = {}
+        self.truncated: dict[TopicPartition, tuple[int, EpochEndOffset]] = {}
+        """Positions whose last record the leader has not, and where its log diverges."""
         self.failures: dict[TopicPartition, KafkaError] = {}
         """Errors that only the caller can deal with."""
 
@@ -81,7 +92,10 @@ class Fetcher:
         wanted = [
             tp
             for tp, state in self._partitions.items()
-            if state.is_fetchable(now) and tp not in self.arrived and tp not in self.failures
+            if state.is_fetchable(now)
+            and tp not in self.arrived
+            and tp not in self.failures
+            and tp not in self.truncated
         ]
         for node_id, partitions in self._by_node(wanted, now).items():
             # Nobody is known to lead these.
@@ -123,7 +137,8 @@ class Fetcher:
     def _fetch(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
         # KIP-227: the plan says only what has changed since the last request of the session.
         session = self._sessions.setdefault(node_id, FetchSessionHandler())
-        targets = {tp: self._target(self._partitions[tp]) for tp in partitions}
+        checks = node_id not in self._without_epochs
+        targets = {tp: self._target(self._partitions[tp], checks=checks) for tp in partitions}
         for tp in targets:
             self._partitions[tp].in_flight = True
         request = self._request(session.plan(targets))
@@ -131,21 +146,28 @@ class Fetcher:
         call = self._cluster.request(node_id, request, versions=self._versions(targets))
         call.when_done(lambda done: self._completed(node_id, session, targets, done))
 
-    def _target(self, state: AssignedPartition) -> FetchTarget:
+    def _target(self, state: AssignedPartition, *, checks: bool) -> FetchTarget:
         known = self._cluster.metadata.partition(state.tp)
+        leader_epoch = known.leader_epoch if known else -1
         assert state.position is not None
         return FetchTarget(
             topic_id=self._cluster.metadata.topic_id(state.tp.topic),
             offset=state.position,
-            leader_epoch=known.leader_epoch if known else -1,
+            leader_epoch=leader_epoch,
             max_bytes=self._config["max.partition.fetch.bytes"],
+            # Asked once: brokers serve a fetch without it with less work.
+            last_fetched_epoch=state.position_epoch if checks and state.checked_epoch != leader_epoch else -1,
         )
 
     @staticmethod
     def _versions(targets: Mapping[TopicPartition, FetchTarget]) -> Versions | None:
         """Topics go by id from v13 on; where one has none (its cluster is older), all go by name."""
         nameless = all(target.topic_id != ZERO_UUID for target in targets.values())
-        return None if nameless else (FetchRequest.min_version, _LAST_VERSION_BY_NAME)
+        checks = any(target.last_fetched_epoch >= 0 for target in targets.values())
+        return (
+            _EPOCHS_SINCE if checks else FetchRequest.min_version,
+            FetchRequest.max_version if nameless else _LAST_VERSION_BY_NAME,
+        )
 
     def _request(self, plan: FetchPlan) -> FetchRequest:
         topics = []
@@ -192,6 +214,9 @@ class Fetcher:
             return
         # What the broker knows of the session is unknown: the next request begins a new one (KIP-227).
         session.failed()
+        if isinstance(call.error, UnsupportedVersionError) and node_id not in self._without_epochs:
+            self._without_epochs.add(node_id)
+            return
         self._later(targets)
         # A lost connection passes. Anything else (no common version, say) would come again: the caller is
         # told.
@@ -255,6 +280,10 @@ class Fetcher:
             self.failures[state.tp] = KafkaError(code, f"{code.message} (fetching {state.tp})")
 
     def _take_over(self, state: AssignedPartition, target: FetchTarget, data: PartitionData) -> None:
+        if data.diverging_epoch is not None:
+            self.truncated[state.tp] = target.offset, data.diverging_epoch
+            return
+        state.checked_epoch = target.leader_epoch
         state.high_watermark = data.high_watermark
         state.last_stable_offset = data.last_stable_offset
         state.log_start_offset = data.log_start_offset
@@ -324,5 +353,6 @@ def _fetch_partition(tp: TopicPartition, target: FetchTarget) -> FetchPartition:
         partition=tp.partition,
         current_leader_epoch=target.leader_epoch,
         fetch_offset=target.offset,
+        last_fetched_epoch=target.last_fetched_epoch,
         partition_max_bytes=target.max_bytes,
     )

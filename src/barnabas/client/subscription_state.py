@@ -37,6 +37,7 @@ class AssignedPartition:
 
     __slots__ = (
         "buffered",
+        "checked_epoch",
         "high_watermark",
         "in_flight",
         "last_stable_offset",
@@ -57,6 +58,8 @@ class AssignedPartition:
         self.position: int | None = None
         self.position_epoch = -1
         """The leader epoch of the last record before the position, which is committed with it (KIP-320)."""
+        self.checked_epoch = -1
+        """The leader epoch in which a leader was asked whether its log has that record."""
         self.reset_to: int | None = None
         """The special timestamp whose offset becomes the position, where `seek_to_...` asked for one."""
         self.paused = False
@@ -81,6 +84,7 @@ class AssignedPartition:
         """Continue at this offset; what was fetched ahead is dropped."""
         self.position = offset
         self.position_epoch = epoch
+        self.checked_epoch = -1
         self.reset_to = None
         self.buffered = None
 

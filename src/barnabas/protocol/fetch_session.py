@@ -42,8 +42,9 @@ class FetchTarget:
     leader_epoch: int
     max_bytes: int
     last_fetched_epoch: int = -1
-    """Of replicas only, as is the next: the epoch of the record before the offset (KIP-595)."""
+    """The epoch of the record before the offset, where the answer is to say whether the logs diverge."""
     log_start_offset: int = -1
+    """Of replicas only."""
 
 
 @dataclass(frozen=True, slots=True)
