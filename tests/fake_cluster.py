@@ -13,7 +13,7 @@ from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import decode_request_header, encode_response
-from barnabas.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from barnabas.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey
 from barnabas.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from barnabas.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
 from barnabas.protocol.messages.describe_configs import (
@@ -76,6 +76,8 @@ class FakeCluster:
         self.starts = defaultdict(int)
         self.hidden = set()
         self.versions = dict(VERSIONS)
+        self.features = {}
+        """The levels that all brokers have finalized."""
         self.faults = defaultdict(deque)
         self.seen = []
         self.producers = {}
@@ -180,7 +182,12 @@ class FakeCluster:
             api_keys=[
                 ApiVersion(api_key=key, min_version=low, max_version=high)
                 for key, (low, high) in self.versions.items()
-            ]
+            ],
+            finalized_features=[
+                FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+                for name, level in self.features.items()
+            ],
+            finalized_features_epoch=len(self.features) - 1,
         )
 
     def _metadata(self, request, node_id):

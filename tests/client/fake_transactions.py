@@ -1,7 +1,8 @@
 """A transaction coordinator for `FakeCluster`: one transactional id, whose transaction it follows and judges.
 
 It refuses what a real one would: an EndTxn without a transaction, an epoch that is not the current one, a
-batch for a partition that was not added. What was committed and aborted is in `ended`.
+batch for a partition that was not added. What was committed and aborted is in `ended`. In transaction version
+2 the first batch adds its partition, and an end bumps the epoch.
 """
 
 from barnabas.core.errors import ErrorCode
@@ -37,9 +38,14 @@ PRODUCER_ID = 77
 class FakeTransactions:
     """Takes over these APIs of a cluster, whose broker 1 is the coordinator of everything."""
 
-    def __init__(self, cluster):
+    def __init__(self, cluster, version=0):
         self.cluster = cluster
+        self.version = version
+        if version:
+            cluster.features = {"transaction.version": version}
         self.epoch = -1
+        self.epoch_max = 32_766
+        self.producer_id = PRODUCER_ID
         self.partitions = set()
         self.groups = set()
         self.offsets = {}
@@ -54,7 +60,7 @@ class FakeTransactions:
         return FindCoordinatorResponse(node_id=1, host="127.0.0.1", port=self.cluster.ports[1])
 
     def _fits(self, request):
-        if request.producer_id != PRODUCER_ID:
+        if request.producer_id != self.producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         return ErrorCode.NONE if request.producer_epoch == self.epoch else ErrorCode.PRODUCER_FENCED
 
@@ -62,7 +68,7 @@ class FakeTransactions:
         if request.producer_epoch not in (-1, self.epoch):
             return InitProducerIdResponse(error_code=ErrorCode.PRODUCER_FENCED, producer_epoch=-1)
         self.epoch += 1
-        return InitProducerIdResponse(producer_id=PRODUCER_ID, producer_epoch=self.epoch)
+        return InitProducerIdResponse(producer_id=self.producer_id, producer_epoch=self.epoch)
 
     def _add_partitions_to_txn(self, request, node_id):
         fits = ErrorCode.NONE
@@ -81,6 +87,8 @@ class FakeTransactions:
         return AddOffsetsToTxnResponse(error_code=fits)
 
     def _txn_offset_commit(self, request, node_id):
+        if self.version:
+            self.groups.add(request.group_id)
         fits = self._fits(request) if request.group_id in self.groups else ErrorCode.INVALID_TXN_STATE
         if fits is ErrorCode.NONE:
             self.offsets |= {
@@ -92,6 +100,8 @@ class FakeTransactions:
 
     def _end_txn(self, request, node_id):
         fits = self._fits(request)
+        if self.version:
+            return self._end_txn_2(request, fits)
         if fits is ErrorCode.NONE and not (self.partitions or self.groups):
             # As a repeated end of the same kind, which is answered as the first.
             again = self.ended and self.ended[-1][0] == request.committed
@@ -101,10 +111,32 @@ class FakeTransactions:
             self.partitions, self.groups = set(), set()
         return EndTxnResponse(error_code=fits)
 
+    def _end_txn_2(self, request, fits):
+        """Ends it, or is asked again: the epoch says which."""
+        before = (request.producer_id, request.producer_epoch)
+        if self.ended and before == self.ended_as and request.committed == self.ended[-1][0]:
+            return self._next_producer()
+        if fits is not ErrorCode.NONE:
+            return EndTxnResponse(error_code=fits)
+        self.ended.append((request.committed, sorted(self.partitions), sorted(self.groups)))
+        self.ended_as = before
+        self.partitions, self.groups = set(), set()
+        self.epoch += 1
+        if self.epoch > self.epoch_max:
+            self.producer_id, self.epoch = self.producer_id + 1, 0
+        return self._next_producer()
+
+    def _next_producer(self):
+        return EndTxnResponse(producer_id=self.producer_id, producer_epoch=self.epoch)
+
     def _produce(self, request, node_id):
         for topic in request.topic_data:
             for one in topic.partition_data:
                 header = parse_header(bytes(one.records))
+                if self.version:
+                    if (header.producer_id, header.producer_epoch) != (self.producer_id, self.epoch):
+                        return produce_error(ErrorCode.INVALID_PRODUCER_EPOCH)(request, node_id)
+                    self.partitions.add((topic.name, one.index))
                 if not header.is_transactional or (topic.name, one.index) not in self.partitions:
                     return produce_error(ErrorCode.INVALID_TXN_STATE)(request, node_id)
         return type(self.cluster)._produce(self.cluster, request, node_id)

@@ -17,9 +17,7 @@ def console(*arguments, **more):
 
 
 def test_a_check_ends_with_the_verdict(cluster):
-    good = console(
-        "--bootstrap-server", cluster.bootstrap_servers, "--check", "--limit", "leaders-uneven=9"
-    )
+    good = console("--bootstrap-server", cluster.bootstrap_servers, "--check", "--limit", "leaders-uneven=9")
     assert (good.returncode, good.stdout.splitlines()[0]) == (0, "good"), good
 
     strict = console(

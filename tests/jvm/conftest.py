@@ -76,6 +76,17 @@ def kafka42(server_folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def kafka44(server_folder: Path) -> Iterator[str]:
+    """The bootstrap address of a genuine Kafka 4.4 node; its coordinators have one partition."""
+    version = kafka_harness.NEWEST_CLIENTS
+    _judge(f"Apache Kafka {version}", lambda: kafka_harness.artifacts(version))
+    few = {"transaction.state.log.num.partitions": 1, "offsets.topic.num.partitions": 1}
+    server = kafka_harness.start_kraft(_own_folder(server_folder, "kafka44"), few, version)
+    with _running(server):
+        yield server.wait_until_listening().bootstrap
+
+
+@pytest.fixture(scope="session")
 def judge() -> Callable[[str, Callable[[], object]], object]:
     """Summons a judge by name, or skips: `judge("Apache Kafka 4.2", lambda: artifacts("4.2.0"))`."""
     return _judge

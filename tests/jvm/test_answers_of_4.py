@@ -3,10 +3,8 @@ genuine one and Barnabas are asked the same, and every answer is compared.
 """
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import kafka_harness
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -42,17 +40,6 @@ SCENARIOS = {
 }
 """Each with how many answers it compares, about."""
 ONE_PARTITION = {"transaction.state.log.num.partitions": 1, "offsets.topic.num.partitions": 1}
-
-
-@pytest.fixture(scope="module")
-def kafka44(judge, tmp_path_factory) -> Iterator[str]:
-    version = kafka_harness.NEWEST_CLIENTS
-    judge(f"Apache Kafka {version}", lambda: kafka_harness.artifacts(version))
-    server = kafka_harness.start_kraft(tmp_path_factory.mktemp("kafka44"), ONE_PARTITION, version)
-    try:
-        yield server.wait_until_listening().bootstrap
-    finally:
-        server.kill()
 
 
 def transcript(name, bootstrap, scenario):

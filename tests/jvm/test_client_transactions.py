@@ -1,4 +1,4 @@
-"""Transactions of our producer with genuine coordinators, before and after KIP-890: what readers see."""
+"""Transactions of our producer with genuine coordinators, before KIP-890 and after: what readers see."""
 
 import uuid
 
@@ -18,7 +18,7 @@ from barnabas.core.errors import ErrorCode
 PARTITIONS = 3
 
 
-@pytest.fixture(params=["kafka39", "kafka42"])
+@pytest.fixture(params=["kafka39", "kafka44"])
 def genuine(request):
     return request.getfixturevalue(request.param)
 

@@ -23,12 +23,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from barnabas.client.accumulator import RecordAccumulator
-from barnabas.client.cluster import Cluster
+from barnabas.client.cluster import Cluster, Versions
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError, DeliveryError
 from barnabas.client.partition_queue import NO_IDENTITY, PartitionQueue, ProducerIdentity
 from barnabas.client.producer_batch import ProducerBatch
 from barnabas.client.retries import Deadline
-from barnabas.client.transactions import PRODUCE_VERSIONS, TransactionManager
+from barnabas.client.transactions import TransactionManager
 from barnabas.core.config import Config
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
@@ -46,7 +46,7 @@ from barnabas.protocol.messages.produce import (
 
 _log = EventLog("client.producer")
 _ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
-_BY_NAME: Final = (ProduceRequest.min_version, 12)
+_BY_NAME_MAX: Final = 12
 _EXPIRY_S: Final = 0.5
 _LOST_SEQUENCE: Final = frozenset(
     {
@@ -57,6 +57,12 @@ _LOST_SEQUENCE: Final = frozenset(
 )
 
 Sent = list[tuple[PartitionQueue, ProducerBatch]]
+
+
+def _by_name(versions: Versions | None) -> Versions:
+    """Those of them in which topics have names."""
+    low, high = versions or (ProduceRequest.min_version, _BY_NAME_MAX)
+    return low, min(high, _BY_NAME_MAX)
 
 
 class Sender:
@@ -81,7 +87,6 @@ class Sender:
         self._request_bytes_max = config["max.request.size"]
         self._in_flight_max = config["max.in.flight.requests.per.connection"]
         self._identity: ProducerIdentity | None = None if config["enable.idempotence"] else NO_IDENTITY
-        self._versions = PRODUCE_VERSIONS if transactions is not None else None
         self._identifying: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._expire_at = 0.0
@@ -195,10 +200,10 @@ class Sender:
         except Exception as error:
             self._refuse(node_id, sent, error)
             return
-        versions = self._versions
+        versions = None if self._transactions is None else self._transactions.produce_versions
         # Topics go by id from v13 on; where one has none (its cluster is older), all go by name.
-        if versions is None and any(topic.topic_id == ZERO_UUID for topic in request.topic_data):
-            versions = _BY_NAME
+        if any(topic.topic_id == ZERO_UUID for topic in request.topic_data):
+            versions = _by_name(versions)
         # The answer names topics as the request did: by then one may have been made anew, with another id.
         names = {topic.topic_id: topic.name for topic in request.topic_data}
         call = self._cluster.request(node_id, request, versions=versions, expects_response=self._acks != 0)

@@ -17,8 +17,11 @@ says that another producer has the id, or one that was not foreseen, is the end 
 transaction. ``max.block.ms`` limits how long a caller waits; a caller that calls again waits for the same
 end.
 
-The requests are those of a client before KIP-890's second part (Produce up to v11, EndTxn up to v4), which
-every broker from Kafka 0.11 to 4.x serves; ``TransactionManager`` of Java's client is the model.
+Where the cluster has ``transaction.version`` 2 (the second part of KIP-890), the first batch of a partition
+adds it to the transaction, so nothing is asked before; EndTxn is answered with the epoch of the next
+transaction, so a failed one is followed by no question for an epoch. A transaction is of one version from its
+begin to its end. Elsewhere the requests are those that every broker from Kafka 0.11 on serves (Produce up to
+v11, EndTxn up to v4). ``TransactionManager`` of Java's client is the model.
 """
 
 import asyncio
@@ -66,15 +69,20 @@ from barnabas.protocol.messages.txn_offset_commit import (
 R = TypeVar("R", bound=Response)
 S = TransactionState
 
-PRODUCE_VERSIONS: Final = (3, 11)
-"""From v12 on a Produce adds its partitions by itself, and the epoch changes with each transaction."""
+TRANSACTION_VERSION: Final = "transaction.version"
+_PRODUCE: Final = (3, 11)
+_PRODUCE_2: Final = (12, 13)
+"""In version 2 a Produce adds its partitions by itself."""
 _INIT: Final = (0, 5)
 _BUMP: Final = (3, 5)
 _ADD_PARTITIONS: Final = (0, 3)
 _ADD_OFFSETS: Final = (0, 4)
 _OFFSET_COMMIT: Final = (0, 4)
 _WITH_MEMBER: Final = (3, 4)
+_OFFSET_COMMIT_2: Final = (5, 5)
 _END: Final = (0, 4)
+_END_2: Final = (5, 5)
+_VERSION_2: Final = 2
 _SEND_OFFSETS: Final = "send_offsets"
 _OPEN: Final = (S.IN_TRANSACTION, S.COMMITTING)
 _FAILED: Final = (S.ABORTABLE_ERROR, S.FATAL_ERROR)
@@ -121,6 +129,8 @@ class TransactionManager:
         """Whether the coordinator knows of the transaction, so that its end has to be written."""
         self._bump = False
         """Whether a new epoch is needed before the next transaction."""
+        self._is_version_2 = False
+        """Whether the first batch of a partition adds it, and each end bumps the epoch."""
         self._error: KafkaError | None = None
         self._failed = asyncio.Event()
         self._calls: dict[str, asyncio.Task[None]] = {}
@@ -146,6 +156,7 @@ class TransactionManager:
         """
         self._raise_fatal()
         self._expect("begin_transaction", S.READY)
+        self._look_at_version()
         self._to(S.IN_TRANSACTION)
         self._accumulator.refuse_with(None)
 
@@ -206,6 +217,11 @@ class TransactionManager:
         """Whether this producer can do nothing more."""
         return self.state is S.FATAL_ERROR
 
+    @property
+    def produce_versions(self) -> tuple[int, int]:
+        """The versions of Produce that the transaction may be written with."""
+        return _PRODUCE_2 if self._is_version_2 else _PRODUCE
+
     # What the sender asks and tells.
 
     def admits(self, tp: TopicPartition, *, sent_before: bool) -> bool:
@@ -215,6 +231,10 @@ class TransactionManager:
         """
         if self.state is S.FATAL_ERROR:
             return False
+        # Its first batch adds the partition: nothing has to be told before.
+        if self._is_version_2 and self.state in _OPEN:
+            self._partitions.add(tp)
+            self._started = True
         # The coordinator knows of the partition: new batches while the transaction can be committed.
         if tp in self._partitions:
             return sent_before or self.state in _OPEN
@@ -322,7 +342,23 @@ class TransactionManager:
         )
 
     async def _commit_offsets(self, offsets: Offsets, group: ConsumerGroupMetadata) -> None:
-        """AddOffsetsToTxn to the transaction's coordinator, then TxnOffsetCommit to the group's."""
+        """AddOffsetsToTxn to the transaction's coordinator, unless the commit adds its partition by itself;
+        then TxnOffsetCommit to the group's.
+        """
+        # Not announced: the transaction has failed meanwhile, and the group must not see the offsets.
+        if not self._is_version_2 and not await self._announce(group):
+            return
+        self._started = True
+        # The group's coordinator is another broker than the transaction's, in general.
+        link = self._group_links.get(group.group_id)
+        if link is None:
+            link = self._group_links[group.group_id] = CoordinatorLink(
+                self._cluster, group.group_id, lambda: None
+            )
+        await self._while_open(link, lambda: self._commit_at(link, offsets, group))
+
+    async def _announce(self, group: ConsumerGroupMetadata) -> bool:
+        """AddOffsetsToTxn; whether it is done (``AddOffsetsToTxnHandler``)."""
         request = AddOffsetsToTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.identity.producer_id,
@@ -334,17 +370,7 @@ class TransactionManager:
             answer = await self._link.send(request, AddOffsetsToTxnResponse, versions=_ADD_OFFSETS)
             return self._judged(answer.error_code, codes.ADD_OFFSETS, "AddOffsetsToTxn")
 
-        # Not announced: the transaction has failed meanwhile, and the group must not see the offsets.
-        if not await self._while_open(self._link, announce):
-            return
-        self._started = True
-        # The group's coordinator is another broker than the transaction's, in general.
-        link = self._group_links.get(group.group_id)
-        if link is None:
-            link = self._group_links[group.group_id] = CoordinatorLink(
-                self._cluster, group.group_id, lambda: None
-            )
-        await self._while_open(link, lambda: self._commit_at(link, offsets, group))
+        return await self._while_open(self._link, announce)
 
     async def _commit_at(
         self, link: CoordinatorLink, offsets: Offsets, group: ConsumerGroupMetadata
@@ -366,6 +392,8 @@ class TransactionManager:
         )
         # A broker before KIP-447 cannot fence a zombie of the group: the member must not get lost on the way.
         versions = _WITH_MEMBER if group.member_id else _OFFSET_COMMIT
+        if self._is_version_2:
+            versions = _OFFSET_COMMIT_2
         answer = await link.send(request, TxnOffsetCommitResponse, versions=versions)
         found = (one.error_code for topic in answer.topics for one in topic.partitions)
         return self._judged_all(found, codes.OFFSET_COMMIT, "TxnOffsetCommit")
@@ -390,11 +418,14 @@ class TransactionManager:
             return
         # The coordinator no longer has this producer id: there is nothing that it could end.
         lost = self._error is not None and self._error.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        before = self.identity
         if not lost:
             await self._end(committed=False)
-        # A sequence number may be used up without its batch: the next transaction has a new epoch.
-        if self._bump:
+        # A sequence number may be used up without its batch: the next transaction has a new epoch. In version
+        # 2 the end has brought it.
+        if self._bump and self.identity is before:
             await self._initialize(self.identity)
+        self._bump = False
         self._ended(S.READY)
 
     async def _settled(self) -> None:
@@ -426,10 +457,25 @@ class TransactionManager:
         )
 
         async def attempt() -> TransactionOutcome:
-            answer = await self._link.send(request, EndTxnResponse, versions=_END)
-            return self._judged(answer.error_code, codes.END, "EndTxn")
+            versions = _END_2 if self._is_version_2 else _END
+            answer = await self._link.send(request, EndTxnResponse, versions=versions)
+            outcome = self._judged(answer.error_code, codes.END, "EndTxn")
+            # KIP-890: the next epoch, or the next producer id where the epochs are used up.
+            if self._is_version_2 and outcome is TransactionOutcome.DONE:
+                self.identity = ProducerIdentity(
+                    answer.producer_id, answer.producer_epoch, transactional=True
+                )
+            return outcome
 
         await self._until_done(self._link, attempt)
+
+    def _look_at_version(self) -> None:
+        """Which version the next transaction has; as before while no broker has told of features
+        (``maybeUpdateTransactionV2Enabled``).
+        """
+        level = self._cluster.network.finalized_level(TRANSACTION_VERSION)
+        if level is not None:
+            self._is_version_2 = level >= _VERSION_2
 
     # Answers.
 

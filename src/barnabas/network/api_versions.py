@@ -6,11 +6,14 @@ from typing import Final
 from barnabas.network.errors import UnsupportedVersionError
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.message import Request
-from barnabas.protocol.messages.api_versions import ApiVersion
+from barnabas.protocol.messages.api_versions import ApiVersion, FinalizedFeatureKey
 
 SOFTWARE_NAME: Final = "barnabas"
 BROKER_SOFTWARE_NAME: Final = "barnabas-broker"
 """What a client, and a broker as a client of brokers, say that they are (KIP-511)."""
+
+NO_FEATURES: Final = -1
+"""The epoch of the features of a node that knows of none."""
 
 CLIENT_THROTTLES_FROM: Final[Mapping[ApiKey, int]] = {
     ApiKey.PRODUCE: 6,
@@ -67,12 +70,20 @@ def client_throttles(api: ApiKey, version: int) -> bool:
 
 
 class NodeApiVersions:
-    """What one node serves."""
+    """What one node serves, and the levels of features that it knows (KIP-584)."""
 
-    __slots__ = ("_ranges",)
+    __slots__ = ("_ranges", "finalized", "finalized_epoch")
 
-    def __init__(self, api_keys: Iterable[ApiVersion]) -> None:
+    def __init__(
+        self,
+        api_keys: Iterable[ApiVersion],
+        finalized: Iterable[FinalizedFeatureKey] = (),
+        finalized_epoch: int = NO_FEATURES,
+    ) -> None:
         self._ranges = {each.api_key: (each.min_version, each.max_version) for each in api_keys}
+        self.finalized = {each.name: each.max_version_level for each in finalized}
+        self.finalized_epoch = finalized_epoch
+        """Grows with each change of them; `NO_FEATURES` where the node tells none."""
 
     def range_of(self, api: ApiKey) -> tuple[int, int]:
         """The node's lowest and highest version.

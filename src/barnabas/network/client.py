@@ -139,6 +139,14 @@ class NetworkClient:
         link = self._links.get(node_id)
         return 0 if link is None else link.load
 
+    def finalized_level(self, feature: str) -> int | None:
+        """The level of a feature, as the node with the newest knowledge of all that are connected tells it; 0
+        where it is off or not there, None while no node is connected.
+        """
+        told = [link.versions for link in self._links.values() if link.versions is not None]
+        newest = max(told, key=lambda each: each.finalized_epoch, default=None)
+        return None if newest is None else newest.finalized.get(feature, 0)
+
     def least_loaded_node(self) -> Node | None:
         """The node to ask when any will do; None when no connection can even be begun now.
 

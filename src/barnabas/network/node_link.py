@@ -433,7 +433,9 @@ class NodeLink:
         assert isinstance(response, ApiVersionsResponse)
         error = ErrorCode.of(response.error_code)
         if error is ErrorCode.NONE:
-            self.versions = NodeApiVersions(response.api_keys)
+            self.versions = NodeApiVersions(
+                response.api_keys, response.finalized_features, response.finalized_features_epoch
+            )
             self.state.ready()
             return
         version = _version_to_retry(response)
