@@ -19,8 +19,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from barnabas import __version__
-from barnabas.console import shapes
-from barnabas.console.console import Console, NotHereError
+from barnabas.console import acting, shapes
+from barnabas.console.console import Console, ForbiddenError, NotHereError
 from barnabas.console.guard import Guard, form_token
 from barnabas.console.routes import SHOWN, console_of_request, user_of
 from barnabas.console.views import overview as overviews
@@ -51,11 +51,15 @@ def application(console: Console) -> ASGIApp:
         name = path.strip("/").partition("/")[0] or "overview"
         api.add_api_route(f"/clusters/{{cluster}}{path}", view, methods=["GET"], tags=[name])
         pages.add_api_route(f"/c/{{cluster}}{path}", _page(view, template), methods=["GET"])
+    api.add_api_route("/clusters/{cluster}/audit", acting.audit, methods=["GET"], tags=["audit"])
+    pages.add_api_route("/c/{cluster}/audit", _page(acting.audit, "audit.html"), methods=["GET"])
+    api.include_router(acting.rest(), prefix="/clusters/{cluster}")
+    pages.include_router(acting.pages(render), prefix="/c/{cluster}")
     api.add_api_route("/healthz", _healthz, methods=["GET"], include_in_schema=False)
     app.include_router(api)
     app.include_router(pages, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=str(_STATIC)), name="static")
-    for kind in (NotHereError, BarnabasError, HTTPException, RequestValidationError):
+    for kind in (NotHereError, ForbiddenError, BarnabasError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _refused)
     return Guard(app, console.hosts)
 
@@ -104,7 +108,8 @@ async def _refused(request: Request, error: Exception) -> Response:
         each = error.errors()[0]
         status, why = 422, f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}"
     else:
-        status, why = (404 if isinstance(error, NotHereError) else 409), str(error)
+        codes: dict[type, int] = {NotHereError: 404, ForbiddenError: 403}
+        status, why = codes.get(type(error), 409), str(error)
     if request.url.path.startswith(API):
         return JSONResponse({"error": why}, status)
     return render(request, "refused.html", status, why=why, code=status)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from barnabas.console.actions.audit import AuditLog
+from barnabas.console.actions.plans import Plans
 from barnabas.console.watched import WatchedCluster
 from barnabas.core.errors import BarnabasError
 
@@ -14,6 +16,10 @@ LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1", "[::1]"})
 
 class NotHereError(BarnabasError):
     """What was asked for is not there (HTTP 404)."""
+
+
+class ForbiddenError(BarnabasError):
+    """What may not be done here (HTTP 403)."""
 
 
 @dataclass(slots=True)
@@ -28,6 +34,13 @@ class Console:
     """The folder of the audit log."""
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     """Of the forms' tokens; new with each start."""
+
+    plans: Plans = field(default_factory=Plans)
+
+    @property
+    def audit(self) -> AuditLog:
+        """Who did what."""
+        return AuditLog(self.data)
 
     def cluster(self, name: str) -> WatchedCluster:
         """The cluster of this name. Raises NotHereError."""

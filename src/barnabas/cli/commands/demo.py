@@ -1,5 +1,7 @@
 """``barnabas demo``: a year of flights through a broker and PySpark, checked, and a report to look at."""
 
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +22,11 @@ if TYPE_CHECKING:
     help="Folder for the report, the Parquet table and Spark's log.",
 )
 @click.option("--bootstrap-server", help="Use this cluster instead of starting a broker.")
-@click.option("--keep", is_flag=True, help="Leave the broker running and say how to use it.")
+@click.option(
+    "--keep",
+    is_flag=True,
+    help="Leave the broker running, say how to use it, and open the console (extra console).",
+)
 @click.option("--flights", type=click.IntRange(min=1000), help="Only the first flights of the year.")
 def demo(out: Path, bootstrap_server: str | None, keep: bool, flights: int | None) -> None:
     """Replay a year of flights through a broker and PySpark.
@@ -46,6 +52,13 @@ def demo(out: Path, bootstrap_server: str | None, keep: bool, flights: int | Non
     click.echo(f"\nReport: {outcome.report.resolve()}\nTable:  {outcome.table.resolve()}")
     if keep:
         click.echo(_how_to_go_on(outcome))
+        # A script goes on; a person looks.
+        if sys.stdout.isatty() and outcome.run.address is not None and find_spec("fastapi") is not None:
+            from barnabas.cli.commands.console import console
+
+            store = ["--store", str(out.resolve() / "broker")] if outcome.run.broker else []
+            click.echo("\nThe console opens now; Ctrl-C ends it, the broker stays.")
+            console.main(["--bootstrap-server", outcome.run.address, *store], standalone_mode=False)
 
 
 def _how_to_go_on(outcome: "DemoOutcome") -> str:

@@ -32,6 +32,8 @@ def next_steps(run: Run) -> list[tuple[str, str]]:
         ("Three alerts", (f"barnabas consume {at} --topic {ALERTS} --partition 0 --from-beginning "
                          "--max-messages 3")),
     ]  # fmt: skip
+    store = f" --store {shlex.quote(str(run.out / 'broker'))}" if run.broker else ""
+    steps.append(('All of it in a browser (the extra "console")', f"barnabas console {at}{store}"))
     if run.broker:
         disk = (
             f"barnabas analyze disk {shlex.quote(str(run.out / 'broker'))} {at} --out "

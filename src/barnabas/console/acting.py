@@ -1,0 +1,188 @@
+"""The routes of actions: a preview, its confirmation, the audit log; below the API and as forms."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import TypeAdapter, ValidationError
+from starlette.responses import Response
+
+from barnabas.console.actions.audit import AuditEntry
+from barnabas.console.actions.kinds import KINDS, ActionKind
+from barnabas.console.actions.plans import Effect, Preview
+from barnabas.console.console import Console, ForbiddenError, NotHereError
+from barnabas.console.guard import is_form_token
+from barnabas.console.routes import Watched, console_of_request, user_of
+from barnabas.console.watched import WatchedCluster
+from barnabas.core.errors import BarnabasError
+from barnabas.operations.clock import now_ms
+from barnabas.operations.errors import OperationError
+
+HereConsole = Annotated[Console, Depends(console_of_request)]
+_JSON: Final = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """The preview's subject, typed again."""
+
+    confirm: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What was done."""
+
+    plan: str
+    kind: str
+    subject: str
+    effects: list[Effect]
+
+
+async def plan(console: Console, watched: WatchedCluster, kind: str, user: str, wanted: Any) -> Preview:
+    """The preview of a change. Raises ForbiddenError, OperationError, KafkaError."""
+    _check_allowed(console)
+    planned = await watched.use(lambda admin: KINDS[kind].plan(admin, wanted))
+    return console.plans.keep(watched.name, kind, user, planned, now_ms())
+
+
+async def carry_out(console: Console, watched: WatchedCluster, plan_id: str, user: str, confirm: str) -> Done:
+    """Does what a preview says, once. Raises ForbiddenError, OperationError, KafkaError."""
+    _check_allowed(console)
+    found = console.plans.take(plan_id, watched.name, user, confirm, now_ms())
+    console.audit.write(found, "begun", now_ms())
+    try:
+        await watched.use(found.planned.carry_out)
+    except BarnabasError as error:
+        console.audit.write(found, "failed", now_ms(), str(error))
+        raise
+    console.audit.write(found, "done", now_ms())
+    seen = found.preview
+    return Done(seen.id, seen.kind, seen.subject, list(seen.effects))
+
+
+def _check_allowed(console: Console) -> None:
+    if not console.allow_changes:
+        raise ForbiddenError("this console changes nothing: it was started without --allow-changes")
+
+
+def rest() -> APIRouter:
+    """The routes below a cluster of the API. A body must say that it is JSON: a form of another site
+    cannot.
+    """
+    router = APIRouter(dependencies=[Depends(_is_json)], tags=["actions"])
+    for kind, action in KINDS.items():
+        router.add_api_route(
+            f"/actions/{kind}", _preview_of(kind, action), methods=["POST"], summary=action.title
+        )
+    router.add_api_route("/plans/{plan_id}", _confirmed, methods=["POST"], summary="Carry a preview out")
+    return router
+
+
+def _is_json(request: Request) -> None:
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
+        raise OperationError(f"the body is {_JSON}, and says so")
+
+
+def _preview_of(kind: str, action: ActionKind) -> Callable[..., Any]:
+    async def preview(request: Request, console: HereConsole, watched: Watched, wanted: Any) -> Preview:
+        return await plan(console, watched, kind, user_of(request), wanted)
+
+    preview.__annotations__["wanted"] = action.parameters
+    preview.__name__ = kind.replace("-", "_")
+    preview.__doc__ = f"{action.parameters.__doc__} Answers a preview; nothing is done yet."
+    return preview
+
+
+async def _confirmed(
+    request: Request, console: HereConsole, watched: Watched, plan_id: str, body: Confirmation
+) -> Done:
+    """Does what a preview says, once; the body repeats its subject."""
+    return await carry_out(console, watched, plan_id, user_of(request), body.confirm)
+
+
+async def audit(console: HereConsole, watched: Watched) -> list[AuditEntry]:
+    """Who did what, the newest first."""
+    return console.audit.entries(watched.name)
+
+
+# --- forms
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """An input of a form."""
+
+    name: str
+    label: str
+    kind: str
+    value: str
+    choices: tuple[str, ...] = ()
+
+
+def form_fields(action: ActionKind, given: dict[str, str]) -> list[FormField]:
+    """The inputs of an action's parameters, with what is given or the defaults."""
+    hints = get_type_hints(action.parameters)
+    found = []
+    for one in fields(action.parameters):
+        hint = hints[one.name]
+        default = one.default if isinstance(one.default, str | int) else ""
+        choices = get_args(hint) if get_origin(hint) is Literal else ()
+        kind = "select" if choices else "number" if hint is int else "text"
+        label = one.name.replace("_", " ").capitalize()
+        found.append(
+            FormField(one.name, label, "area" if one.name == "configs" else kind,
+                      given.get(one.name, str(default)), choices)
+        )  # fmt: skip
+    return found
+
+
+def pages(render: Callable[..., Response]) -> APIRouter:
+    """The forms below a cluster; `render` draws a template."""
+    router = APIRouter()
+
+    async def form(request: Request, _watched: Watched, kind: str) -> Response:
+        action = _action(kind)
+        given = form_fields(action, dict(request.query_params))
+        return render(request, "action.html", action=action, kind=kind, fields=given)
+
+    async def preview(request: Request, console: HereConsole, watched: Watched, kind: str) -> Response:
+        action, given = _action(kind), await _form(request, console)
+        try:
+            wanted = TypeAdapter(action.parameters).validate_python(given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise OperationError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        found = await plan(console, watched, kind, user_of(request), wanted)
+        return render(request, "preview.html", action=action, preview=found)
+
+    async def confirm(request: Request, console: HereConsole, watched: Watched, plan_id: str) -> Response:
+        given = await _form(request, console)
+        done = await carry_out(console, watched, plan_id, user_of(request), given.get("confirm", ""))
+        return render(request, "done.html", done=done)
+
+    router.add_api_route("/actions/{kind}", form, methods=["GET"])
+    router.add_api_route("/actions/{kind}", preview, methods=["POST"])
+    router.add_api_route("/plans/{plan_id}", confirm, methods=["POST"])
+    return router
+
+
+def _action(kind: str) -> ActionKind:
+    if kind not in KINDS:
+        raise NotHereError(f"there is no action {kind!r}; there are {', '.join(KINDS)}")
+    return KINDS[kind]
+
+
+async def _form(request: Request, console: Console) -> dict[str, str]:
+    """The fields of a form of ours. Raises ForbiddenError where it does not carry our token."""
+    body = (await request.body()).decode(errors="replace")
+    given = {
+        name: values[-1] for name, values in parse_qs(body, keep_blank_values=True, max_num_fields=50).items()
+    }
+    if not is_form_token(console.secret, user_of(request), given.pop("token", "")):
+        raise ForbiddenError(
+            "this form is from before the console's start: go back, load the page, try again"
+        )
+    return given

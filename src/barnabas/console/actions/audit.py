@@ -1,0 +1,84 @@
+"""`AuditLog`: a line of JSON for each change before it is done, and one for what became of it."""
+
+import json
+import os
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from barnabas.console.actions.plans import Effect, Plan
+from barnabas.operations.errors import OperationError
+
+_SHOWN_MAX: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """Who did what."""
+
+    at_ms: int
+    user: str
+    cluster: str
+    kind: str
+    subject: str
+    plan: str
+    """The id of the preview: the two lines of one change have the same."""
+    outcome: str
+    """``begun``, ``done`` or ``failed``; a change that was only begun is one during which the console
+    died.
+    """
+    error: str | None
+    effects: Sequence[Effect]
+
+
+class AuditLog:
+    """Appends to ``audit.jsonl`` in the console's folder; what was begun is on the disk before it is done."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "audit.jsonl"
+
+    def write(self, plan: Plan, outcome: str, now_ms: int, error: str | None = None) -> None:
+        """One line. Raises OperationError where it cannot be written: then nothing is done."""
+        seen = plan.preview
+        entry = AuditEntry(
+            now_ms, plan.user, seen.cluster, seen.kind, seen.subject, seen.id, outcome, error, seen.effects
+        )
+        line = json.dumps(asdict(entry), ensure_ascii=False) + "\n"
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                os.write(descriptor, line.encode())
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as problem:
+            raise OperationError(
+                f"the audit log {self._file} cannot be written: {problem.strerror}"
+            ) from problem
+
+    def entries(self, cluster: str) -> list[AuditEntry]:
+        """The newest entries of a cluster, the newest first. A line that was cut off by a kill is passed
+        over.
+        """
+        found: deque[AuditEntry] = deque(maxlen=_SHOWN_MAX)
+        try:
+            with self._file.open(encoding="utf-8") as lines:
+                for line in lines:
+                    entry = _entry(line)
+                    if entry is not None and entry.cluster == cluster:
+                        found.append(entry)
+        except FileNotFoundError:
+            pass
+        return list(reversed(found))
+
+
+def _entry(line: str) -> AuditEntry | None:
+    try:
+        values = json.loads(line)
+        effects = [Effect(**one) for one in values.pop("effects")]
+        return AuditEntry(**values, effects=effects)
+    except (ValueError, TypeError, KeyError):
+        return None

@@ -1,0 +1,137 @@
+"""Plans about groups and their positions."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from barnabas.admin import AsyncAdmin
+from barnabas.console.actions.plans import Effect, Planned
+from barnabas.console.actions.topics import TIMEOUT_MS
+from barnabas.core.ids import TopicPartition
+from barnabas.operations.errors import OperationError
+from barnabas.operations.log_ends import resolve_topics
+from barnabas.operations.offset_reset import RESETTABLE, ResetPlan, ResetPlanner, commit
+
+GroupName = Annotated[str, Field(min_length=1, max_length=32_000)]
+TopicOrAll = Annotated[str, Field(max_length=249)]
+
+
+@dataclass(frozen=True, slots=True)
+class ResetOffsets:
+    """Positions of a group in a topic, or in all where it has some; partitions with commas, all when
+    empty.
+    """
+
+    group: GroupName
+    topic: TopicOrAll = ""
+    partitions: Annotated[str, Field(max_length=10_000)] = ""
+    to: Literal["earliest", "latest", "offset", "time", "shift", "current"] = "earliest"
+    value: int = 0
+    """The offset, the time in milliseconds, or by how many offsets."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOffsets:
+    """A group's positions in a topic that no member reads."""
+
+    group: GroupName
+    topic: Annotated[str, Field(min_length=1, max_length=249)]
+
+
+@dataclass(frozen=True, slots=True)
+class OfGroup:
+    """A group."""
+
+    group: GroupName
+
+
+async def reset_offsets(admin: AsyncAdmin, wanted: ResetOffsets) -> Planned:
+    """The positions of the preview are those that are committed. Raises OperationError, KafkaError."""
+    await _check_empty(admin, wanted.group)
+    planner = ResetPlanner(admin, TIMEOUT_MS)
+    committed = await planner.committed(wanted.group)
+    partitions = await _scope(admin, wanted, committed)
+    plan = await _plan(planner, wanted, partitions)
+    effects = [
+        Effect(str(tp), str(before) if (before := committed.get(tp)) is not None else "none", str(offset))
+        for tp, offset in sorted(plan.positions.items())
+        if committed.get(tp) != offset
+    ]
+    warnings = [
+        f"{tp}: {asked} is outside the log, it becomes {plan.positions[tp]}"
+        for tp, asked in sorted(plan.moved.items())
+    ]
+    warnings += [f"{tp} has no record that late: it is put to the end" for tp in sorted(plan.at_end)]
+
+    async def carry_out(later: AsyncAdmin) -> None:
+        await _check_empty(later, wanted.group)
+        now = await ResetPlanner(later, TIMEOUT_MS).committed(wanted.group)
+        if any(now.get(tp) != committed.get(tp) for tp in plan.positions):
+            raise OperationError(f"group {wanted.group} is not as it was in the preview: nothing was done")
+        await commit(later, wanted.group, plan.positions, TIMEOUT_MS)
+
+    return Planned(wanted.group, effects, carry_out, warnings)
+
+
+async def _check_empty(admin: AsyncAdmin, group: str) -> None:
+    found = (await admin.groups.describe([group], timeout_ms=TIMEOUT_MS))[group]
+    if found.state not in RESETTABLE:
+        raise OperationError(
+            f"group {group} is {found.state} with {len(found.members)} members: stop them first"
+        )
+
+
+async def _scope(
+    admin: AsyncAdmin, wanted: ResetOffsets, committed: dict[TopicPartition, int | None]
+) -> list[TopicPartition]:
+    if not wanted.topic:
+        return sorted(committed)
+    partitions, missing = await resolve_topics(admin, [wanted.topic], TIMEOUT_MS)
+    for error in missing.values():
+        raise error
+    if not wanted.partitions:
+        return partitions
+    numbers = {one.strip() for one in wanted.partitions.split(",")}
+    unknown = numbers - {str(tp.partition) for tp in partitions}
+    if unknown:
+        raise OperationError(f"topic {wanted.topic} has no partition {', '.join(sorted(unknown))}")
+    return [tp for tp in partitions if str(tp.partition) in numbers]
+
+
+async def _plan(planner: ResetPlanner, wanted: ResetOffsets, partitions: list[TopicPartition]) -> ResetPlan:
+    if wanted.to == "earliest":
+        return await planner.to_earliest(partitions)
+    if wanted.to == "latest":
+        return await planner.to_latest(partitions)
+    if wanted.to == "offset":
+        return await planner.to_positions(dict.fromkeys(partitions, wanted.value))
+    if wanted.to == "time":
+        return await planner.to_time(partitions, wanted.value)
+    if wanted.to == "shift":
+        return await planner.shift_by(wanted.group, partitions, wanted.value)
+    return await planner.to_current(wanted.group, partitions)
+
+
+async def delete_offsets(admin: AsyncAdmin, wanted: DeleteOffsets) -> Planned:
+    """Positions of a topic that no member reads."""
+    committed = await ResetPlanner(admin, TIMEOUT_MS).committed(wanted.group)
+    gone = [tp for tp in sorted(committed) if tp.topic == wanted.topic]
+
+    async def carry_out(later: AsyncAdmin) -> None:
+        await later.groups.delete_offsets(wanted.group, gone, timeout_ms=TIMEOUT_MS)
+
+    return Planned(wanted.group, [Effect(str(tp), str(committed[tp]), "none") for tp in gone], carry_out)
+
+
+async def delete_group(admin: AsyncAdmin, wanted: OfGroup) -> Planned:
+    """A group without members, with its positions."""
+    await _check_empty(admin, wanted.group)
+    committed = await ResetPlanner(admin, TIMEOUT_MS).committed(wanted.group)
+
+    async def carry_out(later: AsyncAdmin) -> None:
+        await later.groups.delete([wanted.group], timeout_ms=TIMEOUT_MS)
+
+    effects = [Effect(f"group {wanted.group}", f"{len(committed)} positions", "not there")]
+    effects += [Effect(str(tp), str(offset), "none") for tp, offset in sorted(committed.items())]
+    return Planned(wanted.group, effects, carry_out)

@@ -1,0 +1,103 @@
+"""A plan: what a change does, and the call that does it; kept between its preview and its confirmation."""
+
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from barnabas.admin import AsyncAdmin
+from barnabas.operations.errors import OperationError
+
+KEPT_MS: Final = 600_000
+_PLANS_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What becomes of one thing."""
+
+    subject: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a planner comes to."""
+
+    subject: str
+    """What has to be typed to confirm it."""
+    effects: Sequence[Effect]
+    carry_out: Callable[[AsyncAdmin], Awaitable[None]] = field(repr=False)
+    warnings: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A plan as it is shown."""
+
+    id: str
+    cluster: str
+    kind: str
+    subject: str
+    effects: Sequence[Effect]
+    warnings: Sequence[str]
+    expires_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A preview, and what it stands for."""
+
+    preview: Preview
+    user: str
+    planned: Planned
+
+
+class Plans:
+    """The plans that wait for their confirmation. Nothing survives a restart: a preview of yesterday is
+    none.
+    """
+
+    def __init__(self) -> None:
+        self._plans: dict[str, Plan] = {}
+
+    def keep(self, cluster: str, kind: str, user: str, planned: Planned, now_ms: int) -> Preview:
+        """The plan's preview. Raises OperationError for a plan that does nothing."""
+        if not planned.effects:
+            raise OperationError("nothing would change")
+        self._forget(now_ms)
+        preview = Preview(
+            secrets.token_urlsafe(16),
+            cluster,
+            kind,
+            planned.subject,
+            planned.effects,
+            planned.warnings,
+            now_ms + KEPT_MS,
+        )
+        self._plans[preview.id] = Plan(preview, user, planned)
+        return preview
+
+    def take(self, plan_id: str, cluster: str, user: str, confirm: str, now_ms: int) -> Plan:
+        """The plan, for once: nobody gets it a second time. Raises OperationError, and keeps it when only the
+        confirmation was wrong.
+        """
+        self._forget(now_ms)
+        plan = self._plans.get(plan_id)
+        # Somebody else's plan is as good as none: what they confirm they must have seen.
+        if plan is None or plan.user != user or plan.preview.cluster != cluster:
+            raise OperationError(
+                "there is no such preview: it was carried out, is too old, or was never made"
+            )
+        if not hmac.compare_digest(confirm.encode(), plan.preview.subject.encode()):
+            raise OperationError(f"the confirmation is not {plan.preview.subject!r}: nothing was done")
+        del self._plans[plan_id]
+        return plan
+
+    def _forget(self, now_ms: int) -> None:
+        for key in [key for key, one in self._plans.items() if one.preview.expires_ms <= now_ms]:
+            del self._plans[key]
+        while len(self._plans) >= _PLANS_MAX:
+            del self._plans[next(iter(self._plans))]

@@ -1,0 +1,185 @@
+"""Plans about topics and configurations."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from barnabas.admin import AsyncAdmin, ConfigResource, NewTopic, TopicDescription
+from barnabas.client.types import EARLIEST_TIMESTAMP
+from barnabas.console.actions.plans import Effect, Planned
+from barnabas.core.ids import TopicPartition
+from barnabas.operations.errors import OperationError
+from barnabas.operations.log_ends import end_offsets, log_offsets
+
+TIMEOUT_MS = 10_000
+
+Name = Annotated[str, Field(min_length=1, max_length=249)]
+Key = Annotated[str, Field(min_length=1, max_length=500)]
+ConfigText = Annotated[str, Field(max_length=32_000)]
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopic:
+    """A new topic; -1 takes the brokers' defaults."""
+
+    topic: Name
+    partitions: int = -1
+    replication_factor: int = -1
+    configs: ConfigText = ""
+    """``KEY=VALUE``, one a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandTopic:
+    """More partitions for a topic."""
+
+    topic: Name
+    partitions: Annotated[int, Field(ge=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTopic:
+    """One key of a topic; an empty value takes its own value away."""
+
+    topic: Name
+    key: Key
+    value: ConfigText = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AlterBroker:
+    """One key of a broker that can change while it runs; an empty value takes it away."""
+
+    broker: Annotated[int, Field(ge=0)]
+    key: Key
+    value: ConfigText = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OfTopic:
+    """A topic."""
+
+    topic: Name
+
+
+async def create_topic(admin: AsyncAdmin, wanted: CreateTopic) -> Planned:
+    """The cluster says beforehand whether it would do it. Raises KafkaError, OperationError."""
+    topic = NewTopic(
+        wanted.topic, wanted.partitions, wanted.replication_factor, configs=_pairs(wanted.configs)
+    )
+    found = await admin.topics.create(topic, validate_only=True, timeout_ms=TIMEOUT_MS)
+    made = found[wanted.topic]
+    text = f"{made.partitions} partitions, {made.replication_factor} replicas each"
+    effects = [Effect(f"topic {wanted.topic}", "not there", text)]
+    effects += [Effect(f"{wanted.topic} {key}", "default", value) for key, value in topic.configs.items()]
+
+    async def carry_out(later: AsyncAdmin) -> None:
+        await later.topics.create(topic, timeout_ms=TIMEOUT_MS)
+
+    return Planned(wanted.topic, effects, carry_out)
+
+
+def _pairs(text: str) -> dict[str, str]:
+    found = {}
+    for line in text.splitlines():
+        key, equals, value = line.partition("=")
+        if line.strip() and not equals:
+            raise OperationError(f"{line.strip()!r} is no KEY=VALUE")
+        if line.strip():
+            found[key.strip()] = value.strip()
+    return found
+
+
+async def expand_topic(admin: AsyncAdmin, wanted: ExpandTopic) -> Planned:
+    """Partitions never go away again."""
+    before = len((await _described(admin, wanted.topic)).partitions)
+    change = {wanted.topic: wanted.partitions}
+    await admin.topics.create_partitions(change, validate_only=True, timeout_ms=TIMEOUT_MS)
+
+    async def carry_out(later: AsyncAdmin) -> None:
+        if len((await _described(later, wanted.topic)).partitions) != before:
+            raise OperationError(f"topic {wanted.topic} is not as it was in the preview: nothing was done")
+        await later.topics.create_partitions(change, timeout_ms=TIMEOUT_MS)
+
+    effect = Effect(f"partitions of {wanted.topic}", str(before), str(wanted.partitions))
+    warning = "records with the same key go to other partitions than before"
+    return Planned(wanted.topic, [effect], carry_out, [warning])
+
+
+async def alter_topic(admin: AsyncAdmin, wanted: AlterTopic) -> Planned:
+    """One key of a topic."""
+    return await _alter(admin, ConfigResource.topic(wanted.topic), wanted.topic, wanted.key, wanted.value)
+
+
+async def alter_broker(admin: AsyncAdmin, wanted: AlterBroker) -> Planned:
+    """One key of a broker."""
+    resource = ConfigResource.broker(wanted.broker)
+    return await _alter(admin, resource, f"broker {wanted.broker}", wanted.key, wanted.value)
+
+
+async def _alter(admin: AsyncAdmin, resource: ConfigResource, subject: str, key: str, value: str) -> Planned:
+    before, is_sensitive = await _value(admin, resource, key)
+    change = {resource: {key: value or None}}
+    await admin.configs.alter(change, validate_only=True, timeout_ms=TIMEOUT_MS)
+
+    async def carry_out(later: AsyncAdmin) -> None:
+        if (await _value(later, resource, key))[0] != before:
+            raise OperationError(f"{key} of {subject} is not as it was in the preview: nothing was done")
+        await later.configs.alter(change, timeout_ms=TIMEOUT_MS)
+
+    shown = ("hidden" if is_sensitive else value) if value else "the default"
+    effects = [] if value and value == before else [Effect(f"{subject} {key}", before or "null", shown)]
+    return Planned(subject, effects, carry_out)
+
+
+async def _value(admin: AsyncAdmin, resource: ConfigResource, key: str) -> tuple[str | None, bool]:
+    entries = (await admin.configs.describe(resource, timeout_ms=TIMEOUT_MS))[resource]
+    if key not in entries:
+        raise OperationError(f"there is no key {key}")
+    entry = entries[key]
+    return "hidden" if entry.is_sensitive else entry.value, entry.is_sensitive
+
+
+async def truncate_topic(admin: AsyncAdmin, wanted: OfTopic) -> Planned:
+    """Deletes the records that are there now; what comes after the preview stays."""
+    partitions = _partitions(await _described(admin, wanted.topic))
+    starts = await log_offsets(admin, partitions, EARLIEST_TIMESTAMP, TIMEOUT_MS)
+    ends = await end_offsets(admin, partitions, TIMEOUT_MS)
+    effects = [
+        Effect(str(tp), f"{ends[tp] - starts[tp]} offsets from {starts[tp]}", f"begins at {ends[tp]}")
+        for tp in partitions
+        if ends[tp] > starts[tp]
+    ]
+
+    async def carry_out(later: AsyncAdmin) -> None:
+        await later.partitions.delete_records(ends, timeout_ms=TIMEOUT_MS)
+
+    return Planned(wanted.topic, effects, carry_out, ["records that are deleted do not come back"])
+
+
+async def delete_topic(admin: AsyncAdmin, wanted: OfTopic) -> Planned:
+    """Deletes a topic with all its records."""
+    described = await _described(admin, wanted.topic)
+    if described.is_internal:
+        raise OperationError(f"{wanted.topic} is the cluster's own: the console does not delete it")
+    partitions = _partitions(described)
+    starts = await log_offsets(admin, partitions, EARLIEST_TIMESTAMP, TIMEOUT_MS)
+    ends = await end_offsets(admin, partitions, TIMEOUT_MS)
+    count = sum(ends[tp] - starts[tp] for tp in partitions)
+
+    async def carry_out(later: AsyncAdmin) -> None:
+        if (await _described(later, wanted.topic)).topic_id != described.topic_id:
+            raise OperationError(f"topic {wanted.topic} was made anew since the preview: nothing was done")
+        await later.topics.delete([wanted.topic], timeout_ms=TIMEOUT_MS)
+
+    effect = Effect(f"topic {wanted.topic}", f"{len(partitions)} partitions, {count} offsets", "not there")
+    return Planned(wanted.topic, [effect], carry_out, ["a topic that is deleted does not come back"])
+
+
+async def _described(admin: AsyncAdmin, topic: str) -> TopicDescription:
+    return (await admin.topics.describe([topic], timeout_ms=TIMEOUT_MS))[topic]
+
+
+def _partitions(topic: TopicDescription) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, one.partition) for one in topic.partitions]

@@ -1,0 +1,226 @@
+"""Actions: a preview changes nothing, is what gets executed, once, when it is confirmed; who did it is
+written.
+"""
+
+import json
+import re
+
+import pytest
+
+from barnabas.admin import OffsetAndMetadata
+from barnabas.client import Consumer, Producer
+from barnabas.core.ids import TopicPartition
+from barnabas.testing import Kafka
+
+
+@pytest.fixture(scope="module")
+def kafka():
+    with Kafka(2) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def acting(kafka, open_console):
+    site = open_console(kafka.bootstrap_servers, allow_changes=True)
+    site.look()
+    return site
+
+
+@pytest.fixture
+def topic(kafka):
+    """A topic with 5 records in each of two partitions."""
+    name = kafka.create_topic(partitions=2, replication_factor=1)
+    with Producer(kafka.bootstrap_servers) as producer:
+        for number in range(10):
+            producer.send_and_wait(name, b"v", partition=number % 2, timestamp_ms=1000 * number)
+    return name
+
+
+def post(site, path, body):
+    return site.request("POST", f"/api/v1/clusters/demo{path}", json=body)
+
+
+def previewed(site, kind, **parameters):
+    answer = post(site, f"/actions/{kind}", parameters)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def confirmed(site, preview, confirm=None):
+    return post(site, f"/plans/{preview['id']}", {"confirm": confirm or preview["subject"]})
+
+
+def effects(preview):
+    return {one["subject"]: (one["before"], one["after"]) for one in preview["effects"]}
+
+
+def test_a_console_that_only_reads_refuses(site):
+    answer = post(site, "/actions/delete-topic", {"topic": "orders"})
+    assert (answer.status_code, "--allow-changes" in answer.json()["error"]) == (403, True)
+
+
+def test_a_topic_is_created_expanded_and_deleted(acting, kafka):
+    made = previewed(acting, "create-topic", topic="made", partitions=1, configs="retention.ms=1000")
+    assert effects(made)["topic made"] == ("not there", "1 partitions, 1 replicas each")
+    assert "made" not in [one.name for one in kafka.admin.topics.list()]
+    assert confirmed(acting, made).status_code == 200
+    assert len(kafka.admin.topics.describe("made")["made"].partitions) == 1
+
+    grown = previewed(acting, "expand-topic", topic="made", partitions=3)
+    assert effects(grown) == {"partitions of made": ("1", "3")}
+    assert confirmed(acting, grown).status_code == 200
+    assert len(kafka.admin.topics.describe("made")["made"].partitions) == 3
+
+    gone = previewed(acting, "delete-topic", topic="made")
+    assert confirmed(acting, gone).status_code == 200
+    assert "made" not in [one.name for one in kafka.admin.topics.list()]
+
+
+def test_offsets_are_reset_to_what_the_preview_shows(acting, kafka, topic):
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    kafka.admin.groups.alter_offsets("g", {first: OffsetAndMetadata(5), second: OffsetAndMetadata(5)})
+    body = {"group": "g", "topic": topic, "partitions": "0", "to": "offset", "value": 99}
+    nothing = post(acting, "/actions/reset-offsets", body)  # 99 becomes the end, where the group is
+    assert (nothing.status_code, nothing.json()["error"]) == (409, "nothing would change")
+    preview = previewed(acting, "reset-offsets", group="g", topic=topic, to="time", value=4000)
+    assert effects(preview) == {str(first): ("5", "2"), str(second): ("5", "2")}
+    assert kafka.offsets("g")[first].offset == 5
+
+    assert confirmed(acting, preview).status_code == 200
+    assert {tp: one.offset for tp, one in kafka.offsets("g").items()} == {first: 2, second: 2}
+
+
+def test_nothing_is_done_twice(acting, kafka, topic):
+    preview = previewed(acting, "truncate-topic", topic=topic)
+    assert confirmed(acting, preview).status_code == 200
+    again = confirmed(acting, preview)
+    assert (again.status_code, "no such preview" in again.json()["error"]) == (409, True)
+
+
+def test_a_wrong_confirmation_does_nothing_and_can_be_mended(acting, kafka, topic):
+    preview = previewed(acting, "delete-topic", topic=topic)
+    wrong = confirmed(acting, preview, "something else")
+    assert (wrong.status_code, "nothing was done" in wrong.json()["error"]) == (409, True)
+    assert topic in [one.name for one in kafka.admin.topics.list()]
+    assert confirmed(acting, preview).status_code == 200
+
+
+def test_what_has_changed_since_the_preview_is_not_overwritten(acting, kafka, topic):
+    """Two operators at once."""
+    mine = previewed(acting, "alter-topic", topic=topic, key="retention.ms", value="1000")
+    theirs = previewed(acting, "alter-topic", topic=topic, key="retention.ms", value="2000")
+    assert confirmed(acting, theirs).status_code == 200
+    late = confirmed(acting, mine)
+    assert (late.status_code, "not as it was in the preview" in late.json()["error"]) == (409, True)
+    entries = acting.get("/audit")
+    assert [(one["kind"], one["outcome"]) for one in entries[:3]] == [
+        ("alter-topic", "failed"),
+        ("alter-topic", "begun"),
+        ("alter-topic", "done"),
+    ]
+
+
+def test_records_that_came_after_the_preview_are_not_deleted(acting, kafka, topic):
+    preview = previewed(acting, "truncate-topic", topic=topic)
+    with Producer(kafka.bootstrap_servers) as producer:
+        producer.send_and_wait(topic, b"late", partition=0)
+    assert confirmed(acting, preview).status_code == 200
+    assert [record.value for record in kafka.records(topic)] == [b"late"]
+
+
+def test_a_group_with_members_is_left_alone(acting, kafka, topic):
+    with Consumer(kafka.bootstrap_servers, group_id="busy", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe([topic])
+        consumer.poll(2000)
+        kafka.wait_for_group("busy", state="Stable", members=1)
+        answer = post(acting, "/actions/reset-offsets", {"group": "busy", "topic": topic})
+        assert (answer.status_code, "stop them first" in answer.json()["error"]) == (409, True)
+
+
+def test_a_topic_is_moved_as_the_preview_shows(acting, kafka, topic):
+    before = {
+        one.partition: list(one.replicas) for one in kafka.admin.topics.describe(topic)[topic].partitions
+    }
+    target = 1 - before[0][0]
+    preview = previewed(acting, "reassign", topic=topic, brokers=str(target))
+    assert confirmed(acting, preview).status_code == 200
+    for _ in range(100):
+        if not kafka.admin.partitions.reassignments():
+            break
+    after = {
+        one.partition: list(one.replicas) for one in kafka.admin.topics.describe(topic)[topic].partitions
+    }
+    assert list(after.values()) == [[target]] * 2
+
+
+def test_the_audit_log_has_who_what_before_and_after(acting, topic, tmp_path):
+    preview = previewed(acting, "delete-topic", topic=topic)
+    confirmed(acting, preview)
+    file = acting.console.data / "audit.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(one["outcome"], one["user"], one["subject"]) for one in lines] == [
+        ("begun", "operator", topic),
+        ("done", "operator", topic),
+    ]
+    assert lines[0]["effects"] == [dict(one) for one in preview["effects"]]
+    assert file.stat().st_mode & 0o077 == 0
+    file.write_text(file.read_text() + '{"cut off')
+    assert len(acting.get("/audit")) == 2
+
+
+def test_what_cannot_be_written_down_is_not_done(acting, kafka, topic):
+    acting.console.data.parent.mkdir(exist_ok=True)
+    acting.console.data.write_text("a file where the folder should be")
+    answer = confirmed(acting, previewed(acting, "delete-topic", topic=topic))
+    assert (answer.status_code, "cannot be written" in answer.json()["error"]) == (409, True)
+    assert topic in [one.name for one in kafka.admin.topics.list()]
+
+
+def test_forms_walk_from_the_parameters_to_the_deed(acting, kafka, topic):
+    form = acting.page("/actions/delete-topic", topic=topic)
+    token = re.search(r'name="token" value="(\w+)"', form)[1]
+    assert f'value="{topic}"' in form
+    shown = acting.request("POST", "/c/demo/actions/delete-topic", data={"token": token, "topic": topic})
+    assert shown.status_code == 200, shown.text
+    plan = re.search(r'action="(/c/demo/plans/[\w-]+)"', shown.text)[1]
+    done = acting.request("POST", plan, data={"token": token, "confirm": topic})
+    assert (done.status_code, "audit log" in done.text) == (200, True)
+    assert topic not in [one.name for one in kafka.admin.topics.list()]
+
+
+@pytest.mark.parametrize("token", [{}, {"token": ""}, {"token": "0" * 64}])
+def test_a_form_without_the_console_s_token_does_nothing(acting, kafka, topic, token):
+    answer = acting.request("POST", "/c/demo/actions/delete-topic", data={**token, "topic": topic})
+    assert answer.status_code == 403
+    assert topic in [one.name for one in kafka.admin.topics.list()]
+
+
+def test_a_form_of_another_site_is_no_call_of_the_interface(acting, topic):
+    """A browser sends such a body anywhere without asking; one that says it is JSON it does not."""
+    body = json.dumps({"topic": topic})
+    answer = acting.request(
+        "POST",
+        "/api/v1/clusters/demo/actions/delete-topic",
+        content=body,
+        headers={"content-type": "text/plain"},
+    )
+    assert answer.status_code in {409, 422}
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "said"),
+    [
+        ("create-topic", {"topic": "a b"}, "invalid"),
+        ("create-topic", {"topic": "x", "configs": "nothing"}, "KEY=VALUE"),
+        ("expand-topic", {"topic": "nope", "partitions": 2}, ""),
+        ("alter-topic", {"topic": "nope", "key": "retention.ms", "value": "1"}, ""),
+        ("reassign", {"topic": "nope", "brokers": "x"}, "ids of brokers"),
+        ("delete-topic", {"topic": "__consumer_offsets"}, ""),
+        ("reset-offsets", {"group": "g", "to": "sideways"}, "to"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(acting, kind, body, said):
+    answer = post(acting, f"/actions/{kind}", body)
+    assert answer.status_code in {409, 422}
+    assert said in answer.json()["error"]
+    assert "\n" not in answer.json()["error"]
