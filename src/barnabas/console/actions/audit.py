@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from barnabas.console.actions.plans import Effect, Plan
+from barnabas.console.actions.plans import Effect, KeptPlan
 from barnabas.operations.errors import OperationError
 
 _SHOWN_MAX: Final = 500
@@ -39,7 +39,7 @@ class AuditLog:
     def __init__(self, folder: Path) -> None:
         self._file = folder / "audit.jsonl"
 
-    def write(self, plan: Plan, outcome: str, now_ms: int, error: str | None = None) -> None:
+    def write(self, plan: KeptPlan, outcome: str, now_ms: int, error: str | None = None) -> None:
         """One line. Raises OperationError where it cannot be written: then nothing is done."""
         seen = plan.preview
         entry = AuditEntry(

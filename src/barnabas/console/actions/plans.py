@@ -47,7 +47,7 @@ class Preview:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class KeptPlan:
     """A preview, and what it stands for."""
 
     preview: Preview
@@ -61,7 +61,7 @@ class Plans:
     """
 
     def __init__(self) -> None:
-        self._plans: dict[str, Plan] = {}
+        self._plans: dict[str, KeptPlan] = {}
 
     def keep(self, cluster: str, kind: str, user: str, planned: Planned, now_ms: int) -> Preview:
         """The plan's preview. Raises OperationError for a plan that does nothing."""
@@ -77,10 +77,10 @@ class Plans:
             planned.warnings,
             now_ms + KEPT_MS,
         )
-        self._plans[preview.id] = Plan(preview, user, planned)
+        self._plans[preview.id] = KeptPlan(preview, user, planned)
         return preview
 
-    def take(self, plan_id: str, cluster: str, user: str, confirm: str, now_ms: int) -> Plan:
+    def take(self, plan_id: str, cluster: str, user: str, confirm: str, now_ms: int) -> KeptPlan:
         """The plan, for once: nobody gets it a second time. Raises OperationError, and keeps it when only the
         confirmation was wrong.
         """
