@@ -29,8 +29,8 @@ def listen(address: Address) -> socket.socket:
     return socket.create_server(address, family=socket.AF_INET6 if ":" in address.host else socket.AF_INET)
 
 
-def serve(console: Console, listener: socket.socket) -> None:
-    """Serves until it is interrupted."""
+def server_of(console: Console) -> uvicorn.Server:
+    """A server of the console, which runs on sockets that are given to it."""
     config = uvicorn.Config(
         application(console),
         log_level="warning",
@@ -40,8 +40,13 @@ def serve(console: Console, listener: socket.socket) -> None:
         limit_concurrency=200,
         timeout_graceful_shutdown=3,
     )
+    return uvicorn.Server(config)
+
+
+def serve(console: Console, listener: socket.socket) -> None:
+    """Serves until it is interrupted."""
     try:
-        uvicorn.Server(config).run(sockets=[listener])
+        server_of(console).run(sockets=[listener])
     finally:
         console.close()
 

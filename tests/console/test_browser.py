@@ -1,0 +1,170 @@
+"""Chromium walks the console: every page, an action up to the audit log, a phone's width, the dark."""
+
+import contextlib
+import shutil
+import threading
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+from barnabas.client import Producer
+from barnabas.console.routes import SHOWN
+from barnabas.console.server import Address, listen, server_of
+
+WAIT_S = 30
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """The distribution's Chromium; a loud skip where it is not."""
+    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if program is None or driver is None:
+        pytest.skip(
+            "NO BROWSER: the console's pages were not walked; apt-get install chromium chromium-driver"
+        )
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    chromium = webdriver.Chrome(options=options, service=Service(driver))
+    chromium.set_page_load_timeout(WAIT_S)
+    yield chromium
+    chromium.quit()
+
+
+@contextlib.contextmanager
+def served(site):
+    """The console on a port of this machine."""
+    listener = listen(Address("127.0.0.1", 0))
+    server = server_of(site.console)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(WAIT_S)
+        listener.close()
+
+
+def faults(browser):
+    """What the browser complained of: scripts, the policy, what could not be loaded."""
+    return [one["message"] for one in browser.get_log("browser") if one["level"] == "SEVERE"]
+
+
+def element(browser, css):
+    return WebDriverWait(browser, WAIT_S).until(lambda chromium: chromium.find_element(By.CSS_SELECTOR, css))
+
+
+def test_every_page_opens_without_a_complaint(browser, site):
+    subjects = {
+        "/brokers/{broker_id}": "/brokers/0",
+        "/topics/{name}": "/topics/orders",
+        "/groups/{name:path}": "/groups/behind",
+        "/configs/{kind}/{name}": "/configs/broker/0",
+        "/explain/{kind}/{name:path}": "/explain/partition/orders-0",
+        "/messages": "/messages?topic=orders&start=earliest",
+    }
+    with served(site) as address:
+        for shown in SHOWN:
+            if shown.path == "/store":  # this console was not told where the store is
+                continue
+            browser.get(f"{address}/c/demo{subjects.get(shown.path, shown.path)}")
+            assert element(browser, "h1").text
+            if not shown.path.startswith("/explain"):
+                assert element(browser, "nav a[aria-current]").text
+            assert faults(browser) == [], shown.path
+            # What a screen reader needs: a language, one main part, a name for each input and each image.
+            unnamed = browser.execute_script(
+                "return [...document.querySelectorAll('input:not([type=hidden]), select, textarea')]"
+                ".filter(one => !one.labels.length).map(one => one.name)"
+                ".concat([...document.querySelectorAll('svg:not([aria-label])')])"
+            )
+            assert unnamed == [], shown.path
+            assert browser.execute_script("return document.documentElement.lang") == "en"
+
+
+def test_links_lead_through_the_cluster(browser, site):
+    with served(site) as address:
+        browser.get(address)
+        element(browser, "main a").click()
+        WebDriverWait(browser, WAIT_S).until(lambda chromium: element(chromium, "h1").text == "demo")
+        assert element(browser, ".verdict .level").text in {"good", "warning"}
+        element(browser, "nav a[href$='/groups']").click()
+        element(browser, "main a[href$='/groups/behind']").click()
+        WebDriverWait(browser, WAIT_S).until(lambda chromium: "behind" in element(chromium, "h1").text)
+        text = element(browser, "main").text
+    assert "1 min 0 s" in text
+    assert "no record waits" not in text
+
+
+def test_a_phone_and_the_dark(browser, site):
+    with served(site) as address:
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": 380, "height": 800, "deviceScaleFactor": 2, "mobile": True},
+        )
+        browser.get(f"{address}/c/demo/topics")
+        element(browser, "h1")
+        assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+        light = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+        browser.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+        )
+        dark = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert light != dark
+
+
+def test_the_page_moves_without_being_loaded_again(browser, site, cluster):
+    with served(site) as address:
+        browser.get(f"{address}/c/demo")
+        before = element(browser, "main small").text
+        site.look()
+        browser.execute_script("window.kept = true; return refresh()")
+        assert element(browser, "main small").text != before
+        assert browser.execute_script("return window.kept")
+        assert faults(browser) == []
+
+
+def test_an_action_walks_from_its_button_to_the_audit_log(browser, cluster, open_console):
+    topic = cluster.create_topic(partitions=1)
+    site = open_console(cluster.bootstrap_servers, allow_changes=True)
+    site.look()
+    with served(site) as address:
+        browser.get(f"{address}/c/demo/topics/{topic}")
+        element(browser, "a[href*='actions/expand-topic']").click()
+        field = element(browser, "input[name=partitions]")
+        field.clear()
+        field.send_keys("3")
+        element(browser, "main button").click()
+        element(browser, "input[name=confirm]")
+        assert "3" in element(browser, "tbody").text
+        element(browser, "input[name=confirm]").send_keys(topic)
+        element(browser, "main button").click()
+        WebDriverWait(browser, WAIT_S).until(lambda chromium: element(chromium, "h1").text == "Done")
+        element(browser, "main a[href$='/audit']").click()
+        WebDriverWait(browser, WAIT_S).until(lambda chromium: element(chromium, "h1").text == "Audit")
+        assert topic in element(browser, "tbody").text
+        assert faults(browser) == []
+    assert len(cluster.admin.topics.describe(topic)[topic].partitions) == 3
+
+
+def test_a_record_with_html_is_text(browser, cluster, open_console):
+    topic = cluster.create_topic(partitions=1)
+    with Producer(cluster.bootstrap_servers) as producer:
+        producer.send_and_wait(
+            topic, b"<img src=x onerror='window.broken=1'>", key=b"\xff\x00", timestamp_ms=1
+        )
+    site = open_console(cluster.bootstrap_servers)
+    with served(site) as address:
+        browser.get(f"{address}/c/demo/messages?topic={topic}&start=earliest")
+        text = element(browser, "tbody").text
+        assert browser.execute_script("return window.broken") is None
+    assert "<img src=x" in text
+    assert "ff 00" in text
