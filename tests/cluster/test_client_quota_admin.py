@@ -131,6 +131,13 @@ def test_what_is_above_a_quota_stays_while_it_is_needed(brokers):
     assert not brokers.is_there("/config/users/bob/clients")
 
 
+def test_a_user_whose_settings_are_unreadable_stays(brokers):
+    brokers.put("/config/users/bob", b'{"version":1,"config":')
+    brokers.alter({"user": "bob", "client-id": "one"}, producer_byte_rate=2.0)
+    brokers.alter({"user": "bob", "client-id": "one"}, producer_byte_rate=None)
+    assert brokers.data("/config/users/bob") == b'{"version":1,"config":'
+
+
 def test_other_brokers_hold_clients_to_it_at_once_and_after_a_start(brokers):
     brokers.alter({"client-id": None}, producer_byte_rate=8.0)
     brokers.alter({"client-id": "app"}, producer_byte_rate=7.0)

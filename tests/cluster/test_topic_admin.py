@@ -412,3 +412,41 @@ def test_a_configuration_left_by_another_topic_is_replaced(cluster):
     create(cluster, NewTopic("t", configs={"segment.bytes": "1000"}))
 
     assert cluster.wait(cluster.brokers[0].configs.read("topics", "t")) == {"segment.bytes": "1000"}
+
+
+# ------------------------------------------------------------------------------------------- quotas
+
+
+def test_what_is_made_and_removed_is_counted_and_what_is_only_validated_is_not(cluster):
+    topics, counted = cluster.controller.topics, []
+    cluster.wait(topics.create(NewTopic("t", 3, 1), validate_only=True, count=counted.append))
+    assert counted == []
+    cluster.wait(topics.create(NewTopic("t", 3, 1), count=counted.append))
+    cluster.settle()
+    grow(cluster, "t", 7, validate_only=True, count=counted.append)
+    grow(cluster, "t", 7, count=counted.append)
+    cluster.settle()
+    cluster.wait(topics.delete("t", count=counted.append))
+    assert counted == [3, 4, 7]
+
+
+def test_what_a_quota_refuses_is_not_written(cluster):
+    def refuse(_partitions):
+        raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+
+    topics = cluster.controller.topics
+    create(cluster, NewTopic("t", 3, 1))
+    cluster.settle()
+    for attempt in (
+        lambda: cluster.wait(topics.create(NewTopic("u", 3, 1), count=refuse)),
+        lambda: grow(cluster, "t", 7, count=refuse),
+        lambda: cluster.wait(topics.delete("t", count=refuse)),
+    ):
+        with pytest.raises(KafkaError) as refused:
+            attempt()
+        assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    cluster.settle()
+    assert len(assignment_of(cluster, "t")) == 3
+    store = cluster.brokers[0].store
+    assert cluster.wait(store.exists(znodes.topic_path("u"))) is None
+    assert cluster.wait(store.exists(znodes.delete_topic_path("t"))) is None

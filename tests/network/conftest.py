@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from network_harness import LOOPBACK, FakeClock, FunctionService, Harness, echo
 
+from barnabas.network.address_rates import AddressRates
 from barnabas.network.clock import LoopClock
 from barnabas.network.event_loop import BrokerEventLoop
 from barnabas.network.settings import SocketSettings
@@ -23,10 +24,13 @@ def serve() -> Callable[..., None]:
         service=echo,
         clock=LoopClock,
         loop_factory: Callable[[], asyncio.AbstractEventLoop] = BrokerEventLoop,
+        address_rates: AddressRates | None = None,
         **settings: Any,
     ) -> None:
         async def main() -> None:
-            server = SocketServer(clock(asyncio.get_running_loop()), SocketSettings(**settings))
+            server = SocketServer(
+                clock(asyncio.get_running_loop()), SocketSettings(**settings), address_rates=address_rates
+            )
             bound = server.bind(LOOPBACK)
             functions = FunctionService(service)
             server.start(functions)
