@@ -206,8 +206,8 @@ def test_a_topic_that_zookeeper_does_not_take_is_refused(cluster, replicas, thro
     assert error.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def grow(cluster, topic, count, assignments=None, **options):
-    return cluster.wait(cluster.controller.topics.create_partitions(topic, count, assignments, **options))
+def grow(cluster, topic, total, assignments=None, **options):
+    return cluster.wait(cluster.controller.topics.create_partitions(topic, total, assignments, **options))
 
 
 def assignment_of(cluster, topic):
