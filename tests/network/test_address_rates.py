@@ -45,6 +45,8 @@ def test_what_was_one_too_many_is_not_counted_and_waits_for_a_sample_at_most(rat
     for _ in range(10):
         assert rates.throttle_ms(HOST) == 0
     assert [rates.throttle_ms(HOST) for _ in range(50)] == [1000] * 50
+    time.now_ms = 10_500
+    assert rates.throttle_ms(HOST) == 500, "ten came, and this one is the eleventh"
     time.now_ms = 11_000
     assert rates.throttle_ms(HOST) == 0
 
