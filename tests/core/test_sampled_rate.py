@@ -1,6 +1,8 @@
 """The rate of Kafka's quotas: sums over windows of time, the oldest of which goes as a whole."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from barnabas.core.sampled_rate import SampledRate
 
@@ -83,3 +85,17 @@ def test_with_full_windows_a_burst_is_no_rate_yet_and_an_excess_takes_its_time(t
     time.now_ms = 2500
     assert rate.per_second() == 12
     assert rate.excess_ms(10) == 500
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2500), st.integers(-50, 200), st.integers(1, 100)), max_size=60),
+    st.booleans(),
+)
+def test_what_is_charged_is_recorded_and_measured(steps, full_windows):
+    time = Time()
+    long, short = (SampledRate(time, samples=3, window_ms=1000, full_windows=full_windows) for _ in range(2))
+    for passes_ms, value, bound in steps:
+        time.now_ms += passes_ms
+        long.record(value)
+        assert short.charge(value, bound, time.now_ms) == pytest.approx(long.excess_ms(bound))
+        assert short.per_second() == pytest.approx(long.per_second())

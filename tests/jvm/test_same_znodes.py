@@ -17,6 +17,7 @@ from kazoo.exceptions import NoNodeError
 
 from barnabas.admin import ElectionType
 from barnabas.admin.admin import Admin
+from barnabas.admin.quotas import ClientQuotaAlteration
 from barnabas.admin.types import ConfigResource, NewPartitions, NewTopic
 from barnabas.client import Consumer, Producer, TopicPartition
 from barnabas.cluster.metadata.features import FEATURES
@@ -128,6 +129,25 @@ def administer(bootstraps):
         until(lambda: admin.partitions.reassignments() == {})
         admin.partitions.elect_leaders([TopicPartition("pair", 1)], ElectionType.PREFERRED)
         admin.topics.delete("gone")
+        limit(admin)
+
+
+def limit(admin):
+    """Quotas of every kind of entity; those that are removed take their znodes with them."""
+    places = (
+        {"user": "CN=a, b*"},
+        {"user": None},
+        {"client-id": "an app"},
+        {"client-id": None, "user": "u"},
+        {"client-id": "c", "user": "gone"},
+        {"client-id": "c", "user": "u"},
+    )
+    rates = {"producer_byte_rate": 1e6, "request_percentage": 1e7}
+    for place in places:
+        admin.quotas.alter(ClientQuotaAlteration(place, rates))
+    admin.quotas.alter(ClientQuotaAlteration({"ip": "10.0.0.1"}, {"connection_creation_rate": 9}))
+    for place in places[-2:]:
+        admin.quotas.alter(ClientQuotaAlteration(place, dict.fromkeys(rates)))
 
 
 def dumps(cluster):

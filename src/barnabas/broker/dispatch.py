@@ -296,8 +296,8 @@ class Dispatcher:
         """The one point through which every response leaves;
         work that waits for its turn to end comes here again with its response.
         """
+        now_ms = self._clock.monotonic_ms()
         if self._quotas.enabled and not self._ends_turn:
-            now_ms = self._clock.monotonic_ms()
             context.throttle_ms = throttle_ms(context, now_ms, exempt=not api.throttled)
             if context.throttle_ms > 0:
                 # The answer asks the client to wait. One that ignores it is muted: its requests are not read
@@ -316,7 +316,7 @@ class Dispatcher:
             (
                 context.arrived_ms,
                 context.handled_ms,
-                self._clock.monotonic_ms(),
+                now_ms,
                 context.size,
                 context.throttle_ms,
             )

@@ -47,22 +47,25 @@ def throttle_ms(context: "RequestContext", now_ms: float, *, exempt: bool) -> in
     """Counts a request whose response is about to leave; how long its client is to wait
     (``sendResponseMaybeThrottle``). The quotas of clients are enabled.
     """
-    quotas = context.broker.quotas
-    if context.counted == NOTHING:
+    counted = context.counted
+    if counted == NOTHING:
         return context.throttle_ms
-    time_ms = 0
-    if (exempt and context.counted != REFUSED) or context.counted == NO_TIME:
-        quotas.exempt.record(_time_of(context, now_ms))
-    elif quotas.request.enabled:
-        time_ms = quotas.request.record(context.principal, context.client_id, _time_of(context, now_ms))
-    if context.header.api_key == _PRODUCE:
-        bytes_ms = 0
-        if quotas.produce.enabled:
-            bytes_ms = quotas.produce.record(context.principal, context.client_id, context.size)
-        return _longer(context, quotas.produce, bytes_ms, time_ms)
-    if context.mutations is not None:
-        return _longer(context, quotas.mutations, context.mutations.throttle_ms, time_ms)
-    return _longer(context, quotas.request, 0, time_ms)
+    quotas, header = context.broker.quotas, context.header
+    time_ms = own_ms = 0
+    own = request = quotas.request
+    if request.enabled:
+        used = ((context.handled_ms or now_ms) - context.arrived_ms) * _PER_CENT_OF_MS
+        if (exempt and counted != REFUSED) or counted == NO_TIME:
+            quotas.exempt.record(used)
+        else:
+            time_ms = request.record(context.peer.principal, header.client_id or "", used, now_ms)
+    if header.api_key == _PRODUCE:
+        own = quotas.produce
+        if own.enabled:
+            own_ms = own.record(context.peer.principal, header.client_id or "", context.size, now_ms)
+    elif context.mutations is not None:
+        own, own_ms = quotas.mutations, context.mutations.throttle_ms
+    return _longer(context, own, own_ms, time_ms) if own_ms or time_ms else 0
 
 
 def fetch_throttle_ms(context: "RequestContext", response_bytes: int) -> int:
@@ -73,7 +76,8 @@ def fetch_throttle_ms(context: "RequestContext", response_bytes: int) -> int:
     context.counted = NOTHING
     time_ms = bytes_ms = 0
     if quotas.request.enabled:
-        used = _time_of(context, context.broker.clock.monotonic_ms())
+        now_ms = context.broker.clock.monotonic_ms()
+        used = ((context.handled_ms or now_ms) - context.arrived_ms) * _PER_CENT_OF_MS
         time_ms = quotas.request.record(context.principal, context.client_id, used)
     if quotas.fetch.enabled:
         bytes_ms = quotas.fetch.record(context.principal, context.client_id, response_bytes)
@@ -104,7 +108,3 @@ def _longer(context: "RequestContext", manager: ClientQuotaManager, own_ms: int,
         manager = manager if own_ms > time_ms else context.broker.quotas.request
         manager.throttled(context.principal, context.client_id, longer)
     return longer
-
-
-def _time_of(context: "RequestContext", now_ms: float) -> float:
-    return ((context.handled_ms or now_ms) - context.arrived_ms) * _PER_CENT_OF_MS

@@ -141,24 +141,25 @@ class ClientQuotaManager:
         for bucket in self._buckets.values():
             self._limit(bucket)
 
-    def record(self, principal: str, client_id: str, value: float) -> int:
+    def record(self, principal: str, client_id: str, value: float, now_ms: float | None = None) -> int:
         """Counts what a client did; for how many milliseconds it has to wait now
-        (``recordAndGetThrottleTimeMs``).
+        (``recordAndGetThrottleTimeMs``). `now_ms` is for those who have just looked at the clock.
         """
         bucket = self._of_client.get((principal, client_id))
         if bucket is None:
             bucket = self.bucket(principal, client_id)
         rate, bound = bucket.rate, bucket.bound
-        rate.record(value)
         if bound is None:
+            rate.record(value)
             return 0
-        if bound <= 0:
-            # Kafka reckons an endless time for a bound of zero, and makes an int of it that is below zero:
-            # the client waits only where there is a cap.
-            capped = self._throttle_ms_max < _THROTTLE_MS_MAX
-            return self._throttle_ms_max if capped and bound == 0 and rate.total() > 0 else 0
-        excess_ms = rate.excess_ms(bound)
-        return min(int(excess_ms + 0.5), self._throttle_ms_max) if excess_ms else 0
+        if bound > 0:
+            excess_ms = rate.charge(value, bound, self._now_ms() if now_ms is None else now_ms)
+            return min(int(excess_ms + 0.5), self._throttle_ms_max) if excess_ms else 0
+        rate.record(value)
+        # Kafka reckons an endless time for a bound of zero, and makes an int of it that is below zero: the
+        # client waits only where there is a cap.
+        capped = self._throttle_ms_max < _THROTTLE_MS_MAX
+        return self._throttle_ms_max if capped and bound == 0 and rate.total() > 0 else 0
 
     def unrecord(self, principal: str, client_id: str, value: float) -> None:
         """Takes back what was counted: the client was not given it (``unrecordQuotaSensor``)."""

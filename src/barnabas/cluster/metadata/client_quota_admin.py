@@ -66,7 +66,7 @@ class ClientQuotaAdmin:
         """
         wanted = _by_type(components)
         candidates = yield self._candidates(wanted, strict=strict)
-        return [each for each in candidates if _meets(each[1], wanted, strict=strict)]
+        return [each for each in candidates if _meets(each[1], wanted)]
 
     @steps
     def quotas(self, place: ConfigChange) -> Steps[Mapping[str, float]]:
@@ -161,9 +161,7 @@ def _by_type(components: Iterable[QuotaComponent]) -> dict[str, QuotaComponent]:
     return wanted
 
 
-def _meets(entity: Entity, wanted: Mapping[str, QuotaComponent], *, strict: bool) -> bool:
-    if strict and entity.keys() != wanted.keys():
-        return False
+def _meets(entity: Entity, wanted: Mapping[str, QuotaComponent]) -> bool:
     for kind, component in wanted.items():
         if kind not in entity:
             return False
