@@ -40,7 +40,7 @@ SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": 200,
     "group.consumer.heartbeat.interval.ms": 500,
 }
-JAVA = {"java-3.9": "3.9.2", "java-4.2": "4.2.0", "java-4.2-consumer": "4.2.0"}
+JAVA = {"java-3.9": "3.9.2", "java-4.3": "4.3.1", "java-4.3-consumer": "4.3.1"}
 GROUPS = {
     "mixed": ("kafka-python", "aiokafka", "confluent-range", "barnabas"),
     "cooperative": ("confluent-cooperative",),

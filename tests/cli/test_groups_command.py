@@ -65,9 +65,12 @@ def test_members_are_described(tool):
     lines = tool("--describe", "--group", "busy", "--members", "--verbose").stdout.splitlines()
     assert [line.split() for line in lines] == [
         [],
-        ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT"],
-        ["busy", "m1", "/127.0.0.1", "one", "1", "(0)"],
-        ["busy", "m2", "static", "/127.0.0.1", "two", "2", "(1,2)"],
+        [
+            *("GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS"),
+            *("CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"),
+        ],
+        ["busy", "m1", "/127.0.0.1", "one", "1", "-", "a:0", "-", "-"],
+        ["busy", "m2", "static", "/127.0.0.1", "two", "2", "-", "a:1,2", "-", "-"],
     ]
     assert "INSTANCE" not in tool("--describe", "--group", "idle", "--members").stdout
 
@@ -78,7 +81,7 @@ def test_states_are_described(tool, cluster):
         ["GROUP", "COORDINATOR", "(ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"],
         ["busy", cluster.bootstrap, "(1)", "range", "Stable", "2"],
         ["GROUP", "COORDINATOR", "(ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"],
-        ["idle", cluster.bootstrap, "(1)", "Empty", "0"],
+        ["idle", cluster.bootstrap, "(1)", "-", "Empty", "0"],
     ]
     assert result.stderr == "\nConsumer group 'idle' has no active members.\n"
 

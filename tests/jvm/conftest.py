@@ -67,10 +67,10 @@ def kafka39(server_folder: Path, zookeeper: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def kafka42(server_folder: Path) -> Iterator[str]:
-    """The bootstrap address of a genuine Kafka 4.2 node in KRaft mode."""
-    _judge("Apache Kafka 4.2", lambda: kafka_harness.artifacts(kafka_harness.KRAFT_ERA))
-    server = kafka_harness.start_kraft(_own_folder(server_folder, "kafka42"))
+def kafka44(server_folder: Path) -> Iterator[str]:
+    """The bootstrap address of a genuine Kafka 4.4 node in KRaft mode."""
+    _judge("Apache Kafka 4.4", lambda: kafka_harness.artifacts(kafka_harness.KRAFT_ERA))
+    server = kafka_harness.start_kraft(_own_folder(server_folder, "kafka44"))
     with _running(server):
         yield server.wait_until_listening().bootstrap
 
@@ -88,7 +88,7 @@ def kafka44(server_folder: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def judge() -> Callable[[str, Callable[[], object]], object]:
-    """Summons a judge by name, or skips: `judge("Apache Kafka 4.2", lambda: artifacts("4.2.0"))`."""
+    """Summons a judge by name, or skips: `judge("Apache Kafka 4.4", lambda: artifacts("4.4.0"))`."""
     return _judge
 
 

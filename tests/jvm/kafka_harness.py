@@ -25,9 +25,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from serving import die_with_parent, free_port
 
 ZOOKEEPER_ERA: Final = "3.9.2"
-KRAFT_ERA: Final = "4.2.0"
-NEWEST_CLIENTS: Final = "4.4.0"
-"""Of this release the tools are not published."""
+KRAFT_ERA: Final = "4.4.0"
+EARLIER_KRAFT: Final = "4.2.0"
+NEWEST_CLIENTS: Final = KRAFT_ERA
+NEWEST_TOOLS: Final = "4.3.1"
+"""Of 4.4.0 the tools are not published, nor is Kafka Streams."""
 SPARK_CONNECTOR: Final = "4.2.0"
 """Of the line of PySpark that is installed, or the one before it where Maven does not have that yet."""
 READY_SECONDS: Final = 90
@@ -57,7 +59,7 @@ TOOLS: Final = {
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
-    "kafka-dump-log": "kafka.tools.DumpLogSegments",
+    "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
     "kafka-features": "org.apache.kafka.tools.FeatureCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-jmx": "org.apache.kafka.tools.JmxTool",
@@ -71,8 +73,9 @@ TOOLS: Final = {
     "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
 }
-# In 3.9 these two were still written in Scala.
+# In 3.9 these were still written in Scala.
 TOOLS_OF_3: Final = {
+    "kafka-dump-log": "kafka.tools.DumpLogSegments",
     "kafka-broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
     "kafka-console-producer": "kafka.tools.ConsoleProducer",
 }
@@ -180,7 +183,8 @@ def _need_maven(what: str) -> None:
 
 
 def _coordinates(version: str) -> list[str]:
-    wanted = [f"org.apache.kafka:{part}:{version}" for part in ("kafka_2.13", "kafka-tools")]
+    parts = ("kafka_2.13",) if version == KRAFT_ERA else ("kafka_2.13", "kafka-tools")
+    wanted = [f"org.apache.kafka:{part}:{version}" for part in parts]
     extras = _ZOOKEEPER_EXTRAS if version.startswith("3.") else ()
     return [*wanted, *extras, _LOG_BINDING]
 

@@ -29,6 +29,7 @@ class KafkaTools:
     """A JVM that runs tools of Kafka's `bin` folder until it is closed (`KafkaTools.java`)."""
 
     def __init__(self, version: str = kafka_harness.ZOOKEEPER_ERA) -> None:
+        self._version = version
         source = Path(__file__).with_name("KafkaTools.java")
         command = kafka_harness.java_command(version, str(source), kafka_harness.TOOL_OPTIONS)
         self._process = subprocess.Popen(
@@ -41,7 +42,7 @@ class KafkaTools:
 
     def __call__(self, name: str, *arguments: str) -> Run:
         """Runs a tool by the name of its script, to its end."""
-        line = SEPARATOR.join((kafka_harness.main_class(name), *arguments))
+        line = SEPARATOR.join((kafka_harness.main_class(name, self._version), *arguments))
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(line + "\n")

@@ -35,7 +35,7 @@ SESSION_MS = 6_000
 HEARTBEAT_MS = 300
 
 
-@pytest.fixture(params=["kafka39", "kafka42"])
+@pytest.fixture(params=["kafka39", "kafka44"])
 def bootstrap(request):
     return request.getfixturevalue(request.param)
 

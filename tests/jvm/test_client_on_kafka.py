@@ -1,4 +1,4 @@
-"""Our clients, admin client and commands against genuine Apache Kafka, 3.9 with ZooKeeper and 4.2
+"""Our clients, admin client and commands against genuine Apache Kafka, 3.9 with ZooKeeper and 4.4
 with KRaft.
 """
 
@@ -19,7 +19,7 @@ from barnabas.core.errors import ErrorCode
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 
 
-@pytest.fixture(params=["kafka39", "kafka42"])
+@pytest.fixture(params=["kafka39", "kafka44"])
 def bootstrap(request):
     return request.getfixturevalue(request.param)
 

@@ -52,7 +52,7 @@ def _produce(bootstrap: str, codec: str) -> None:
         producer.flush(60)
 
 
-@pytest.fixture(scope="module", params=["3.9.2", "4.2.0"])
+@pytest.fixture(scope="module", params=["3.9.2", "4.3.1"])
 def dump(request, kafka_tool):
     """What `kafka-dump-log` prints of files; fails when it complains about anything."""
 

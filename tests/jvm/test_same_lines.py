@@ -27,7 +27,7 @@ def ours(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.fixture(scope="module", params=["kafka39", "kafka42"])
+@pytest.fixture(scope="module", params=["kafka39", "kafka44"])
 def genuine(request) -> str:
     """The bootstrap address of a genuine broker that holds two topics of this module."""
     bootstrap = request.getfixturevalue(request.param)
@@ -88,7 +88,7 @@ def test_topics(both, flags):
 
 def _without_elr(line: str) -> str:
     # Eligible leader replicas (KIP-966) come from an API that 3.9 with ZooKeeper does not have; Kafka's tool
-    # asks a 4.2 broker for them, ours asks for none.
+    # asks a 4.4 broker for them, ours asks for none.
     return line.partition("\tElr:")[0]
 
 

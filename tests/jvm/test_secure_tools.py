@@ -68,7 +68,7 @@ def login(password):
     }
 
 
-@pytest.mark.parametrize("version", ["3.9.2", "4.2.0"])
+@pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
 @pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
 def test_a_tool_of_kafkas_logs_in(list_topics, listener, version):
     done = list_topics(listener, version, **login("alice-secret"))

@@ -1,11 +1,11 @@
-"""Kafka's own command-line tools, of 3.9 and of 4.2, against a running broker."""
+"""Kafka's own command-line tools, of 3.9 and of 4.3, against a running broker."""
 
 import re
 
 import pytest
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(120)]
-VERSIONS = ["3.9.2", "4.2.0"]
+VERSIONS = ["3.9.2", "4.3.1"]
 
 # What a client of either version must find usable, in the names that the tool prints.
 SERVED = {
@@ -77,7 +77,7 @@ def test_the_console_producer_and_consumer_pass_lines_on(tool, topic_name):
         *("--property", "print.key=true", "--property", "key.separator=:", "--timeout-ms", "20000"),
     )
 
-    # 4.2 first says that --property, the only form that 3.9 knows, is deprecated.
+    # 4.3 first says that --property, the only form that 3.9 knows, is deprecated.
     printed = [line for line in consumed.stdout.splitlines() if not line.startswith("Option --")]
     assert printed == lines
 

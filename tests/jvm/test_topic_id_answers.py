@@ -1,4 +1,4 @@
-"""Topics by id: Kafka 4.2 and Barnabas are asked the same, and every answer is compared."""
+"""Topics by id: Kafka 4.4 and Barnabas are asked the same, and every answer is compared."""
 
 import sys
 from pathlib import Path
@@ -28,10 +28,10 @@ def transcript(name, bootstrap):
 
 
 @pytest.mark.timeout(120)
-def test_a_client_that_names_topics_by_id_cannot_tell_our_broker_from_kafka_4(kafka42, serve, tmp_path):
+def test_a_client_that_names_topics_by_id_cannot_tell_our_broker_from_kafka_4(kafka44, serve, tmp_path):
     server = serve(tmp_path / "ours")
     ours = transcript("Barnabas", server.wait_until_ready().bootstrap)
-    theirs = transcript("Kafka 4.2", kafka42)
+    theirs = transcript("Kafka 4.4", kafka44)
     assert server.stop() == 0
 
     found = compare(theirs, ours)

@@ -1,4 +1,4 @@
-"""``kafka-transactions.sh`` of 3.9 and of 4.2, and ours, on genuine brokers and on ours: the same lines and
+"""``kafka-transactions.sh`` of 3.9 and of 4.3, and ours, on genuine brokers and on ours: the same lines and
 exit codes, and each finds and ends a transaction that hangs.
 
 Each changes a topic of its own, which stands as TWIN in a line of flags.
@@ -29,9 +29,9 @@ LOG_LINE = r"\[(main|kafka-admin-client-thread .*)\] |org\.apache\.kafka\.common
 @pytest.fixture(scope="module")
 def tools(judge):
     """Each tool by the name of its topic."""
-    for version in (kafka_harness.ZOOKEEPER_ERA, kafka_harness.KRAFT_ERA):
+    for version in (kafka_harness.ZOOKEEPER_ERA, kafka_harness.NEWEST_TOOLS):
         judge(f"Apache Kafka {version}", lambda version=version: kafka_harness.artifacts(version))
-    with KafkaTools() as old, KafkaTools(kafka_harness.KRAFT_ERA) as new:
+    with KafkaTools() as old, KafkaTools(kafka_harness.NEWEST_TOOLS) as new:
         yield {
             "twin-39": lambda *flags: old("kafka-transactions", *flags),
             "twin-us": lambda *flags: ours("transactions", *flags),
@@ -39,7 +39,7 @@ def tools(judge):
         }
 
 
-@pytest.fixture(scope="module", params=["kafka39", "kafka42", "ours"])
+@pytest.fixture(scope="module", params=["kafka39", "kafka44", "ours"])
 def bootstrap(request, tmp_path_factory):
     """A broker that does not ask coordinators, so that a transaction can be left hanging on it."""
     if request.param == "ours":

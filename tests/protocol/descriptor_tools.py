@@ -123,3 +123,7 @@ def _our_field(layout: Layout, field: Field) -> tuple:
         field.ignorable,
         _our_fields(layout.of(field)) if field.struct else None,
     )
+
+
+def without_ignorable(fields):
+    return [(*one[:5], one[6] and without_ignorable(one[6])) for one in fields]

@@ -62,7 +62,13 @@ def consumer_group(group: modern.DescribedGroup, coordinator: Broker) -> GroupDe
         assignor=group.assignor_name,
         coordinator=coordinator,
         members=[_consumer_member(one) for one in group.members],
+        group_epoch=group.group_epoch,
+        target_assignment_epoch=group.assignment_epoch,
     )
+
+
+_UPGRADED: Final = {0: False, 1: True}
+"""By the type of a member: classic, consumer."""
 
 
 def _consumer_member(member: modern.Member) -> MemberDescription:
@@ -73,6 +79,8 @@ def _consumer_member(member: modern.Member) -> MemberDescription:
         member.client_host,
         _partitions(member.assignment),
         _partitions(member.target_assignment),
+        member.member_epoch,
+        _UPGRADED.get(member.member_type),
     )
 
 

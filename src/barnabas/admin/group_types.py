@@ -71,6 +71,10 @@ class MemberDescription:
     assignment: Sequence[TopicPartition]
     target_assignment: Sequence[TopicPartition] | None
     """What it is to read; None in a classic group, where the two are one."""
+    member_epoch: int | None = None
+    """The target that it has reached; None in a classic group."""
+    upgraded: bool | None = None
+    """Whether it speaks the consumer protocol; None in a classic group, and where the broker does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,10 @@ class GroupDescription:
     assignor: str
     coordinator: Broker
     members: Sequence[MemberDescription]
+    group_epoch: int | None = None
+    """Rises with every change of members, subscriptions or topics; None in a classic group."""
+    target_assignment_epoch: int | None = None
+    """The group epoch that the members' targets were made for; None in a classic group."""
 
 
 class NotAConsumerGroupError(BarnabasError):

@@ -1,7 +1,8 @@
-"""The tables of ``barnabas groups``, column for column those of kafka-consumer-groups.sh 3.9.
+"""The tables of ``barnabas groups``: those of groups are column for column those of kafka-consumer-groups.sh
+4.3, plans of resets and what was deleted those of 3.9.
 
-Kafka 3.9 begins each line of a report with a line break and ends none, and prints the plan of a reset on one
-line. So do we into a pipe or a file; on a terminal lines are broken where a reader needs it.
+Kafka 3.9 begins each line of such a report with a line break and ends none, and prints the plan of a reset on
+one line. So do we into a pipe or a file; on a terminal lines are broken where a reader needs it.
 """
 
 import sys
@@ -10,22 +11,11 @@ from typing import Final, NamedTuple
 
 import click
 
-from barnabas.admin import GroupDescription, GroupListing, GroupState, GroupType, MemberDescription
+from barnabas.admin import GroupDescription, GroupListing, GroupState, GroupType
 from barnabas.cli.options import printable
 from barnabas.core.ids import TopicPartition
 
 MISSING: Final = "-"
-_OFFSET_HEADER: Final = (
-    "GROUP",
-    "TOPIC",
-    "PARTITION",
-    "CURRENT-OFFSET",
-    "LOG-END-OFFSET",
-    "LAG",
-    "CONSUMER-ID",
-    "HOST",
-    "CLIENT-ID",
-)
 _REBALANCING: Final = frozenset(
     {
         GroupState.PREPARING_REBALANCE,
@@ -47,22 +37,11 @@ class OffsetRow(NamedTuple):
     member_id: str
     host: str
     client_id: str
+    leader_epoch: int | None = None
 
     @property
-    def cells(self) -> Sequence[str]:
-        offset = MISSING if self.offset is None else str(self.offset)
-        lag = MISSING if self.offset is None else str(self.end - self.offset)
-        return (
-            self.group,
-            self.topic,
-            str(self.partition),
-            offset,
-            str(self.end),
-            lag,
-            self.member_id,
-            self.host,
-            self.client_id,
-        )
+    def lag(self) -> int | None:
+        return None if self.offset is None else self.end - self.offset
 
 
 class UnexpectedStateError(Exception):
@@ -106,27 +85,28 @@ def _listed(group: str, kind: GroupType | None, state: GroupState | None) -> tup
     return group, kind or GroupType.UNKNOWN, state or GroupState.UNKNOWN
 
 
-def print_offsets(rows: Sequence[OffsetRow]) -> None:
-    """The partitions of a group, with position and lag."""
-    widths = [
-        _width(15, (row.group for row in rows)),
-        _width(15, (row.topic for row in rows)),
-        10,
-        15,
-        15,
-        15,
-        _width(15, (row.member_id for row in rows)),
-        _width(15, (row.host for row in rows)),
-        0,
+def print_offsets(rows: Sequence[OffsetRow], *, verbose: bool) -> None:
+    """The partitions of a group, with position and lag, and where `verbose` the epoch of the position."""
+    columns = [
+        ("GROUP", 15, [row.group for row in rows]),
+        ("TOPIC", 15, [row.topic for row in rows]),
+        ("PARTITION", 10, [str(row.partition) for row in rows]),
+        ("LEADER-EPOCH", 15, [_number(row.leader_epoch) for row in rows]),
+        ("CURRENT-OFFSET", 15, [_number(row.offset) for row in rows]),
+        ("LOG-END-OFFSET", 15, [str(row.end) for row in rows]),
+        ("LAG", 15, [_number(row.lag) for row in rows]),
+        ("CONSUMER-ID", 15, [row.member_id for row in rows]),
+        ("HOST", 15, [row.host for row in rows]),
+        ("CLIENT-ID", 0, [row.client_id for row in rows]),
     ]
-    for cells in [_OFFSET_HEADER, *(row.cells for row in rows)]:
-        click.echo("\n" + _line(widths, cells), nl=False)
-    end_report()
+    if not verbose:
+        del columns[3]
+    _print_table(columns)
 
 
-def print_members(group: str, members: Sequence[MemberDescription], *, verbose: bool) -> None:
-    """The members of a group, with their partitions where `verbose`."""
-    with_instance = any(one.group_instance_id for one in members)
+def print_members(group: str, description: GroupDescription | None, *, verbose: bool) -> None:
+    """The members of a group, with their epochs and partitions where `verbose`."""
+    members = description.members if description else ()
     columns = [
         ("GROUP", 15, [group] * len(members)),
         ("CONSUMER-ID", 15, [one.member_id for one in members]),
@@ -135,33 +115,61 @@ def print_members(group: str, members: Sequence[MemberDescription], *, verbose: 
         ("CLIENT-ID", 15, [one.client_id for one in members]),
         ("#PARTITIONS", 15, [str(len(one.assignment)) for one in members]),
     ]
-    if not with_instance:
+    if not any(one.group_instance_id for one in members):
         del columns[2]
-    widths = [_width(least, cells) for _, least, cells in columns]
-    click.echo("\n" + _line(widths, [name for name, _, _ in columns]) + (" ASSIGNMENT" if verbose else " "))
-    for number, member in enumerate(members):
-        shown = assignment_text(member.assignment) if verbose else ""
-        click.echo(f"{_line(widths, [cells[number] for _, _, cells in columns])} {shown}")
+    if verbose:
+        target_epoch = _number(description.target_assignment_epoch if description else None)
+        columns += [
+            ("CURRENT-EPOCH", 15, [_number(one.member_epoch) for one in members]),
+            ("CURRENT-ASSIGNMENT", 20, [assignment_text(one.assignment) for one in members]),
+            ("TARGET-EPOCH", 15, [target_epoch] * len(members)),
+            ("TARGET-ASSIGNMENT", 20, [assignment_text(one.target_assignment or ()) for one in members]),
+        ]
+        # Only where members of both protocols are in the group.
+        if any(one.upgraded is False for one in members):
+            columns.append(("UPGRADED", 0, [str(bool(one.upgraded)).lower() for one in members]))
+    else:
+        # The script ends these lines with a blank.
+        columns.append(("", 0, [""] * len(members)))
+    _print_table(columns)
 
 
 def assignment_text(assignment: Iterable[TopicPartition]) -> str:
-    """Partitions of a member: numbers by topic, sorted as texts, without the topics' names (as 3.9
-    prints).
-    """
-    by_topic: dict[str, list[str]] = {}
+    """Partitions of a member by topic, as ``orders:0,1;payments:2``."""
+    by_topic: dict[str, list[int]] = {}
     for tp in assignment:
-        by_topic.setdefault(tp.topic, []).append(str(tp.partition))
-    return ", ".join(sorted(f"({','.join(sorted(numbers))})" for numbers in by_topic.values())) or MISSING
+        by_topic.setdefault(tp.topic, []).append(tp.partition)
+    texts = (f"{topic}:{','.join(map(str, sorted(by_topic[topic])))}" for topic in sorted(by_topic))
+    return ";".join(texts) or MISSING
 
 
-def print_state(group: GroupDescription) -> None:
-    """Coordinator, assignor, state and number of members of a group."""
+def print_state(group: GroupDescription, *, verbose: bool) -> None:
+    """Coordinator, assignor, state and number of members of a group, and its epochs where `verbose`."""
     node = group.coordinator
-    coordinator = f"{node.host}:{node.port}  ({node.node_id})"
-    widths = [max(25, len(coordinator)), 25, 20, 15, 0]
-    header = ("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
-    cells = (group.group_id, coordinator, group.assignor, group.state, str(len(group.members)))
-    click.echo(f"\n{_line(widths, header)}\n{_line(widths, cells)}")
+    columns = [
+        ("GROUP", 15, [group.group_id]),
+        ("COORDINATOR (ID)", 25, [f"{node.host}:{node.port}  ({node.node_id})"]),
+        ("ASSIGNMENT-STRATEGY", 20, [group.assignor or MISSING]),
+        ("STATE", 20, [str(group.state)]),
+        ("GROUP-EPOCH", 15, [_number(group.group_epoch)]),
+        ("TARGET-ASSIGNMENT-EPOCH", 25, [_number(group.target_assignment_epoch)]),
+        ("#MEMBERS", 0, [str(len(group.members))]),
+    ]
+    if not verbose:
+        del columns[4:6]
+    _print_table(columns)
+
+
+def _number(value: int | None) -> str:
+    return MISSING if value is None else str(value)
+
+
+def _print_table(columns: Sequence[tuple[str, int, Sequence[str]]]) -> None:
+    """A table by its columns: the name, the least width, and a cell for each row."""
+    widths = [_width(least, cells) if least else 0 for _, least, cells in columns]
+    click.echo("\n" + _line(widths, [name for name, _, _ in columns]))
+    for cells in zip(*(cells for _, _, cells in columns), strict=True):
+        click.echo(_line(widths, cells))
 
 
 def print_plan(plan: Mapping[str, Mapping[TopicPartition, int]]) -> None:

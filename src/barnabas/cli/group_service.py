@@ -137,19 +137,22 @@ class GroupService:
     async def describe_groups(self) -> None:
         """``--describe``: offsets, members or the state of each group."""
         groups = dict(sorted((await self._described(await self._chosen())).items()))
+        verbose = has(self._given, "verbose")
         if has(self._given, "members"):
             for name, group in groups.items():
                 members = group.members if group else ()
                 report.announce(name, _state(group), len(members))
-                report.print_members(name, members, verbose=has(self._given, "verbose"))
+                report.print_members(name, group, verbose=verbose)
         elif has(self._given, "state"):
             for name, group in groups.items():
                 if report.announce(name, _state(group), 1) and group is not None:
-                    report.print_state(group)
+                    report.print_state(group, verbose=verbose)
         else:
-            await self._describe_offsets(groups)
+            await self._describe_offsets(groups, verbose=verbose)
 
-    async def _describe_offsets(self, groups: Mapping[str, GroupDescription | None]) -> None:
+    async def _describe_offsets(
+        self, groups: Mapping[str, GroupDescription | None], *, verbose: bool
+    ) -> None:
         committed = await self._admin.groups.offsets(groups, timeout_ms=self._timeout_ms)
         owners = {name: _owners(group, committed[name]) for name, group in groups.items()}
         partitions = {tp for rows in owners.values() for _, members in rows for tp in members}
@@ -160,9 +163,12 @@ class GroupService:
                 for tp in members:
                     position = committed[name].get(tp)
                     offset = None if position is None else position.offset
-                    rows.append(report.OffsetRow(name, tp.topic, tp.partition, offset, ends[tp], *owner))
+                    epoch = None if position is None or position.leader_epoch < 0 else position.leader_epoch
+                    rows.append(
+                        report.OffsetRow(name, tp.topic, tp.partition, offset, ends[tp], *owner, epoch)
+                    )
             if report.announce(name, _state(group), len(rows)):
-                report.print_offsets(rows)
+                report.print_offsets(rows, verbose=verbose)
 
     async def delete_groups(self) -> None:
         """``--delete``: empty groups, with their offsets."""
@@ -246,15 +252,10 @@ def _owners(
     busy = [one for one in (group.members if group else ()) if one.assignment]
     busy.sort(key=lambda one: -len(one.assignment))
     owned = {tp for one in busy for tp in one.assignment}
-    owners = [((one.member_id, one.host, one.client_id), _printed(one.assignment)) for one in busy]
+    owners = [((one.member_id, one.host, one.client_id), sorted(one.assignment)) for one in busy]
     unowned = [tp for tp in committed if tp not in owned]
     no_owner = (report.MISSING, report.MISSING, report.MISSING)
-    return [*owners, (no_owner, _printed(unowned))] if unowned else owners
-
-
-def _printed(partitions: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
-    """In the order that Kafka's script prints them in: it sorts, and then goes through a hash map again."""
-    return partition_order(sorted(partition_order(partitions), key=lambda tp: tp.partition))
+    return [*owners, (no_owner, sorted(unowned))] if unowned else owners
 
 
 def _state(group: GroupDescription | None) -> GroupState:

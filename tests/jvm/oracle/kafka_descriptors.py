@@ -15,7 +15,7 @@ from barnabas.protocol.message import Message
 RELEASES: Final = (kafka_harness.ZOOKEEPER_ERA, kafka_harness.KRAFT_ERA)
 JARS: Final = ("clients", "group-coordinator", "transaction-coordinator", "share-coordinator")
 """What has messages that a broker speaks or keeps; 3.9 has no share-coordinator jar."""
-FIELDS_OF_4_2: Final = {
+FIELDS_OF_4: Final = {
     "OffsetCommitValue": {"topicid"},
     "TransactionLogValue": {
         "previousproducerid",
@@ -24,6 +24,9 @@ FIELDS_OF_4_2: Final = {
         "clienttransactionversion",
     },
     "ConsumerGroupMetadataValue": {"metadatahash"},
+    "ConsumerGroupTargetAssignmentMetadataValue": {"assignmenttimestamp"},
+    "ConsumerGroupCurrentMemberAssignmentValue": {"assignmentepochs"},
+    "ShareGroupTargetAssignmentMetadataValue": {"assignmenttimestamp"},
     "ShareGroupMetadataValue": {"metadatahash"},
     "ReadShareGroupStateSummaryResponse": {"leaderepoch"},
 }

@@ -26,6 +26,8 @@ LONG_LIST: Final = 130
 """More elements than one byte of compact length can count."""
 RENAMED: Final = {"clientmetricsresources": "configresources", "name": "resourcename"}
 """Fields of ListClientMetricsResourcesResponse, which is ListConfigResources since Kafka 4.1."""
+RENAMED_IN_TXN: Final = {"generationidormemberepoch": "generationid"}
+"""One of TxnOffsetCommitRequest, whose new name is of Kafka 4.4."""
 
 
 class Values:
@@ -109,7 +111,7 @@ def message_of(layout: Layout, value: dict, *, sizes: bool = False) -> Struct:
     values = {}
     for key, one in value.items():
         name = key.lower().removesuffix("sizeinbytes")
-        field = by_name.get(name) or by_name[RENAMED[name]]
+        field = by_name.get(name) or by_name[{**RENAMED, **RENAMED_IN_TXN}[name]]
         values[field.name] = _field_of(layout, field, one, sizes=sizes)
     return layout.cls(**values)
 

@@ -48,7 +48,7 @@ from barnabas.cli.options import bootstrap_option, kafka_names
     metavar="[STATES]",
     help="With --describe: coordinator, assignor and state. With --list: show states, or only some of them.",
 )
-@click.option("--verbose", is_flag=True, help="With --members: show which partitions.")
+@click.option("--verbose", is_flag=True, help="With --describe: epochs, and partitions of members.")
 @click.option(
     "--type",
     is_flag=False,

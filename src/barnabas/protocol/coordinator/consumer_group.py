@@ -94,7 +94,7 @@ class ConsumerGroupTargetAssignmentMetadataValue(CoordinatorValue, versions="0",
     """The group's epoch for which the target assignment was computed."""
 
     assignment_epoch: int32 = field("0+")
-    assignment_timestamp: int64 = field("0+", tag=0)
+    assignment_timestamp: int64 = field("0+", tag=0, ignorable=True)
     """When it was computed; of Kafka 4.3 (KIP-1263), whose earlier brokers pass over it."""
 
 
@@ -130,6 +130,8 @@ class TopicPartitions(Struct):
 
     topic_id: Uuid = field("0+")
     partitions: list[int32] = field("0+")
+    assignment_epochs: list[int32] | None = field("0+", nullable="0+", tag=0)
+    """The epoch since which the member has each partition; of Kafka 4.4, null where it is not kept."""
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(CoordinatorValue, versions="0", flexible="0+"):

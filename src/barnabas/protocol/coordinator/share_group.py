@@ -73,6 +73,8 @@ class ShareGroupTargetAssignmentMetadataValue(CoordinatorValue, versions="0", fl
     """The group's epoch for which the target assignment was computed."""
 
     assignment_epoch: int32 = field("0+")
+    assignment_timestamp: int64 = field("0+", tag=0, ignorable=True)
+    """When it was computed; of Kafka 4.3 (KIP-1263)."""
 
 
 class ShareGroupTargetAssignmentMemberKey(CoordinatorKey, record_type=13):

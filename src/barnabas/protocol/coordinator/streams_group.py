@@ -27,6 +27,9 @@ class StreamsGroupMetadataValue(CoordinatorValue, versions="0", flexible="0+"):
     validated_topology_epoch: int32 = field("0+", default=-1, tag=0)
     """The topology whose topics were last found to be as they must be."""
     last_assignment_configs: list[LastAssignmentConfig] | None = field("0+", nullable="0+", tag=1)
+    stored_description_topology_epoch: int32 = field("0+", default=-1, tag=2)
+    """The topology whose description is kept elsewhere; of Kafka 4.4, as the next one."""
+    failed_description_topology_epoch: int32 = field("0+", default=-1, tag=3)
 
 
 class StreamsGroupMemberMetadataKey(CoordinatorKey, record_type=19):
@@ -75,6 +78,8 @@ class StreamsGroupTargetAssignmentMetadataValue(CoordinatorValue, versions="0", 
     """The group's epoch for which the target assignment was computed."""
 
     assignment_epoch: int32 = field("0+")
+    assignment_timestamp: int64 = field("0+", tag=0, ignorable=True)
+    """When it was computed; of Kafka 4.3 (KIP-1263)."""
 
 
 class StreamsGroupTargetAssignmentMemberKey(CoordinatorKey, record_type=21):

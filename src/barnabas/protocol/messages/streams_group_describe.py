@@ -2,14 +2,15 @@
 
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.schema import Struct, field
-from barnabas.protocol.wire import int16, int32, int64, uint16
+from barnabas.protocol.wire import int8, int16, int32, int64, uint16
 
 
-class StreamsGroupDescribeRequest(Request, api=89, versions="0", flexible="0+"):
+class StreamsGroupDescribeRequest(Request, api=89, versions="0-1", flexible="0+"):
     """Asks for groups by id."""
 
     group_ids: list[str] = field("0+")
     include_authorized_operations: bool = field("0+")
+    include_topology_description: bool = field("1+")
 
 
 class KeyValue(Struct):
@@ -99,6 +100,38 @@ class Member(Struct):
     """Has not been upgraded to the streams protocol yet."""
 
 
+class TopologyDescriptionNode(Struct):
+    """A source, a processor or a sink of the application."""
+
+    name: str = field("1+")
+    node_type: int8 = field("1+")
+    source_topics: list[str] = field("1+")
+    sink_topic: str | None = field("1+", default=None, nullable="1+")
+    stores: list[str] = field("1+")
+    successors: list[str] = field("1+")
+
+
+class TopologyDescriptionSubtopology(Struct):
+    """The nodes of a part of the application."""
+
+    subtopology_id: str = field("1+")
+    nodes: list[TopologyDescriptionNode] = field("1+")
+
+
+class TopologyDescriptionGlobalStore(Struct):
+    """A store that every instance has whole."""
+
+    source: TopologyDescriptionNode = field("1+")
+    processor: TopologyDescriptionNode = field("1+")
+
+
+class TopologyDescription(Struct):
+    """The topology as the application describes it."""
+
+    subtopologies: list[TopologyDescriptionSubtopology] = field("1+")
+    global_stores: list[TopologyDescriptionGlobalStore] = field("1+")
+
+
 class DescribedGroup(Struct):
     """One group."""
 
@@ -111,9 +144,12 @@ class DescribedGroup(Struct):
     topology: Topology | None = field("0+", default=None, nullable="0+")
     members: list[Member] = field("0+")
     authorized_operations: int32 = field("0+", default=-2147483648)
+    topology_description: TopologyDescription | None = field("1+", default=None, nullable="1+")
+    topology_description_status: int8 = field("1+")
+    assignor_name: str | None = field("1+", default=None, nullable="1+", ignorable=True)
 
 
-class StreamsGroupDescribeResponse(Response, api=89, versions="0", flexible="0+"):
+class StreamsGroupDescribeResponse(Response, api=89, versions="0-1", flexible="0+"):
     """One entry a group."""
 
     throttle_time_ms: int32 = field("0+")

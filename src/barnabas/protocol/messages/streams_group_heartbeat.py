@@ -72,7 +72,7 @@ class TaskOffset(Struct):
     offset: int64 = field("0+")
 
 
-class StreamsGroupHeartbeatRequest(Request, api=88, versions="0", flexible="0+"):
+class StreamsGroupHeartbeatRequest(Request, api=88, versions="0-1", flexible="0+"):
     """What changed on the member's side; null and -1 say that nothing did. Epoch 0 joins, -1 leaves,
     -2 says that a static member will be back.
     """
@@ -119,7 +119,7 @@ class EndpointToPartitions(Struct):
     standby_partitions: list[TopicPartition] = field("0+")
 
 
-class StreamsGroupHeartbeatResponse(Response, api=88, versions="0", flexible="0+"):
+class StreamsGroupHeartbeatResponse(Response, api=88, versions="0-1", flexible="0+"):
     """The member's epoch, and its tasks when those changed."""
 
     throttle_time_ms: int32 = field("0+")
@@ -128,12 +128,15 @@ class StreamsGroupHeartbeatResponse(Response, api=88, versions="0", flexible="0+
     member_id: str = field("0+")
     member_epoch: int32 = field("0+")
     heartbeat_interval_ms: int32 = field("0+")
-    acceptable_recovery_lag: int32 = field("0+")
-    """How far behind a warm-up task may be and count as caught up."""
+    acceptable_recovery_lag_legacy: int32 = field("0")
     task_offset_interval_ms: int32 = field("0+")
+    acceptable_recovery_lag: int64 = field("1+", default=-1, ignorable=True)
+    """How far behind a warm-up task may be and count as caught up."""
     status: list[Status] | None = field("0+", nullable="0+")
     active_tasks: list[TaskIds] | None = field("0+", default=None, nullable="0+")
     standby_tasks: list[TaskIds] | None = field("0+", default=None, nullable="0+")
     warmup_tasks: list[TaskIds] | None = field("0+", default=None, nullable="0+")
+    topology_description_required: bool = field("1+")
+    """Whether the member is to send StreamsGroupTopologyDescriptionUpdate."""
     endpoint_information_epoch: int32 = field("0+")
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = field("0+", default=None, nullable="0+")

@@ -17,7 +17,7 @@ class TxnOffsetCommitRequestPartition(Struct):
 class TxnOffsetCommitRequestTopic(Struct):
     """Partitions of one topic; named by id from v6 on (KIP-1319)."""
 
-    name: str = field("0-5")
+    name: str = field("0-5", ignorable=True)
     topic_id: Uuid = field("6+", ignorable=True)
     partitions: list[TxnOffsetCommitRequestPartition] = field("0+")
 
@@ -45,7 +45,7 @@ class TxnOffsetCommitResponsePartition(Struct):
 class TxnOffsetCommitResponseTopic(Struct):
     """Partitions of one topic; named by id from v6 on (KIP-1319)."""
 
-    name: str = field("0-5")
+    name: str = field("0-5", ignorable=True)
     topic_id: Uuid = field("6+", ignorable=True)
     partitions: list[TxnOffsetCommitResponsePartition] = field("0+")
 
