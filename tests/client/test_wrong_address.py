@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 
 import pytest
 
@@ -9,6 +10,7 @@ from barnabas.admin import AsyncAdmin
 from barnabas.client import AsyncConsumer, AsyncProducer, ClientTimeoutError, NoBrokerError
 from barnabas.protocol.api import ApiKey
 from fake_cluster import hangup
+from tls_certificates import Authority
 
 FAST = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20}
 CLIENTS = [AsyncProducer, AsyncConsumer, AsyncAdmin]
@@ -27,9 +29,14 @@ async def waits_for_a_line(reader, writer):
     writer.close()
 
 
+async def silent(reader, writer):
+    await reader.read()
+    writer.close()
+
+
 @contextlib.asynccontextmanager
-async def listening(serve):
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+async def listening(serve, context=None):
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
     try:
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
@@ -50,6 +57,30 @@ def test_an_http_server_is_named_and_not_waited_for(run, client, serve, monkeypa
         async with listening(serve) as address:
             with pytest.raises(NoBrokerError, match=rf"^No broker at {address}: that is an HTTP server$"):
                 async with client(address, **FAST):
+                    pass
+
+    run(scenario())
+
+
+def test_a_broker_with_tls_that_is_slow_is_waited_for(run, tmp_path, monkeypatch):
+    """As while it starts: it was said that the client had not been told to speak TLS."""
+    monkeypatch.setattr("barnabas.client.cluster._SILENCE_S", 0.1)
+    monkeypatch.setattr("barnabas.network.probe._WAIT_S", 0.2)
+    authority = Authority()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.sign("127.0.0.1").pem(tmp_path / "broker.pem"))
+    options = {"default_api_timeout_ms": 1000, "request_timeout_ms": 900}
+
+    async def scenario():
+        async with listening(silent, context) as address:
+            words = "something listens there that does not answer like a broker"
+            trusted = authority.pem(tmp_path / "ca.pem")
+            tls = {"security_protocol": "SSL", "ssl_truststore_location": trusted}
+            with pytest.raises(ClientTimeoutError, match=words):
+                async with AsyncAdmin(address, **tls, **FAST, **options):
+                    pass
+            with pytest.raises(NoBrokerError, match="that port speaks TLS, and this client was not told to"):
+                async with AsyncAdmin(address, **FAST, **options):
                     pass
 
     run(scenario())

@@ -238,6 +238,9 @@ class Cluster:
         finding = await probe(node.host, node.port)
         if finding is None or self._answered:
             return
+        if finding is AddressFinding.TLS and self._tls is not None:
+            # That is what this client speaks, too: a broker that is slow, as while it starts.
+            finding = AddressFinding.SILENT
         seen_before = node.id in self._findings
         self._findings[node.id] = finding
         if len(self._findings) < len(self._nodes):
