@@ -6,6 +6,7 @@ import pytest
 
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.core.pending import Pending
 from barnabas.log.validator import RECORDS_AT_ONCE
 from barnabas.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from barnabas.protocol.messages.end_txn import EndTxnRequest
@@ -151,3 +152,74 @@ def test_a_commit_in_a_transaction_for_an_unknown_id(world):
     (topic,) = answer().topics
     assert (topic.topic_id, topic.partitions[0].error_code) == (STRANGE, E.UNKNOWN_TOPIC_ID)
     assert in_transaction(world) == ("Empty", [])
+
+
+# --- the next transaction, while the markers of the last one are on their way
+
+
+def ended(world, producer):
+    """The producer of the next transaction; no marker is sent yet."""
+    answer = world.send(EndTxnRequest(transactional_id=ID, committed=True, **producer), 5)
+    assert answer.error_code == 0
+    assert in_transaction(world)[0] == "PrepareCommit"
+    return {"producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
+
+
+def test_the_next_transaction_may_begin_where_the_last_one_is_being_ended(world):
+    """The marker of the last one comes between the question and its answer, and is none of the next one's."""
+    producer = begun(world)
+    for number in range(3):
+        batch = {**producer, "base_sequence": 0, "transactional": True}
+        assert produce(world, data(ORDERS, 1, **batch), 13) == (E.NONE, 2 * number)
+        assert in_transaction(world) == ("Ongoing", [("orders", [1])])
+        producer = ended(world, producer)
+    assert producer["producer_epoch"] == 3
+
+
+def test_so_may_its_offsets(world):
+    producer = begun(world)
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=3)
+    for _ in range(3):
+        request = TxnOffsetCommitRequest(
+            transactional_id=ID,
+            group_id="g",
+            **producer,
+            topics=[TxnOffsetCommitRequestTopic(name="orders", partitions=[partition])],
+        )
+        answer = world.start(request, 5)
+        world.clock.advance(10)
+        assert answer().topics[0].partitions[0].error_code == E.NONE
+        producer = ended(world, producer)
+
+
+class Concurrent:
+    """A coordinator whose last transaction does not end."""
+
+    enabled = True
+
+    def __init__(self, verifier):
+        self.tries = 0
+        self.later = verifier.later
+
+    def verify(self, _transaction, partitions, _support):
+        self.tries += 1
+        return Pending.of(dict.fromkeys(partitions, E.CONCURRENT_TRANSACTIONS))
+
+
+@pytest.mark.parametrize(("version", "tries"), [(12, 8), (11, 1)])
+def test_the_patience_with_the_last_one_ends(world, version, tries):
+    """A client of before is not waited for: it has added the partition before."""
+    if not world.verifies:
+        pytest.skip("no question of a client of before")
+    appender = world.replicas.appender
+    appender.verifier = coordinator = Concurrent(appender.verifier)
+    batch = {**begun(world), "base_sequence": 0, "transactional": True}
+    request = ProduceRequest(
+        transactional_id=ID, acks=1, timeout_ms=1000, topic_data=[data("orders", 1, **batch)]
+    )
+    answer = world.start(request, version)
+    for _ in range(100):
+        world.clock.advance(1)
+
+    (found,) = answer().responses[0].partition_responses
+    assert (E.of(found.error_code), coordinator.tries) == (E.NOT_ENOUGH_REPLICAS, tries)

@@ -46,6 +46,9 @@ class Held:
         self.asked.append((answer, self._verifier.verify(transaction, partitions, support)))
         return answer
 
+    def later(self, tries):
+        return self._verifier.later(tries)
+
     def answer(self):
         """What the coordinator said at the time of the question."""
         for answer, said in self.asked:

@@ -199,47 +199,12 @@ def test_without_a_coordinator_the_producer_tries_again(manager, remote):
     assert not remote.requests
 
 
-def test_what_is_added_while_the_transaction_before_ends_is_asked_for_again(manager, remote, clock):
-    """The markers are on their way; the client would wait longer than they do."""
-    answer = ask(manager, support=S.ADDED)
-    remote.say(E.CONCURRENT_TRANSACTIONS)
-    assert (answer.done, remote.requests) == (False, [])
-    clock.advance(2)
-    remote.say(E.CONCURRENT_TRANSACTIONS)
-    clock.advance(3)
-    assert remote.requests == []
-    clock.advance(1)
-    remote.say()
+def test_the_times_at_which_it_is_asked_again_end(manager, clock):
+    """While the markers of the transaction before are on their way; Kafka has 100 ms of patience too."""
+    waited, begun = [], clock.monotonic_ms()
+    while (later := manager.later(len(waited))) is not None:
+        while not later.done:
+            clock.advance(1)
+        waited.append(clock.monotonic_ms() - begun)
 
-    assert answer.result() == {}
-
-
-def test_the_patience_with_the_transaction_before_ends(manager, remote, clock):
-    answer = ask(manager, support=S.ADDED)
-    tries = 0
-    while remote.requests:
-        remote.say(E.CONCURRENT_TRANSACTIONS)
-        tries += 1
-        clock.advance(20)
-
-    assert answer.result() == {TP: E.CONCURRENT_TRANSACTIONS}
-    assert 5 < tries < 12
-
-
-def test_a_question_without_a_change_is_not_asked_again(manager, remote):
-    answer = ask(manager)
-    remote.say(E.CONCURRENT_TRANSACTIONS)
-
-    assert answer.result() == {TP: E.CONCURRENT_TRANSACTIONS}
-
-
-def test_a_later_epoch_displaces_what_waits_to_be_asked_again(manager, remote, clock):
-    older = ask(manager, "id", 1, support=S.ADDED)
-    remote.say(E.CONCURRENT_TRANSACTIONS)
-    newer = ask(manager, "id", 2, support=S.ADDED)
-    clock.advance(2)
-    third = ask(manager, "id", 3, support=S.ADDED)
-    remote.say()
-    remote.say()
-
-    assert (older.result(), newer.result(), third.result()) == ({TP: E.INVALID_PRODUCER_EPOCH}, {}, {})
+    assert waited == [2, 6, 14, 30, 50, 70, 90]

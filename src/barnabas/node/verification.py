@@ -6,8 +6,8 @@ transactional id is asked about once in a request: who comes later displaces who
 the producer has tried again, and the older one is told to try again too; with a higher one it is fenced.
 
 A newer client begins its next transaction as soon as the end of the last one is decided, when the markers are
-still on their way. What it has added is asked for again for a little while: sooner than the client would, who
-waits ``retry.backoff.ms``.
+still on their way. Its first batch is asked about again for a little while (`later`): sooner than the client
+would, which waits ``retry.backoff.ms``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,12 +31,10 @@ from barnabas.protocol.messages.add_partitions_to_txn import (
 )
 from barnabas.replica.verification import TransactionOf, TransactionSupport, Unverified
 
-CONCURRENT_RETRY_MS: Final = 2
-"""The first wait where the last transaction has not ended yet; each later one is twice as long."""
-CONCURRENT_RETRY_MAX_MS: Final = 20
-"""``add.partitions.to.txn.retry.backoff.ms``, which is all waits of Kafka."""
-CONCURRENT_PATIENCE_MS: Final = 100
-"""``add.partitions.to.txn.retry.backoff.max.ms``: then the client is told to try again."""
+CONCURRENT_RETRIES_MS: Final = (2, 4, 8, 16, 20, 20, 20)
+"""The waits before a first batch is asked about again. Kafka waits 20 ms each time
+(``add.partitions.to.txn.retry.backoff.ms``), and 100 ms in all (``...retry.backoff.max.ms``).
+"""
 
 VERSIONS: Final = (4, 5)
 """The requests of brokers: several transactions, and questions without a change."""
@@ -47,17 +45,11 @@ _log = EventLog("node.verification")
 class _Verification:
     """A question about one transaction, and who waits for the answer."""
 
-    __slots__ = ("answer", "asked_ms", "partitions", "retry_ms", "support", "transaction")
+    __slots__ = ("answer", "partitions", "support", "transaction")
 
     def __init__(
-        self,
-        transaction: TransactionOf,
-        partitions: Sequence[TopicPartition],
-        support: TransactionSupport,
-        asked_ms: float,
+        self, transaction: TransactionOf, partitions: Sequence[TopicPartition], support: TransactionSupport
     ) -> None:
-        self.asked_ms = asked_ms
-        self.retry_ms = CONCURRENT_RETRY_MS
         self.transaction = transaction
         self.partitions = partitions
         self.support = support
@@ -114,42 +106,31 @@ class AddPartitionsToTxnManager:
         self, transaction: TransactionOf, partitions: Iterable[TopicPartition], support: TransactionSupport
     ) -> Pending[Unverified]:
         """As `Verifier.verify`."""
-        now_ms = self._clock.monotonic_ms()
-        asked = _Verification(transaction, list(partitions), support, now_ms)
-        if self._coordinator_of(transaction.transactional_id) is not None:
-            asked.answer.when_done(partial(self._count, now_ms))
-        self._ask(asked)
-        return asked.answer
-
-    def _ask(self, asked: _Verification) -> None:
-        transaction = asked.transaction
+        asked = _Verification(transaction, list(partitions), support)
         coordinator = self._coordinator_of(transaction.transactional_id)
         if coordinator is None:
             asked.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            return
+            return asked.answer
+        asked.answer.when_done(partial(self._count, self._clock.monotonic_ms()))
         waiting = self._waiting.setdefault(coordinator, {})
         other = waiting.get(transaction.transactional_id)
         if other is not None:
             if transaction.epoch < other.transaction.epoch:
                 asked.refuse(ErrorCode.INVALID_PRODUCER_EPOCH)
-                return
+                return asked.answer
             fenced = transaction.epoch > other.transaction.epoch
             other.refuse(ErrorCode.INVALID_PRODUCER_EPOCH if fenced else ErrorCode.NETWORK_EXCEPTION)
         waiting[transaction.transactional_id] = asked
         self._send(coordinator)
+        return asked.answer
 
-    def _asked_again(self, asked: _Verification, codes: Iterable[ErrorCode]) -> bool:
-        """Whether it is asked for again, because the transaction before has not ended yet."""
-        patient = self._clock.monotonic_ms() - asked.asked_ms < CONCURRENT_PATIENCE_MS
-        if (
-            asked.support is not TransactionSupport.ADDED
-            or not patient
-            or ErrorCode.CONCURRENT_TRANSACTIONS not in codes
-        ):
-            return False
-        self._clock.call_later(asked.retry_ms, lambda: self._ask(asked))
-        asked.retry_ms = min(2 * asked.retry_ms, CONCURRENT_RETRY_MAX_MS)
-        return True
+    def later(self, tries: int) -> Pending[None] | None:
+        """As `Verifier.later`."""
+        if tries >= len(CONCURRENT_RETRIES_MS):
+            return None
+        time: Pending[None] = Pending()
+        self._clock.call_later(CONCURRENT_RETRIES_MS[tries], lambda: time.complete(None))
+        return time
 
     async def close(self) -> None:
         await self._brokers.close()
@@ -224,7 +205,7 @@ class AddPartitionsToTxnManager:
             # A partition that is left out is not verified.
             if codes is None or not codes.keys() >= set(each.partitions):
                 each.refuse(ErrorCode.NETWORK_EXCEPTION)
-            elif not self._asked_again(each, codes.values()):
+            else:
                 each.settle(codes)
 
 

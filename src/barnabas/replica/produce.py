@@ -1,6 +1,7 @@
 """Appending a produce request, and waiting for the ISR where acks=all asks for it (``DelayedProduce``)."""
 
 from collections.abc import Callable, Hashable, Sequence
+from itertools import count
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.core.errors import ErrorCode, KafkaError, RecordValidationError
@@ -21,6 +22,7 @@ from barnabas.replica.topic_stats import BrokerTopicStats
 from barnabas.replica.verification import (
     TransactionOf,
     TransactionSupport,
+    Unverified,
     Verifier,
     known_to_committers,
     known_to_producers,
@@ -329,9 +331,18 @@ class Appender:
         """
         assert self.verifier is not None, "it is why the batches wait"
         partitions = [each.result.tp for each in batches]
+        guards: list[VerificationGuard | None] = [each.guard for each in batches]
+
+        def ask_again() -> None:
+            guards[:] = [
+                self._start_verification(each.result.tp, *producer, each.header.base_sequence, support)
+                for each in batches
+            ]
+
+        producer = transaction.producer_id, transaction.epoch
         # KIP-890: one question for all partitions of the request.
-        refused = yield self.verifier.verify(transaction, partitions, support)
-        for result, records, header, guard, partition in batches:
+        refused = yield self._verified(transaction, partitions, support, ask_again)
+        for (result, records, header, _, partition), guard in zip(batches, guards, strict=True):
             code = refused.get(result.tp)
             if code is not None:
                 result.error, result.message = known_to_producers(code)
@@ -355,20 +366,47 @@ class Appender:
 
         Raises KafkaError with a code for committers.
         """
-        guard = self._start_verification(tp, transaction.producer_id, transaction.epoch, NO_SEQUENCE, support)
+        producer = transaction.producer_id, transaction.epoch
+        guard = self._start_verification(tp, *producer, NO_SEQUENCE, support)
         if guard is None:
             return lambda: None
-        assert self.verifier is not None, "it is why there is a guard"
-        refused = yield self.verifier.verify(transaction, [tp], support)
+
+        def ask_again() -> None:
+            nonlocal guard
+            guard = self._start_verification(tp, *producer, NO_SEQUENCE, support)
+
+        refused = yield self._verified(transaction, [tp], support, ask_again)
         if tp in refused:
             raise KafkaError(known_to_committers(refused[tp]))
 
         def check() -> None:
             log = self._leader_log(tp)
             if log is not None:
-                log.producers.check_verified(transaction.producer_id, transaction.epoch, guard)
+                log.producers.check_verified(*producer, guard)
 
         return check
+
+    @steps
+    def _verified(
+        self,
+        transaction: TransactionOf,
+        partitions: Sequence[TopicPartition],
+        support: TransactionSupport,
+        ask_again: Callable[[], None],
+    ) -> Steps[Unverified]:
+        """The coordinator's answer. It adds nothing while the markers of the transaction before are on their
+        way: then it is asked again for a little while, with new guards, as those markers drop the first ones.
+        """
+        assert self.verifier is not None, "it is why there is a guard"
+        for tries in count():
+            refused: Unverified = yield self.verifier.verify(transaction, partitions, support)
+            is_early = support is _ADDED and ErrorCode.CONCURRENT_TRANSACTIONS in refused.values()
+            later = self.verifier.later(tries) if is_early else None
+            if later is None:
+                return refused
+            yield later
+            ask_again()
+        raise AssertionError("the patience ends")
 
     def _start_verification(
         self,

@@ -55,6 +55,9 @@ class Verifier(Protocol):
     ) -> Pending[Unverified]:
         """Asks about partitions, or has them added; does not fail."""
 
+    def later(self, tries: int) -> Pending[None] | None:
+        """Done when it is time to ask once more, after so many tries; None when the patience is over."""
+
 
 _RETRIED: Final = frozenset(
     {
