@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 import json
+import random
 import ssl
 import time
 from types import SimpleNamespace
@@ -36,7 +37,7 @@ from barnabas.network.http_fetch import fetch
 from barnabas.network.sasl.credentials import ServerCredentials
 from barnabas.network.sasl.logins import client_login, server_mechanism
 from barnabas.network.sasl.mechanism import SaslAuthenticationError, SaslExchangeError
-from barnabas.network.sasl.oauthbearer.access_tokens import RefreshSettings, refresh_time
+from barnabas.network.sasl.oauthbearer.access_tokens import AccessTokens, RefreshSettings, refresh_time
 from barnabas.network.sasl.oauthbearer.jwks import Jwks, JwksEndpoint, parse_keys
 from barnabas.network.sasl.oauthbearer.settings import endpoint_tls
 from barnabas.network.sasl.oauthbearer.token import BearerToken
@@ -347,14 +348,23 @@ def test_keys_are_read_again_in_time_and_for_a_key_that_is_missing(run, issuer):
         clock.forward(10_000)
         assert keys.find("two", "RS256") is None
         await until(lambda: keys.find("two", "RS256") is not None)
-        seen = len(issuer.requests)
 
         # Names at random cause no more than one reading in ten seconds.
-        for number in range(100):
-            assert keys.find(f"x{number}", "RS256") is None
-        clock.forward(9_000)
+        for forward_ms in (0, 5_000, 4_999):
+            clock.forward(forward_ms)
+            assert keys.find(f"x{forward_ms}", "RS256") is None
+            assert "reading" not in repr(keys)
+        clock.forward(1)
         assert keys.find("y", "RS256") is None
-        assert len(issuer.requests) <= seen + 1
+        assert "reading" in repr(keys)
+        await until(lambda: "reading" not in repr(keys))
+        # And one that was not there is not looked for again within a minute.
+        clock.forward(49_999)
+        assert keys.find("y", "RS256") is None
+        assert "reading" not in repr(keys)
+        clock.forward(10_001)
+        assert keys.find("y", "RS256") is None
+        await until(lambda: "reading" not in repr(keys))
 
         # One that lies or fails leaves what is known, and is asked again after a pause.
         issuer.gives({"keys": []})
@@ -520,6 +530,25 @@ def test_a_token_is_replaced_before_its_end_and_serves_until_then(run):
             await wait(each)
         assert len(given) == 1
 
+    run(scenario(), 30)
+
+
+def test_without_another_token_the_one_that_is_still_valid_serves(run):
+    given = [BearerToken("first", "alice", 100_000)]
+    now = [0.0]
+    tokens = AccessTokens(given.pop, RefreshSettings(), lambda: now[0], random.Random(1))
+
+    async def scenario():
+        await wait(tokens.prepare())
+        for now[0] in (85_000.0, 99_999.0):
+            await wait(tokens.prepare())
+            assert tokens.current().value == "first"
+        now[0] = 100_000.0
+        with pytest.raises(SaslAuthenticationError, match="got no token"):
+            await wait(tokens.prepare())
+
+    with pytest.raises(SaslAuthenticationError):
+        tokens.current()
     run(scenario(), 30)
 
 

@@ -166,7 +166,8 @@ class Jwks:
             self._timer.cancel()
 
     def __repr__(self) -> str:
-        return f"<Jwks {self._endpoint.url} keys={len(self._keys)}>"
+        reading = "" if self._reading is None else " reading"
+        return f"<Jwks {self._endpoint.url} keys={len(self._keys)}{reading}>"
 
 
 def read_keys(url: str, tls: "ssl.SSLContext | None" = None) -> list[VerificationKey]:
