@@ -177,6 +177,8 @@ REFUSED = [
         ErrorCode.INVALID_REQUEST,
         "Invalid quota entity combination, IP entity should not be used with user/client ID entity.",
     ),
+    ({"user": ".."}, {RATE: 1.0}, ErrorCode.UNKNOWN_SERVER_ERROR, None),
+    ({"user": "a", "client-id": "."}, {RATE: 1.0}, ErrorCode.UNKNOWN_SERVER_ERROR, None),
     ({"ip": "nowhere"}, {}, ErrorCode.INVALID_REQUEST, "nowhere is not a valid IP or resolvable host."),
     ({"ip": "::1"}, {}, ErrorCode.INVALID_REQUEST, "%3A%3A1 is not a valid IP or resolvable host."),
     (ALICE, {"rate": 1.0}, ErrorCode.INVALID_REQUEST, "Invalid configuration key rate"),

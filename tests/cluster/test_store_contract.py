@@ -11,6 +11,7 @@ from barnabas.cluster.store.contract import (
     Create,
     Delete,
     EphemeralParentError,
+    InvalidPathError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -80,10 +81,12 @@ def test_exists_tells_of_absence(loop, store):
     assert loop.wait(store.exists("/a")) is None
 
 
-@pytest.mark.parametrize("path", ["a", "/a/", "//a", "/a//b", ""])
+@pytest.mark.parametrize("path", ["a", "/a/", "//a", "/a//b", "", "/..", "/a/../b", "/a/."])
 def test_what_is_no_path_is_refused(loop, store, path):
-    with pytest.raises(ValueError, match="not the path of a znode"):
+    with pytest.raises(InvalidPathError, match="not the path of a znode"):
         loop.wait(store.exists(path))
+    with pytest.raises(InvalidPathError, match="not the path of a znode"):
+        loop.wait(store.create(path))
 
 
 def test_children_are_sorted_names(loop, store):

@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 import json
+import math
 import random
 import ssl
 import time
@@ -107,6 +108,7 @@ def test_an_unsecured_token_names_its_owner_and_its_end():
         unsecured(sub=" "),
         unsecured(sub=7),
         unsecured(sub={"a": "b"}),
+        unsecured(sub="half \ud800"),
         unsecured(scope=7),
         f"{NONE}.{part([1])}.",
         f"{NONE}.{part(b'{')}.",
@@ -224,6 +226,10 @@ def tampered():
         signed(iat=-1),
         signed(sub=None),
         signed(sub="  "),
+        signed(sub="half \udc00"),
+        signed(exp=math.nan),
+        signed(iat=math.nan),
+        signed(nbf=math.nan),
         signed(scope=["a", "a"]),
         signed(scope=["a", ""]),
         signed(scope=[{}]),
@@ -295,6 +301,17 @@ def test_a_server_is_heard_within_bounds(issuer):
         fetched(issuer.url, timeout_s=0.05)
     with pytest.raises(FetchError, match="did not answer"):
         fetched(f"http://127.0.0.1:{free_port()}")
+
+
+def test_a_server_whose_chunk_has_less_than_no_bytes_is_not_read_to_its_end(issuer):
+    """Python's client reads to the end then, however large that is."""
+    issuer.headers = {"Transfer-Encoding": "chunked"}
+    issuer.gives(b"-1\r\n" + b"x" * 100_000)
+    with pytest.raises(FetchError) as failed:
+        fetched(issuer.url)
+    assert "100000 bytes" not in str(failed.value)
+    issuer.gives(b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
+    assert fetched(issuer.url).body == b"abcde"
 
 
 def test_a_server_that_drips_is_stopped(issuer):

@@ -101,6 +101,14 @@ def test_answers_are_not_kept_without_bound(brokers, authorizer, monkeypatch):
     assert len(authorizer._decisions) <= 10
 
 
+def test_the_answer_of_a_name_that_is_too_long_is_not_kept(brokers, authorizer):
+    """20,000 names of 32 KB would take 640 MB."""
+    assert not may(authorizer, name="x" * (acl_authorizer.NAME_CHARACTERS_MAX + 1))
+    assert not authorizer._decisions
+    assert not may(authorizer, name="x" * acl_authorizer.NAME_CHARACTERS_MAX)
+    assert len(authorizer._decisions) == 1
+
+
 def test_the_audit_has_kafkas_lines_and_levels(brokers, authorizer, caplog):
     brokers.loop.wait(authorizer.create_acls([rule()]))
     caplog.set_level(acl_authorizer.TRACE, AUTHORIZER)

@@ -5,7 +5,12 @@ import math
 import pytest
 
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.security.client_quota_manager import BUCKETS_MAX, ClientQuotaManager, QuotaWindow
+from barnabas.security.client_quota_manager import (
+    BUCKETS_MAX,
+    CLIENT_ID_CHARACTERS_MAX,
+    ClientQuotaManager,
+    QuotaWindow,
+)
 
 ALICE = "User:alice"
 WINDOW = QuotaWindow(samples=11, window_ms=1000)
@@ -130,6 +135,17 @@ def test_an_endless_time_is_as_long_as_an_int_can_say(quotas):
     assert quotas.record(ALICE, "app", 1e15) == 2**31 - 1
 
 
+@pytest.mark.parametrize("bound", [1e-320, 4.9e-324])
+def test_a_quota_next_to_zero_makes_a_client_wait_as_long_as_can_be(quotas, time, bound):
+    quotas.update_quota("", "app", bound)
+    assert quotas.record(ALICE, "app", 50) == 2**31 - 1
+    mutations = ClientQuotaManager(time, WINDOW, of_tokens=True)
+    mutations.update_quota("", "app", bound)
+    quota = mutations.mutations(ALICE, "app", strict=False)
+    quota.record(10)
+    assert quota.throttle_ms == 2**31 - 1
+
+
 def test_what_was_not_given_is_not_counted(quotas):
     quotas.update_quota("", "app", 100)
     assert quotas.record(ALICE, "app", 2000) == 10_000
@@ -163,6 +179,17 @@ def test_no_number_of_client_ids_takes_memory_without_end(quotas, time):
     assert quotas.record(ALICE, "heavy", 0) > 0, "the one that used most is remembered"
     time.now_ms += 3_600_001
     assert list(quotas.buckets()) == []
+
+
+def test_of_a_long_client_id_the_beginning_counts(quotas):
+    """A bucket by an id of 32 KB would take 160 KB, and 30 ms to be found."""
+    quotas.update_quota("", DEFAULT, 100)
+    beginning = "/" * CLIENT_ID_CHARACTERS_MAX
+    bucket = quotas.bucket(ALICE, beginning + "a" * 30_000)
+    assert bucket is quotas.bucket(ALICE, beginning + "b")
+    assert bucket.client_id == beginning
+    assert bucket is not quotas.bucket(ALICE, beginning[1:])
+    assert quotas.record(ALICE, beginning + "c", 2000) == 10_000
 
 
 # --- mutations

@@ -79,10 +79,7 @@ def _fetch(
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("GET" if body is None else "POST", target, body, dict(headers))
         response = connection.getresponse()
-        answer = response.read(bytes_max + 1)
-        if len(answer) > bytes_max:
-            raise _TooLargeError
-        return Answer(response.status, answer)
+        return Answer(response.status, _body(response, bytes_max))
     except (OSError, http.client.HTTPException, ValueError) as error:
         if time.monotonic() >= ends:
             raise TimeoutError(f"it took longer than {timeout_s:g} s") from error
@@ -92,3 +89,16 @@ def _fetch(
         guard.close()
         connection.close()
         plain.close()
+
+
+def _body(response: http.client.HTTPResponse, bytes_max: int) -> bytes:
+    """What the server sends. It is read into a buffer: a chunk of less than zero bytes would be read to the
+    end, however large it is.
+    """
+    buffer = memoryview(bytearray(bytes_max + 1))
+    size = 0
+    while size <= bytes_max and (count := response.readinto(buffer[size:])):
+        size += count
+    if size > bytes_max:
+        raise _TooLargeError
+    return bytes(buffer[:size])

@@ -36,6 +36,8 @@ CLASS_NAME: Final = "kafka.security.authorizer.AclAuthorizer"
 TRACE: Final = logging.DEBUG // 2
 DECISIONS_MAX: Final = 20_000
 """How many answers are kept: all of them go when there are more, some 4 MB."""
+NAME_CHARACTERS_MAX: Final = 255
+"""Of a longer name no answer is kept: clients may ask for names of 32 KB, and no topic has one."""
 
 _audit: Final = logging.getLogger(AUTHORIZER)
 
@@ -119,6 +121,8 @@ class AclAuthorizer:
         return self._allow_without_rules if by_rules is None else by_rules
 
     def _keep(self, key: tuple[str, str, int, int, str | None], allowed: bool) -> bool:
+        if len(key[-1] or "") > NAME_CHARACTERS_MAX:
+            return allowed
         if len(self._decisions) >= DECISIONS_MAX:
             self._decisions.clear()
         self._decisions[key] = allowed

@@ -14,8 +14,9 @@ each pair has its own. So a bucket is known by the names that it goes by, an emp
 its bound follows from them (``quotaMetricTags``, ``quotaLimit``). A bound that changes leaves the bucket.
 
 What a client sends first decides which bucket it has, so a cache finds it from then on: a request costs two
-look-ups. Clients choose their ids freely; there are never more than `BUCKETS_MAX` buckets. One that was idle
-for as long as the rate is measured over is as a new one.
+look-ups. Clients choose their ids freely; there are never more than `BUCKETS_MAX` buckets, and of a long id
+the first `CLIENT_ID_CHARACTERS_MAX` characters count. A bucket that was idle for as long as the rate is
+measured over is as a new one.
 """
 
 import heapq
@@ -29,6 +30,8 @@ from barnabas.core.sampled_rate import SampledRate
 from barnabas.core.token_bucket import TokenBucket
 
 BUCKETS_MAX: Final = 10_000
+CLIENT_ID_CHARACTERS_MAX: Final = 255
+"""Ids may have 32 KB, which would be 160 KB a bucket, and 30 ms of work to find it."""
 EXPIRATION_MS: Final = 3_600_000
 """What was idle for so long is not shown any longer (``InactiveSensorExpirationTimeSeconds``)."""
 _THROTTLE_MS_MAX: Final = 2**31 - 1
@@ -154,7 +157,8 @@ class ClientQuotaManager:
             return 0
         if bound > 0:
             excess_ms = rate.charge(value, bound, self._now_ms() if now_ms is None else now_ms)
-            return min(int(excess_ms + 0.5), self._throttle_ms_max) if excess_ms else 0
+            # A bound next to zero makes an endless time, which is no int.
+            return int(min(excess_ms + 0.5, self._throttle_ms_max)) if excess_ms else 0
         rate.record(value)
         # Kafka reckons an endless time for a bound of zero, and makes an int of it that is below zero: the
         # client waits only where there is a cap.
@@ -184,6 +188,7 @@ class ClientQuotaManager:
 
     def bucket(self, principal: str, client_id: str) -> QuotaBucket:
         """The bucket of a client; `principal` as ``User:alice``, the client id empty where it gave none."""
+        client_id = client_id[:CLIENT_ID_CHARACTERS_MAX]
         found = self._of_client.get((principal, client_id))
         if found is not None:
             return found
@@ -288,7 +293,7 @@ class MutationQuota:
     def throttle_ms(self) -> int:
         """How long the client has to wait from now on: the request itself may have waited meanwhile."""
         left_ms = self._throttle_until_ms - self._now_ms()
-        return min(int(left_ms + 0.5), _THROTTLE_MS_MAX) if left_ms > 0 else 0
+        return int(min(left_ms + 0.5, _THROTTLE_MS_MAX)) if left_ms > 0 else 0
 
     def __repr__(self) -> str:
         return f"<MutationQuota {'strict' if self._strict else 'permissive'} {self._bucket}>"

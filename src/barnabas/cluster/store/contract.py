@@ -72,6 +72,14 @@ class SessionExpiredError(StoreError):
     """The session has ended; its ephemeral znodes were deleted, and the call had no effect."""
 
 
+class InvalidPathError(StoreError, ValueError):
+    """There can be no such znode; nothing was asked of the store."""
+
+    def __init__(self, path: str, index: int = 0) -> None:
+        super().__init__(path, index)
+        self.args = (f"{path!r} is not the path of a znode",)
+
+
 class StoreUnavailableError(StoreError):
     """The store could not carry out the call (disk full, no access); whether a write took effect is said
     by the next read.

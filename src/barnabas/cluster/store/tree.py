@@ -18,6 +18,7 @@ from barnabas.cluster.store.contract import (
     Create,
     Delete,
     EphemeralParentError,
+    InvalidPathError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -81,9 +82,12 @@ def name_of(path: str) -> str:
 
 
 def check_path(path: str) -> None:
-    """Refuses a path that is no path: a bug of the caller (``PathUtils.validatePath``)."""
-    if path != ROOT and (not path.startswith("/") or path.endswith("/") or "//" in path or "\0" in path):
-        raise ValueError(f"{path!r} is not the path of a znode")
+    """Refuses a path that is no path (``PathUtils.validatePath``). Raises InvalidPathError."""
+    if path == ROOT:
+        return
+    is_relative = "/." in path and not {".", ".."}.isdisjoint(path.split("/"))
+    if not path.startswith("/") or path.endswith("/") or "//" in path or "\0" in path or is_relative:
+        raise InvalidPathError(path)
 
 
 def root() -> Znode:

@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -78,9 +78,23 @@ def seconds_claim(claims: dict[str, Any], name: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TokenRefusedError(f"its claim {name} is no number")
     try:
-        return float(value)
+        seconds = float(value)
     except OverflowError:
         return math.inf
+    if math.isnan(seconds):  # it is neither before nor after any time
+        raise TokenRefusedError(f"its claim {name} is no number")
+    return seconds
+
+
+def owner_of(claims: Mapping[str, Any], name: str) -> str:
+    """The claim that says whose a token is. Raises TokenRefusedError."""
+    value = claims.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise TokenRefusedError(f"it does not say who its owner is ({name})")
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        # JSON can write halves of characters, and nothing else can.
+        raise TokenRefusedError(f"its owner's name ({name}) is no text")
+    return value
 
 
 def milliseconds(seconds: float) -> int:

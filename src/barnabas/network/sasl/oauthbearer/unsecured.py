@@ -18,6 +18,7 @@ from barnabas.network.sasl.oauthbearer.token import (
     TokenRefusedError,
     json_object,
     milliseconds,
+    owner_of,
     parts_of,
     seconds_claim,
 )
@@ -109,9 +110,7 @@ def _token_of(claims: dict[str, Any], text: str, principal_claim: str) -> Bearer
     expires, issued = seconds_claim(claims, "exp"), seconds_claim(claims, "iat")
     if expires is None:
         raise TokenRefusedError("it has no end (exp)")
-    principal = claims.get(principal_claim)
-    if not isinstance(principal, str) or not principal.strip():
-        raise TokenRefusedError(f"it does not say who its owner is ({principal_claim})")
+    principal = owner_of(claims, principal_claim)
     return BearerToken(
         text, principal, milliseconds(expires), None if issued is None else milliseconds(issued)
     )

@@ -14,6 +14,7 @@ from barnabas.network.sasl.oauthbearer.token import (
     TokenRefusedError,
     json_object,
     milliseconds,
+    owner_of,
     parts_of,
     seconds_claim,
 )
@@ -103,9 +104,7 @@ class JwtValidator:
             raise TokenRefusedError("it is not valid yet")
         if expires < issued or (begins is not None and expires < begins):
             raise TokenRefusedError("it ends before it begins")
-        principal = claims.get(expected.sub_claim)
-        if not isinstance(principal, str) or not principal.strip():
-            raise TokenRefusedError(f"it does not say who its owner is ({expected.sub_claim})")
+        principal = owner_of(claims, expected.sub_claim)
         _check_scope(claims.get(expected.scope_claim), expected.scope_claim)
         return BearerToken(token, principal.strip(), milliseconds(expires), milliseconds(issued))
 
