@@ -1,11 +1,11 @@
 """A connection on a listener that speaks TLS: a handshake, and then a plaintext connection's ways.
 
 The handshake goes on whenever the socket is ready for it, for at most `HANDSHAKE_MS_MAX`; of all connections
-of a broker `HANDSHAKES_MAX` may be in one. One that fails is one line of the log and the end. Then the
-peer has the principal of its certificate, unless its listener asks for a log-in as well.
+of a listener `HANDSHAKES_MAX` may be in one. Where one more comes the oldest gives way: a peer that goes on
+needs little time, and those that stopped must not keep it out. One that fails is one line of the log and the
+end. Then the peer has the principal of its certificate, unless its listener asks for a log-in as well.
 """
 
-import errno
 import socket
 import ssl
 from collections.abc import Callable
@@ -35,8 +35,8 @@ class TlsListener:
     """The principal of a certificate in DER. Raises AuthenticationError."""
     handshake_ms_max: int = HANDSHAKE_MS_MAX
     handshakes_max: int = HANDSHAKES_MAX
-    handshakes: int = 0
-    """How many are under way."""
+    shaking: dict["TlsConnection", None] = field(default_factory=dict, repr=False)
+    """Whose handshakes are under way, the oldest first."""
 
 
 class TlsConnection(PlainConnection):
@@ -53,14 +53,14 @@ class TlsConnection(PlainConnection):
         sock: socket.socket,
         tls: TlsListener,
     ) -> None:
-        """Raises OSError where too many handshakes are under way."""
-        if tls.handshakes >= tls.handshakes_max:
-            raise OSError(errno.EAGAIN, f"{tls.handshakes_max} TLS handshakes are under way")
+        """Raises OSError for a peer that is gone."""
+        if len(tls.shaking) >= tls.handshakes_max:
+            next(iter(tls.shaking)).give_way()
         self._tls = tls
         self._shaking = True
         self._waits_to_write = False
         super().__init__(processor, listener, address, on_closed, wrap(sock, tls.context, server_side=True))
-        tls.handshakes += 1
+        tls.shaking[self] = None
         self._timer: Timer | None = processor.clock.call_later(tls.handshake_ms_max, self._too_slow)
 
     def _on_readable(self) -> None:
@@ -124,7 +124,7 @@ class TlsConnection(PlainConnection):
     def _end_handshake(self) -> None:
         if self._shaking:
             self._shaking = False
-            self._tls.handshakes -= 1
+            del self._tls.shaking[self]
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
@@ -133,6 +133,10 @@ class TlsConnection(PlainConnection):
         self._timer = None
         if self._shaking and self.open:
             self._refuse(f"the handshake took longer than {self._tls.handshake_ms_max} ms")
+
+    def give_way(self) -> None:
+        """Others begin a handshake, and there are too many."""
+        self._refuse(f"{self._tls.handshakes_max} handshakes began after it")
 
     def _refuse(self, reason: str) -> None:
         host, port = self.address
