@@ -4,12 +4,14 @@ and tells, and what goes wrong.
 
 import asyncio
 import contextlib
+from types import SimpleNamespace
 
 import pytest
 from fake_group import serve_group
 from test_group_rounds import FAST, Diary, Members, fill, poll_until, until
 
 from barnabas.client import AsyncConsumer, GroupError
+from barnabas.client.group import consumer_member
 from barnabas.core.errors import ErrorCode
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.consumer_group_heartbeat import (
@@ -360,5 +362,21 @@ def test_another_subscription_is_told(run, fake):
             await poll_until(one, lambda: last().subscribed_topic_names == ["t", "u"])
             await one.unsubscribe()
             assert (numbers(one), coordinator.left) == ([], [-1])
+
+    run(scenario())
+
+
+def test_a_member_that_is_thrown_out_each_time_does_not_ask_without_end(run, fake, monkeypatch):
+    """It joins again at once, and then only after the pause, which is an hour here."""
+    backoff = SimpleNamespace(after=lambda _: 3_600_000)
+    monkeypatch.setattr(consumer_member, "ExponentialBackoff", lambda **_: backoff)
+
+    async def scenario():
+        async with member(fake) as (_, coordinator, one):
+            coordinator.refusals = [ErrorCode.UNKNOWN_MEMBER_ID] * 50
+            await poll_until(one, lambda: len(coordinator.refusals) <= 48)
+            for _ in range(20):
+                await one.poll(5)
+            assert len(coordinator.refusals) == 48
 
     run(scenario())

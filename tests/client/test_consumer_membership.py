@@ -253,3 +253,16 @@ def test_what_cannot_happen_raises():
             member.state = state
             with pytest.raises(AssertionError, match="cannot happen"):
                 member._happened(event)
+
+
+def test_what_no_coordinator_should_say_changes_nothing():
+    member = settled()
+    with pytest.raises(KafkaError, match="epoch -1"):
+        member.heard(answer(epoch=-1), member.heartbeat())
+    assert member.generation.number == 1
+    assert member.heartbeat().request.member_epoch == 1
+    for interval_ms in (0, -5):
+        response = answer()
+        response.heartbeat_interval_ms = interval_ms
+        member.heard(response, member.heartbeat())
+        assert member.heartbeat_interval_ms == 500

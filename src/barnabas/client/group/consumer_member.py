@@ -259,9 +259,10 @@ class ConsumerGroupMember:
             self.link.lost(f"error response {error.code.name}")
         if isinstance(error, GroupError):
             self._refusal = error
-        if not (isinstance(error, KafkaError) and error.code in FENCED):
+        if self._failures or not (isinstance(error, KafkaError) and error.code in FENCED):
+            # Who was thrown out joins again at once, but not without end.
             self._not_before_ms = now_ms() + self._backoff.after(self._failures)
-            self._failures += 1
+        self._failures += 1
 
     # Leaving.
 

@@ -210,10 +210,17 @@ class ConsumerMembership:
         code = ErrorCode.of(response.error_code)
         if code is not ErrorCode.NONE:
             raise self._not_heard(code, response.error_message)
+        if response.member_epoch < JOIN_EPOCH:
+            # Only who leaves is answered so: a member that took it would say next that it leaves.
+            self.not_answered()
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, f"the coordinator gave epoch {response.member_epoch}"
+            )
         self._told = sent.told
         self._epoch = response.member_epoch
         self._member_id = response.member_id or self._member_id
-        self.heartbeat_interval_ms = response.heartbeat_interval_ms or self.heartbeat_interval_ms
+        if response.heartbeat_interval_ms > 0:
+            self.heartbeat_interval_ms = response.heartbeat_interval_ms
         if response.assignment is not None:
             self.target = {
                 each.topic_id: frozenset(each.partitions)
