@@ -3,14 +3,17 @@
 import re
 import socket
 import stat
+import threading
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from cryptography import x509
 
 from barnabas.admin import Admin, NewTopic
-from barnabas.core.broker_config import read_properties
+from barnabas.cli.secure_start import SecureFolder
+from barnabas.core.broker_config import broker_config, read_properties
 from barnabas.core.errors import BarnabasError
+from barnabas.node.certificates import Authority
 from waiting import until
 
 FILES = ("broker.pem", "broker.properties", "ca.key", "ca.pem", "client.properties")
@@ -219,3 +222,63 @@ def test_a_store_that_was_lost_is_not_made_anew(secure, data, barnabas):
     refused = barnabas("serve", "--data", str(data), "--port", "0", "--secure")
     assert "is missing or empty, but" in refused.stderr
     assert not (data / "metadata.sqlite").exists()
+
+
+def test_a_start_that_was_killed_goes_on_with_the_user_that_it_was_given(secure, data, barnabas):
+    """The super users were written, and the first user was not."""
+    secure("--user", "ada").stop()
+    (data / "client.properties").unlink()
+    refused = barnabas("serve", "--data", str(data), "--port", "0", "--secure", "--user", "eve")
+    assert f"the first user of {data} is ada already" in refused.stderr
+    server = secure()
+    with admin(server, settings(data)) as client:
+        client.topics.create([NewTopic("orders", 1)])
+    assert 'username="ada"' in settings(data)["sasl.jaas.config"]
+
+
+def test_a_folder_that_others_can_write_is_refused(barnabas, data):
+    data.mkdir()
+    data.chmod(0o777)
+    refused = barnabas("serve", "--data", str(data), "--port", "0", "--secure")
+    assert refused.exit_code == 1
+    assert f"{data} can be written by others" in refused.stderr
+    assert list(data.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "damaged", [b"\xff\xfe", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
+)
+def test_an_authority_that_is_damaged_is_named(secure, data, barnabas, damaged):
+    secure().stop()
+    (data / "ca.pem").write_bytes(damaged)
+    (data / "client.properties").unlink()
+    refused = barnabas("serve", "--data", str(data), "--port", "0", "--secure")
+    assert refused.exit_code == 1
+    assert f"The keys in {data} cannot be read" in refused.stderr
+
+
+def test_a_certificate_that_names_no_host_is_refused(secure, data, barnabas):
+    secure().stop()
+    (data / "broker.pem").write_bytes((data / "ca.pem").read_bytes())
+    refused = barnabas("serve", "--data", str(data), "--port", "0", "--secure")
+    assert "its certificate names no host" in refused.stderr
+
+
+def test_two_starts_at_once_make_one_authority(data, monkeypatch):
+    config = broker_config(
+        {"log.dirs": str(data), "listeners": "SASL_SSL://127.0.0.1:0", "authorizer.class.name": ""}
+    )
+    new = Authority.new
+
+    def slowly(name):
+        monkeypatch.setattr(Authority, "new", new)
+        other.start()
+        other.join(1)  # it is through by then, unless it waits
+        return new(name)
+
+    other = threading.Thread(target=lambda: SecureFolder(config).make(config, None))
+    monkeypatch.setattr(Authority, "new", slowly)
+    SecureFolder(config).make(config, None)
+    other.join()
+    authority = x509.load_pem_x509_certificate((data / "ca.pem").read_bytes())
+    x509.load_pem_x509_certificate((data / "broker.pem").read_bytes()).verify_directly_issued_by(authority)

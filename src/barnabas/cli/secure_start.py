@@ -19,6 +19,7 @@ The first user and the brokers are super users; everybody else may do what rules
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import re
 import secrets
@@ -52,13 +53,14 @@ from barnabas.network.sasl.scram import MODULE
 from barnabas.network.selector import completed
 from barnabas.node.environment import metadata_path, refuse_new_store_for_old_data
 from barnabas.operations.direct_store import opened
-from barnabas.security.acl_authorizer import CLASS_NAME
+from barnabas.security.acl_authorizer import CLASS_NAME, parse_super_users
 
 FIRST_USER: Final = "admin"
 BROKER_USER: Final = "broker"
 PROTOCOL: Final = "SASL_SSL"
 MECHANISM: Final = ScramMechanism.SHA_512
 _JAAS: Final = f"listener.name.{PROTOCOL.lower()}.{MECHANISM.value.lower()}.sasl.jaas.config"
+SUPER_USERS: Final = "super.users"
 _KEY_LOCATION: Final = "ssl.keystore.location"
 _TRUST_LOCATION: Final = "ssl.truststore.location"
 _PASSWORD_BYTES: Final = 24
@@ -115,26 +117,43 @@ class SecureFolder:
                 f"--user {user}: a name has letters, digits, dots, dashes and underscores, and is not "
                 f"{BROKER_USER}"
             )
-        if user is not None and self.client.exists() and user != self.user:
-            raise ConfigError(
-                f"--user {user}: the first user of {self.path} is {self.user} already; make others with "
-                "barnabas configs --alter --entity-type users"
-            )
         with _named_errors(self.path):
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._make_keys(_names(_hosts(config)))
-            if not self._broker.exists():
-                _write(self._broker, self._broker_settings(user or FIRST_USER))
-        asyncio.run(self._make_users(user or FIRST_USER))
+            _refuse_open(self.path)
+            with _alone(self.path):
+                first = self._first_user(user)
+                self._make_keys(_names(_hosts(config)))
+                if not self._broker.exists():
+                    _write(self._broker, self._broker_settings(first))
+                asyncio.run(self._make_users(first))
+
+    def _first_user(self, user: str | None) -> str:
+        """Who it is, as an earlier start has it, also one that was killed before it was through: the super
+        users are written before. Raises ConfigError where `user` is another one.
+        """
+        kept = None
+        if self.client.exists():
+            kept = self.user
+        elif self._broker.exists():
+            super_users = parse_super_users(_read(self._broker).get(SUPER_USERS, ""))
+            names = sorted(each.removeprefix("User:") for each in super_users)
+            kept = next((each for each in names if each != BROKER_USER), None)
+        if user is not None and kept not in (None, user):
+            raise ConfigError(
+                f"--user {user}: the first user of {self.path} is {kept} already; make others with "
+                "barnabas configs --alter --entity-type users"
+            )
+        return user or kept or FIRST_USER
 
     def _make_keys(self, names: set[str]) -> None:
-        from barnabas.node.certificates import Authority, names_of
+        from barnabas.node.certificates import Authority, certificate_text, names_of
 
         try:
             if not self.authority.exists():
                 made = Authority.new("authority")
                 _write(self._authority_key, made.key_pem)
                 _write(self.authority, made.certificate_pem)
+            certificate_text(self.authority.read_bytes())
             named = names_of(self._broker_key.read_bytes()) if self._broker_key.exists() else set()
             if not names <= named:
                 authority = Authority.of_pem(self._authority_key.read_bytes(), self.authority.read_bytes())
@@ -158,17 +177,19 @@ class SecureFolder:
             "ssl.truststore.type": "PEM",
             **self._stores(),
             "authorizer.class.name": CLASS_NAME,
-            "super.users": f"User:{BROKER_USER};User:{user}",
+            SUPER_USERS: f"User:{BROKER_USER};User:{user}",
         }
         return _properties("What barnabas serve --secure stands for. Keep it secret.", settings)
 
     def _client_settings(self, user: str, password: str) -> bytes:
+        from barnabas.node.certificates import certificate_text
+
         settings = {
             "security.protocol": PROTOCOL,
             "sasl.mechanism": MECHANISM.value,
             "sasl.jaas.config": _jaas(user, password),
             "ssl.truststore.type": "PEM",
-            "ssl.truststore.certificates": self.authority.read_text(encoding="ascii"),
+            "ssl.truststore.certificates": certificate_text(self.authority.read_bytes()),
         }
         return _properties(f"How {user} connects, from any machine. Keep it secret.", settings)
 
@@ -288,6 +309,26 @@ def _named_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise ConfigError(f"{error.filename or path}: {error.strerror}") from None
+
+
+def _refuse_open(folder: Path) -> None:
+    """Raises ConfigError for a folder in which others could put keys and users of their own."""
+    if folder.stat().st_mode & 0o022:
+        raise ConfigError(
+            f"{folder} can be written by others, who could replace the keys in it: chmod go-w {folder}, or "
+            "name a folder in it that is not there yet"
+        )
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One start at a time: of two authorities one would have the key, the other the certificate."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _write(file: Path, data: bytes) -> None:

@@ -85,8 +85,17 @@ def names_of(pem: bytes) -> set[str]:
     certificate = x509.load_pem_x509_certificate(pem)
     if certificate.not_valid_after_utc - dt.datetime.now(dt.UTC) < RENEWED_BEFORE:
         return set()
-    found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        raise ValueError("its certificate names no host") from None
     return {str(each.value) for each in found}
+
+
+def certificate_text(pem: bytes) -> str:
+    """A certificate as the text that it is. Raises ValueError for what is none."""
+    text: str = x509.load_pem_x509_certificate(pem).public_bytes(_PEM).decode()
+    return text
 
 
 def _named(name: str) -> x509.Name:
