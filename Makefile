@@ -14,7 +14,7 @@ MINUTES ?= 10
 # Without byte code every broker that a test starts would compile all its sources again (0.3 s each).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-jvm test-compiled fuzz-compiled parity parity-spark suites mutation check format docs ways bench \
+.PHONY: help setup kerberos demo test test-jvm test-compiled fuzz-compiled parity parity-spark suites mutation check format docs ways bench \
 	wheel compile pure clean
 
 help:            ## this list
@@ -27,6 +27,11 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 setup: $(STAMP)  ## make the virtual environment with everything in it
+
+kerberos: $(STAMP) ## what the tests of GSSAPI need, on Debian as root: a KDC, and the extra 'gssapi'
+	command -v krb5kdc >/dev/null && command -v krb5-config >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq krb5-kdc krb5-admin-server libkrb5-dev; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gssapi]'
 
 demo: $(STAMP)   ## set up and run the main job: a year of flights through a broker and PySpark
 	$(BIN)/barnabas demo

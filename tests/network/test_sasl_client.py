@@ -57,12 +57,15 @@ def test_a_client_logs_in_once_and_asks(mechanism):
     assert with_client(scenario, login(mechanism)).counts.successful == 1
 
 
-def test_a_client_logs_in_again_before_its_session_ends():
+@pytest.mark.parametrize("idle", [False, True])
+def test_a_client_logs_in_again_before_its_session_ends(idle):
     sasl = sasl_harness.listener(session_ms_max={"PLAIN": 150})
 
     async def scenario(ask, _functions):
+        await ask()
         while sasl.counts.successful < 4:
-            await ask()
+            if not idle:
+                await ask()
             await asyncio.sleep(0.005)
 
     def same(**_settings):

@@ -33,7 +33,7 @@ SECURITY_KEYS: Final = (
         "sasl.mechanism",
         _STRING,
         "GSSAPI",
-        "How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.",
+        "How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI.",
     ),
     ConfigKey(
         "sasl.jaas.config",
@@ -42,6 +42,7 @@ SECURITY_KEYS: Final = (
         "The login module with its options, as Java's clients have it.",
     ),
     *LOGIN_KEYS,
+    ConfigKey("sasl.kerberos.service.name", _STRING, None, "The service that brokers are to Kerberos."),
     ConfigKey("ssl.truststore.location", _STRING, None, "Certificates that are trusted: PEM, PKCS12 or JKS."),
     ConfigKey("ssl.truststore.password", _PASSWORD, None, "The password of that file."),
     ConfigKey("ssl.truststore.type", _STRING, "JKS", "PEM, PKCS12 or JKS; it is seen where it is not said."),

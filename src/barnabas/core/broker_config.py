@@ -407,6 +407,11 @@ BROKER_CONFIG: Final = ConfigTable(
             "Users, and who this broker is for others; obeyed with a listener and a mechanism in front:"
             " listener.name.<name>.<mechanism>.sasl.jaas.config.",
             scope=Scope.PER_BROKER),
+        ConfigKey("sasl.kerberos.principal.to.local.rules", LIST, ["DEFAULT"],
+            "How a principal of Kerberos becomes the name of a user.", scope=Scope.PER_BROKER),
+        ConfigKey("sasl.kerberos.service.name", STRING, None,
+            "The service that brokers are to Kerberos, mostly kafka; or serviceName of the JAAS line.",
+            scope=Scope.PER_BROKER),
         ConfigKey("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI",
             "How this broker logs in at others, where their listener for brokers asks for SASL.",
             scope=Scope.PER_BROKER),

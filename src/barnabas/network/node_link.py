@@ -124,6 +124,7 @@ class NodeLink:
         "_log_in_again_ms",
         "_log_in_by_ms",
         "_logging_in",
+        "_login",
         "_on_lost",
         "_refusal",
         "_retiring",
@@ -156,6 +157,7 @@ class NodeLink:
         self._correlation_id = 0
         self._last_used_ms = 0.0
         self._authenticator: SaslClientAuthenticator | None = None
+        self._login: SaslLogin | None = None
         self._logging_in = False
         self._log_in_by_ms = math.inf
         """Until when a log-in on an open connection may take."""
@@ -217,10 +219,10 @@ class NodeLink:
 
     def established(self, now_ms: float) -> None:
         self._last_used_ms = now_ms
-        login = self._settings.login
-        if login is None:
+        if self._settings.login is None:
             self._begin(now_ms)
             return
+        login = self._login = self._settings.login.at(self.node.host)
         software = (self._settings.software_name, __version__)
         authenticator = SaslClientAuthenticator(login, self._settings.client_id, software=software)
         self._authenticator = authenticator
@@ -254,8 +256,8 @@ class NodeLink:
         self._logging_in = True
         self._log_in_by_ms = now_ms + self._settings.request_timeout_ms
         self._channel.wake_by(self._log_in_by_ms)
-        assert self._settings.login is not None
-        self._prepared(self._settings.login, lambda: self._channel.write(authenticator.begin_again()))
+        assert self._login is not None
+        self._prepared(self._login, lambda: self._channel.write(authenticator.begin_again()))
 
     def _continue_log_in(self, frame: memoryview, now_ms: float) -> None:
         authenticator = self._authenticator
@@ -276,6 +278,9 @@ class NodeLink:
         # At 85 to 95 % of it, so that the connections of a client do not do it all at once.
         share = 0.85 + 0.1 * random.random()
         self._log_in_again_ms = now_ms + lifetime_ms * share if lifetime_ms else math.inf
+        if lifetime_ms:
+            # An idle connection too: from then on it takes no call before it has logged in again.
+            self._channel.wake_by(self._log_in_again_ms)
         if self.state.state is ConnectionState.READY:
             self.advance(now_ms)
         else:
@@ -375,8 +380,11 @@ class NodeLink:
         first = self.in_flight.next_deadline_ms
         if first is not None:
             deadlines.append(first)
-        elif state.state is ConnectionState.READY and self._settings.idle_ms_max >= 0:
-            deadlines.append(self._last_used_ms + self._settings.idle_ms_max)
+        elif state.state is ConnectionState.READY:
+            if self._settings.idle_ms_max >= 0:
+                deadlines.append(self._last_used_ms + self._settings.idle_ms_max)
+            if not self._logging_in and self._log_in_again_ms < math.inf:
+                deadlines.append(self._log_in_again_ms)
         return min(deadlines, default=None)
 
     def _send(self, call: ClientRequest, now_ms: float) -> None:

@@ -15,8 +15,7 @@ from barnabas.core.errors import ConfigError
 from barnabas.network.endpoints import Endpoint, ListenerConfig
 from barnabas.network.sasl.client import SaslLogin
 from barnabas.network.sasl.credentials import ServerCredentials
-from barnabas.network.sasl.logins import client_login, server_mechanism
-from barnabas.network.sasl.oauthbearer.settings import CLIENT_KEYS, SERVER_KEYS
+from barnabas.network.sasl.logins import CLIENT_KEYS, SERVER_KEYS, client_login, server_mechanism
 from barnabas.network.sasl.server import SaslListener
 
 if TYPE_CHECKING:

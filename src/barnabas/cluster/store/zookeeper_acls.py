@@ -8,11 +8,10 @@ from typing import Final
 
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from barnabas.cluster.store import acl_znodes, znodes
+from barnabas.cluster.store import acl_znodes, token_znodes, znodes
 
 OLD_CONSUMERS: Final = "/consumers"
 """Open: consumers before Kafka 0.9 write below it."""
-DELEGATION_TOKENS: Final = "/delegation_token"
 
 SECURE_ROOTS: Final = (
     "/admin",
@@ -24,7 +23,7 @@ SECURE_ROOTS: Final = (
     znodes.ISR_CHANGES,
     znodes.PRODUCER_ID_BLOCK,
     znodes.LOG_DIR_EVENTS,
-    DELEGATION_TOKENS,
+    znodes.ancestors(token_znodes.TOKENS)[-1],
     "/kafka-acl-extended",
     "/migration",
     znodes.FEATURE,
@@ -36,7 +35,7 @@ SECURE_ROOTS: Final = (
 )
 """What there is of Kafka's, outermost paths (``ZkData.SecureRootPaths``)."""
 
-_SENSITIVE: Final = ("/config/users", "/config/brokers", f"{DELEGATION_TOKENS}/tokens")
+_SENSITIVE: Final = ("/config/users", "/config/brokers", token_znodes.TOKENS)
 """What has credentials (``ZkData.SensitiveRootPaths``)."""
 
 

@@ -44,6 +44,12 @@ class SaslLogin:
     """What has to be done before a log-in begins, as to get a token; None where there is nothing.
     It fails with AuthenticationError.
     """
+    of_host: "Callable[[str], SaslLogin] | None" = field(default=None, repr=False)
+    """The same for the nodes of one host, where the mechanism names it."""
+
+    def at(self, host: str) -> "SaslLogin":
+        """How to log in at a node of this host."""
+        return self if self.of_host is None else self.of_host(host)
 
 
 class _Expects(Enum):

@@ -12,17 +12,28 @@ from barnabas.core.scram import ScramMechanism
 from barnabas.network.sasl import plain, scram
 from barnabas.network.sasl.client import SaslLogin
 from barnabas.network.sasl.credentials import ServerCredentials
+from barnabas.network.sasl.kerberos import exchange as kerberos
+from barnabas.network.sasl.kerberos import logins as kerberos_logins
+from barnabas.network.sasl.kerberos.names import KEY as LOCAL_RULES
 from barnabas.network.sasl.mechanism import SaslServer
 from barnabas.network.sasl.oauthbearer import exchange as oauthbearer
 from barnabas.network.sasl.oauthbearer import settings as oauthbearer_settings
 from barnabas.network.sasl.plain import PlainClient, PlainServer
 from barnabas.network.sasl.scram import ScramClient, ScramServer
 
-SUPPORTED: Final = (plain.NAME, *(each.value for each in ScramMechanism), oauthbearer.NAME)
+SUPPORTED: Final = (plain.NAME, *(each.value for each in ScramMechanism), oauthbearer.NAME, kerberos.NAME)
 """The mechanisms that there are at both ends."""
 
 _USER_PREFIX: Final = "user_"
-_MODULES: Final = {plain.NAME: plain.MODULE, oauthbearer.NAME: oauthbearer.MODULE}
+_MODULES: Final = {
+    plain.NAME: plain.MODULE,
+    oauthbearer.NAME: oauthbearer.MODULE,
+    kerberos.NAME: kerberos.MODULE,
+}
+CLIENT_KEYS: Final = (*oauthbearer_settings.CLIENT_KEYS, kerberos_logins.SERVICE_NAME)
+"""What a log-in is made of, beside its JAAS line."""
+SERVER_KEYS: Final = (*oauthbearer_settings.SERVER_KEYS, LOCAL_RULES)
+"""What a listener looks at log-ins by, beside its JAAS lines."""
 
 
 def client_login(
@@ -44,6 +55,8 @@ def client_login(
     options = _module(mechanism, jaas, key).options
     if mechanism == oauthbearer.NAME:
         return oauthbearer_settings.client_login(options, values, key)
+    if mechanism == kerberos.NAME:
+        return kerberos_logins.client_login(options, values[kerberos_logins.SERVICE_NAME], key)
     try:
         user, password = options["username"], options["password"]
     except KeyError:
@@ -86,6 +99,8 @@ def server_mechanism(
     if mechanism == oauthbearer.NAME:
         validate = oauthbearer_settings.server_validator(options, values, key, known.keys_of, known.time_ms)
         return partial(oauthbearer.OAuthBearerServer, validate, known.time_ms)
+    if mechanism == kerberos.NAME:
+        return kerberos_logins.server_logins(options, values[LOCAL_RULES], key)
     users = {
         name.removeprefix(_USER_PREFIX): password
         for name, password in options.items()

@@ -1,0 +1,1 @@
+"""GSSAPI: log-ins with Kerberos. Needs the extra ``gssapi``."""
