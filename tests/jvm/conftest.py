@@ -68,7 +68,7 @@ def kafka39(server_folder: Path, zookeeper: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def kafka44(server_folder: Path) -> Iterator[str]:
-    """The bootstrap address of a genuine Kafka 4.4 node in KRaft mode; its coordinators have one partition."""
+    """The bootstrap address of a genuine Kafka 4.4 node; its coordinators have one partition each."""
     _judge("Apache Kafka 4.4", lambda: kafka_harness.artifacts(kafka_harness.KRAFT_ERA))
     few = {"transaction.state.log.num.partitions": 1, "offsets.topic.num.partitions": 1}
     server = kafka_harness.start_kraft(_own_folder(server_folder, "kafka44"), few)
