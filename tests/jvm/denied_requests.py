@@ -32,6 +32,12 @@ from barnabas.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
+from barnabas.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    EntityData,
+    OpData,
+)
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -50,6 +56,7 @@ from barnabas.protocol.messages.delete_records import (
 )
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from barnabas.protocol.messages.describe_acls import DescribeAclsRequest
+from barnabas.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest
 from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -326,6 +333,19 @@ def requests(batch: bytes) -> list[tuple[str, Request, int]]:
         ),
         ("list reassignments", ListPartitionReassignmentsRequest(timeout_ms=1000, topics=[]), 0),
         ("update features", UpdateFeaturesRequest(timeout_ms=1000), 1),
+        (
+            "alter client quotas",
+            AlterClientQuotasRequest(
+                entries=[
+                    AlterClientQuotasRequestEntryData(
+                        entity=[EntityData(entity_type="client-id", entity_name="denied")],
+                        ops=[OpData(key="producer_byte_rate", value=1e9, remove=False)],
+                    )
+                ]
+            ),
+            1,
+        ),
+        ("describe client quotas", DescribeClientQuotasRequest(), 1),
         ("describe cluster", DescribeClusterRequest(include_cluster_authorized_operations=True), 1),
         (
             "describe producers",

@@ -44,6 +44,7 @@ def alter_client_quotas(
     context.require_cluster(Operation.ALTER_CONFIGS)
     answers: dict[frozenset[tuple[str, str | None]], AlterClientQuotasResponseEntryData] = {}
     for entry in request.entries:
+        yield
         entity: dict[str, str | None] = {}
         for each in entry.entity:
             entity[each.entity_type] = each.entity_name
