@@ -107,7 +107,7 @@ def test_every_request_is_refused_as_kafka_refuses_it(serve, zookeeper, tmp_path
     assert {name: steps for name, steps in mine.items() if steps != theirs[name]} == {
         name: steps for name, steps in theirs.items() if steps != mine[name]
     }
-    assert len(theirs) == 50
+    assert len(theirs) == 52
     assert sum(len(steps) for steps in theirs.values()) > 90
 
 
