@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from barnabas.admin import GroupDescription, OffsetAndMetadata
 from barnabas.console.figure import Figure, figure, total, unknown
@@ -48,6 +49,12 @@ def partition_lags(snapshot: ClusterSnapshot, group: str, now_ms: int) -> list[L
     owners = _owners(description)
     partitions = {*owners, *((reading.value if reading else None) or {})}
     return [_partition(snapshot, group, tp, reading, owners, now_ms) for tp in sorted(partitions)]
+
+
+@lru_cache(maxsize=1)
+def all_lags(snapshot: ClusterSnapshot, now_ms: int) -> dict[str, GroupLag]:
+    """Of every group; kept for the checks of one verdict, which ask for it one after the other."""
+    return {name: group_lag(partition_lags(snapshot, name, now_ms)) for name in snapshot.groups}
 
 
 def group_lag(parts: list[LagRow]) -> GroupLag:

@@ -49,7 +49,7 @@ class ClusterChange:
     after: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ClusterSnapshot:
     """Readings by what they are about."""
 

@@ -22,6 +22,7 @@ from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.console.trend import Trend
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
+from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
 from barnabas.operations.record_times import CLIENT
 from barnabas.operations.store_reader import StoreReader, opened
@@ -30,7 +31,7 @@ T = TypeVar("T")
 
 _log = EventLog("console")
 _START_S: Final = 30
-_VERDICT_MS: Final = 1_000
+_VERDICT_MS: Final = 30_000
 _RETRY_S: Final = 5.0
 CALL_TIMEOUT_S: Final = 30.0
 
@@ -58,7 +59,7 @@ class WatchedCluster:
         self.trend = Trend()
         self.limits: dict[str, float] = {}
         """Limits of checks other than the default ones, by key."""
-        self._verdict: tuple[int, ClusterSnapshot, Verdict] | None = None
+        self._verdict: tuple[int, Verdict] | None = None
         self._options = {key.replace(".", "_"): value for key, value in options.items()}
         self._scrapers: Mapping[str, Scraper | None] = {"brokers": brokers, "zookeeper": zookeeper}
         self._store = store
@@ -80,13 +81,19 @@ class WatchedCluster:
         """What is known."""
         return ClusterSnapshot() if self._collector is None else self._collector.snapshot
 
-    def verdict(self, now_ms: int) -> Verdict:
-        """How the cluster is. Kept for a second: it walks all partitions."""
+    def verdict(self, at_ms: int) -> Verdict:
+        """How the cluster is. It walks all partitions and groups, so it is made after each round, on this
+        cluster's thread; a page makes it only where there was no round lately.
+        """
         kept = self._verdict
-        if kept is None or now_ms - kept[0] > _VERDICT_MS or kept[1] is not self.snapshot:
-            kept = now_ms, self.snapshot, verdict(self.snapshot, now_ms, self.limits, self._problem)
-            self._verdict = kept
-        return kept[2]
+        if kept is not None and self._problem is None and at_ms - kept[0] <= _VERDICT_MS:
+            return kept[1]
+        return self._judge(at_ms)
+
+    def _judge(self, at_ms: int) -> Verdict:
+        found = verdict(self.snapshot, at_ms, self.limits, self._problem)
+        self._verdict = at_ms, found
+        return found
 
     @property
     def problem(self) -> str | None:
@@ -206,6 +213,7 @@ class WatchedCluster:
                 asked = self._asked
                 await collector.round()
                 self.trend.add(collector.snapshot)
+                self._judge(now_ms())
                 with self._rounds:
                     self._served = asked
                     self._rounds.notify_all()

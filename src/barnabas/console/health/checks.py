@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from barnabas.client.metadata import PartitionMetadata
 from barnabas.console.health.outcome import HealthCheck, Level, Measured
-from barnabas.console.lag import group_lag, partition_lags
+from barnabas.console.lag import all_lags
 from barnabas.console.reading import Freshness, Observation, known
 from barnabas.console.snapshot import ClusterSnapshot, Scrape
 from barnabas.core.errors import ErrorCode
@@ -208,8 +208,8 @@ def _unread_groups(snapshot: ClusterSnapshot, now_ms: int) -> list[str]:
 def lag_seconds(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Measured:
     """Groups that are behind for so many seconds."""
     times, unknown = [], _unread_groups(snapshot, now_ms)
-    for name in snapshot.groups:
-        found = group_lag(partition_lags(snapshot, name, now_ms)).seconds
+    for name, whole in all_lags(snapshot, now_ms).items():
+        found = whole.seconds
         if isinstance(found.value, int | float):
             times.append((found.value, name))
         elif found.why not in _NOTHING_TO_SAY:
@@ -227,8 +227,7 @@ _NOTHING_TO_SAY: Final = frozenset(
 def data_loss(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Measured:
     """Groups that retention overtakes within so many hours, or has overtaken."""
     bad, soonest = [], None
-    for name in snapshot.groups:
-        whole = group_lag(partition_lags(snapshot, name, now_ms))
+    for name, whole in all_lags(snapshot, now_ms).items():
         if whole.lost:
             bad.append(f"{name} has lost {whole.lost} records to retention")
         elif whole.seconds_to_data_loss is not None:
