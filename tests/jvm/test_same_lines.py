@@ -139,7 +139,8 @@ def commits(genuine) -> tuple[str, str]:
     consumer.close()
     by_hand = Consumer(settings)
     by_hand.commit(offsets=[TopicPartition("lines", 1, 2, metadata='a "word"')], asynchronous=False)
-    partition = java_abs(java_hash("printed")) % 50
+    partitions = by_hand.list_topics("__consumer_offsets", timeout=60).topics["__consumer_offsets"].partitions
+    partition = java_abs(java_hash("printed")) % len(partitions)
     end = by_hand.get_watermark_offsets(TopicPartition("__consumer_offsets", partition), timeout=60)[1]
     by_hand.close()
     return str(partition), str(end)
@@ -158,7 +159,8 @@ def test_records_of_groups(genuine, commits, kafka_tool, formatter):
 
     assert mine.returncode == 0, mine.stderr
     assert theirs.returncode == 0, theirs.stderr
-    assert mine.stdout == theirs.stdout
+    # The script of 3.9 passes over the topic's id, which a broker of 4.4 writes beside a commit.
+    assert re.sub(r',"topicId":"[^"]*"', "", mine.stdout) == theirs.stdout
     assert bool(mine.stdout) == (formatter != f"{FORMATTERS}NoOpMessageFormatter")
     assert mine.stderr.splitlines()[-1] == theirs.stderr.splitlines()[-1]
 
