@@ -100,6 +100,8 @@ def test_both_ends_come_to_the_end_together(rounds):
     challenge, said = b"", []
     while (token := client.evaluate(challenge)) is not None:
         said.append(token)
+        # Nobody is in before the last message is proved.
+        assert broker.user is None
         challenge = broker.evaluate(token)
 
     assert client.complete
