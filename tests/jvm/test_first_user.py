@@ -64,7 +64,7 @@ def as_compared(done):
     return done.returncode, [re.sub(r"(salt|stored_key|server_key)=[^,]+", r"\1=...", line) for line in lines]
 
 
-@pytest.mark.parametrize("version", ["3.9.2", "4.2.0"])
+@pytest.mark.parametrize("version", [kafka_harness.ZOOKEEPER_ERA, kafka_harness.NEWEST_TOOLS])
 def test_kafkas_tools_take_the_file_as_it_is(serve, tmp_path, kafka_tool, version):
     server = serve(tmp_path / "data", "--secure")
     server.wait_until_ready()
