@@ -39,13 +39,14 @@ _SHOWN_UUID: Final = re.compile(r"(?<![\w-])[\w-]{22}(?![\w-])")
 
 
 def key_of(entry: Mapping[str, Any]) -> str:
-    """What names an entry among others of its list."""
+    """What names an entry among others of its list; empty when nothing does."""
     for field in KEYS:
         value = entry.get(field)
         if value is not None and value not in {"", "none"} and value != bytes(16):
             return str(value)
     # Of quotas: for whom they are.
-    return str(sorted((each["entity_type"], str(each["entity_name"])) for each in entry.get("entity", ())))
+    entity = entry.get("entity") or ()
+    return ", ".join(sorted(f"{each['entity_type']}={each['entity_name']}" for each in entity))
 
 
 def _content(entry: Mapping[str, Any]) -> str:
