@@ -107,7 +107,7 @@ def test_another_process_claims_the_transactional_id(broker, topics, flags):
     claimed = (
         f"KafkaException: The transactional.id copier-of-{topics[0]} has been claimed by another process"
     )
-    # In transaction version 2, as in Kafka 4: its commit came when it was fenced, and the other had no epoch yet.
+    # In transaction version 2, as in Kafka 4: its commit came between the fence and the next epoch.
     aborted = (
         "InvalidTxnStateException: The producer attempted a transactional operation in an invalid state."
     )
