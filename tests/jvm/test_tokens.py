@@ -423,7 +423,9 @@ def test_tools_and_clients_of_kafkas_with_tokens(theirs, ours, tmp_path):
                 secret = next(word for word in done.out.split() if word.endswith("=="))
                 lines.append(done.out.replace(token_id, "ID").replace(secret, "HMAC"))
                 # Kafka's own client is let in with it, at the broker of the other kind.
-                worker = properties(tmp_path, other.with_token(token_id, base64.b64decode(secret)))
+                bearer = other.with_token(token_id, base64.b64decode(secret))
+                eventually(partial(lets_in, bearer), expected=True)
+                worker = properties(tmp_path, bearer)
                 there = ("--bootstrap-server", other.bootstrap(), "--command-config", worker)
                 listed = kafka("kafka-topics", *there, "--list")
                 assert listed.code == 0, listed.out + listed.err
