@@ -26,6 +26,7 @@ def handled(coordinator, request, version=None, *, client_id="app", host="127.0.
         clock=Clock(),
         api_table=TABLE,
         config={"group.coordinator.rebalance.protocols": ["classic", "consumer"]},
+        features=PROFILE_4_4.feature_levels(),
     )
     header = RequestHeader(int(api.key), api.max_version if version is None else version, 0, client_id)
     peer = Peer(ListenerId("PLAINTEXT", "PLAINTEXT"), (host, 9999))

@@ -22,7 +22,7 @@ from barnabas.broker.handlers.offset_commit import offset_commit
 from barnabas.broker.handlers.offset_delete import offset_delete
 from barnabas.broker.handlers.offset_fetch import offset_fetch
 from barnabas.broker.handlers.sync_group import sync_group
-from barnabas.broker.profiles import PROFILE_3_9
+from barnabas.broker.profiles import PROFILE_3_9, PROFILE_4_4
 from barnabas.coordinator.classic.groups import ClassicGroups
 from barnabas.coordinator.consumer.groups import ConsumerGroups
 from barnabas.coordinator.consumer.topics import TopicsImage
@@ -316,6 +316,7 @@ def _context(coordinator: GroupCoordinator, call: Call) -> RequestContext:
         clock=coordinator._clock,
         api_table=_TABLE,
         config={"group.coordinator.rebalance.protocols": ["classic", "consumer"]},
+        features=PROFILE_4_4.feature_levels(),
         metadata_cache=SimpleNamespace(snapshot=SimpleNamespace(partitions=_Everything())),
     )
     peer = Peer(ListenerId("PLAINTEXT", "PLAINTEXT"), ("10.0.1.1", 9999))
