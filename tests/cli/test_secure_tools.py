@@ -54,6 +54,7 @@ ELSEWHERE = {
     "transactional-message-copier": "as Kafka's it takes no options of clients",
     "demo": "it brings its own broker, or uses one without passwords",
     "delegation-tokens": "its own tests ask a broker that knows tokens",
+    "console": "it needs an extra, and takes the same options of the admin client",
     "analyze": "it needs Spark: tests/spark/test_key_skew.py",
 }
 
