@@ -78,8 +78,8 @@ def _fetch(
             connection.sock = context.wrap_socket(plain, server_hostname=host)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("GET" if body is None else "POST", target, body, dict(headers))
-        response = connection.getresponse()
-        return Answer(response.status, _body(response, bytes_max))
+        with connection.getresponse() as response:
+            return Answer(response.status, _body(response, bytes_max))
     except (OSError, http.client.HTTPException, ValueError) as error:
         if time.monotonic() >= ends:
             raise TimeoutError(f"it took longer than {timeout_s:g} s") from error
