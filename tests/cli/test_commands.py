@@ -341,7 +341,8 @@ def test_a_file_of_options_that_cannot_be_read_is_one_line(barnabas, cluster, tm
     [
         ("odd\x1b[2Jkey=1", "Warning: this client does not obey odd\\x1b[2Jkey"),
         ("request.timeout.ms=\x1b]0;gone\x07", "Invalid value \\x1b]0;gone\\x07 for configuration"),
-        ("\x1b[31mno pair", "line 1 is not of the form key=value: \\x1b[31mno pair"),
+        # Such a line is not shown: it may be a password.
+        ("\x1b[31mno pair", "line 1 is not of the form key=value"),
     ],
 )
 @pytest.mark.parametrize("command", ["topics", "groups", "get-offsets"])

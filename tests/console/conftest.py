@@ -54,7 +54,7 @@ class Site:
         assert self.watched.wait_for_round(ROUND_S), self.watched
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster():
     """Two brokers: topic orders with 10 records, ten seconds apart, and groups that read them."""
     with Kafka(2) as kafka:

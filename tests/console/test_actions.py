@@ -11,6 +11,7 @@ from barnabas.admin import OffsetAndMetadata
 from barnabas.client import Consumer, Producer
 from barnabas.core.ids import TopicPartition
 from barnabas.testing import Kafka
+from waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -144,13 +145,11 @@ def test_a_topic_is_moved_as_the_preview_shows(acting, kafka, topic):
     target = 1 - before[0][0]
     preview = previewed(acting, "reassign", topic=topic, brokers=str(target))
     assert confirmed(acting, preview).status_code == 200
-    for _ in range(100):
-        if not kafka.admin.partitions.reassignments():
-            break
-    after = {
-        one.partition: list(one.replicas) for one in kafka.admin.topics.describe(topic)[topic].partitions
-    }
-    assert list(after.values()) == [[target]] * 2
+
+    def replicas():
+        return [list(one.replicas) for one in kafka.admin.topics.describe(topic)[topic].partitions]
+
+    until(lambda: replicas() == [[target]] * 2, "the partitions to be moved")
 
 
 def test_the_audit_log_has_who_what_before_and_after(acting, topic, tmp_path):

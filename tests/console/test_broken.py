@@ -29,7 +29,8 @@ def test_a_dead_broker_is_marked_and_everything_answers(kafka, open_console):
     for _ in range(20):  # the controller notices, and tells the other one
         site.look()
         partitions = site.get("/topics/on-one")["partitions"]
-        if partitions[0]["leader"]["value"] == "none":
+        known = [one["endpoint"]["state"] for one in site.get("/brokers")["brokers"]]
+        if partitions[0]["leader"]["value"] == "none" and "unknown" in known:
             break
 
     rows = {one["id"]: one for one in site.get("/brokers")["brokers"]}

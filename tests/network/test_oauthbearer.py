@@ -219,7 +219,7 @@ def tampered():
         signed().rpartition(".")[0] + ".",
         signed().rpartition(".")[0] + ".AAAA",
         signed(exp=time.time() - 31, iat=1),
-        signed(nbf=time.time() + 60),
+        signed(nbf=time.time() + 3000),
         signed(nbf=3_000_000_000, exp=2_999_999_999),
         signed(iat=None),
         signed(exp=None),

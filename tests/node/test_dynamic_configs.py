@@ -121,7 +121,7 @@ def test_what_would_mislead_is_refused_and_what_is_odd_is_kept_out_of_sight(join
     own = ConfigResource.broker(1)
     with Admin(server.bootstrap) as admin:
         for settings, words in (
-            ({"listener.name.new.sasl.kerberos.service.name": "kafka"}, "kerberos"),
+            ({"listener.name.new.ssl.engine.factory.class": "Mine"}, "ssl.engine.factory.class"),
             ({"log.retention.ms": "0"}, "must be unlimited"),
             ({"log.segment.bytes": "13"}, "Value must be at least 14"),
             ({"ssl.keystore.location": "/keys"}, "can be dynamically updated only per-listener"),

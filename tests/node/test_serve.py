@@ -70,7 +70,7 @@ def test_topics_and_cluster_id_survive_a_restart(tmp_path, serve):
         ),
         ("advertised.listeners=PLAINTEXT://0.0.0.0:9", r"cannot use the nonroutable meta-address"),
         ("zookeeper.connect=host:port", r"Invalid value host:port for configuration zookeeper\.connect"),
-        ("sasl.kerberos.service.name=kafka", r"sasl\.kerberos\.service\.name"),
+        ("ssl.engine.factory.class=Mine", r"ssl\.engine\.factory\.class"),
         ("novalue", r"--set novalue: write it as key=value"),
     ],
 )

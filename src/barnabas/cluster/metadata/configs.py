@@ -19,7 +19,7 @@ from barnabas.cluster.metadata.quota_nodes import WITH_QUOTAS, clean_quota_nodes
 from barnabas.cluster.metadata.registration import ensure_paths
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.absent import children_if_there, delete_if_there
-from barnabas.cluster.store.contract import MetadataStore, NodeExistsError, NoNodeError
+from barnabas.cluster.store.contract import InvalidPathError, MetadataStore, NodeExistsError, NoNodeError
 from barnabas.cluster.store.payload import UnreadableZnodeError
 from barnabas.cluster.store.unreadable import readable
 from barnabas.cluster.store.znodes import ConfigChange
@@ -82,8 +82,8 @@ class ConfigStore:
         path = znodes.config_path(entity_type, entity)
         try:
             data, _ = yield self._store.get(path)
-        except NoNodeError:
-            return {}
+        except (NoNodeError, InvalidPathError):
+            return {}  # the name of a znode cannot be `.`: nothing was ever kept for it
         return readable(self._store, path, znodes.decode_config, data) or {}
 
     def entities(self, entity_type: str) -> Pending[list[str]]:

@@ -108,8 +108,9 @@ def _is_open_2(
     is_current = metadata.producer_epoch == producer.epoch
     if metadata.producer_id != producer.producer_id and not is_overflow:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    # An end is asked for again only behind a decision. Everything else is late, or another producer's.
-    may_be_retry = state not in (_S.ONGOING, _S.EMPTY)
+    # An end is asked for again only behind a decision that bumped the epoch. Everything else is late, or
+    # another producer's: one of before version 2 may have this epoch by InitProducerId, and have ended since.
+    may_be_retry = state not in (_S.ONGOING, _S.EMPTY) and supports_epoch_bump(metadata.client_version)
     may_be_current = not state.is_prepared
     if not ((is_retry and may_be_retry) or (is_current and may_be_current)):
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
