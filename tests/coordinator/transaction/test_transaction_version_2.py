@@ -329,3 +329,17 @@ def test_a_level_that_is_lowered_in_the_middle_loses_nothing(rig):
     assert rig.ongoing() is not None
     assert rig.journal.written[-1][0].value_version == 0
     assert rig.metadata(ID).state.label == "Ongoing"
+
+
+def test_a_zombie_does_not_hear_of_the_end_of_one_that_speaks_the_protocol_of_before(rig):
+    """That one has the next epoch by InitProducerId, and keeps it: the zombie would go on under it."""
+    zombie = opened(rig)
+    zombie = completed(rig, zombie)
+    newer = rig.init()
+    assert newer == (zombie[0], zombie[1] + 1)
+    assert rig.add(newer, ORDERS) is None
+    rig.end(newer, committed=False)
+    written_markers(rig)
+
+    assert rig.end_2(zombie, committed=False) is E.PRODUCER_FENCED
+    assert rig.metadata().producer == newer
