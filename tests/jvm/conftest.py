@@ -68,10 +68,10 @@ def kafka39(server_folder: Path, zookeeper: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def kafka44(server_folder: Path) -> Iterator[str]:
-    """The bootstrap address of a genuine Kafka 4.4 node; its coordinators have one partition."""
+    """The bootstrap address of a genuine Kafka 4.4 node."""
     version = kafka_harness.KRAFT_ERA
     _judge(f"Apache Kafka {version}", lambda: kafka_harness.artifacts(version))
-    few = {"transaction.state.log.num.partitions": 1, "offsets.topic.num.partitions": 1}
+    few = {"transaction.state.log.num.partitions": 1}
     server = kafka_harness.start_kraft(_own_folder(server_folder, "kafka44"), few, version)
     with _running(server):
         yield server.wait_until_listening().bootstrap

@@ -115,7 +115,6 @@ kafka-configs --describe --alter
 kafka-configs --describe --topic TWIN --add-config a=b
 kafka-configs --describe --topic TWIN --entity-type topics
 kafka-configs --describe --topic TWIN --entity-name b
-kafka-configs --describe --entity-type topic
 """
 
 # Not compared, since the script prints the name as Java prints an Optional: a topic that does not exist.
