@@ -69,3 +69,13 @@ class Timer:
         callback, self.callback = self.callback, None
         if callback:
             callback()
+
+
+class Time:
+    """A time that is asked for by calling it, and stands at `now_ms`."""
+
+    def __init__(self, now_ms=0.0):
+        self.now_ms = now_ms
+
+    def __call__(self):
+        return self.now_ms

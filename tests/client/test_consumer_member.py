@@ -194,6 +194,25 @@ def test_nothing_is_handed_out_of_what_is_being_given_up(run, fake):
     run(scenario())
 
 
+def test_what_is_not_given_up_after_all_is_read_on_and_committed_anew(run, fake):
+    async def scenario():
+        async with member(fake) as (cluster, coordinator, one):
+            refusal = commits_answered(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            cluster.faults[ApiKey.OFFSET_COMMIT].extend([refusal] * 1000)
+            coordinator.give(0)
+            await poll_until(one, lambda: cluster.requests(ApiKey.OFFSET_COMMIT))
+            coordinator.give(0, 1, 2, 3)
+            await poll_until(one, lambda: one.group_metadata().generation_id == 3)
+            cluster.faults[ApiKey.OFFSET_COMMIT].clear()
+            fill(cluster, 3, "a", "b")
+            assert len(await read(one, 2)) == 2
+            coordinator.give(0)
+            await poll_until(one, lambda: coordinator.owned == [0])
+            assert coordinator.offsets.offsets["t", 3][0] == 2
+
+    run(scenario())
+
+
 def test_a_commit_in_the_epoch_of_before_is_made_again(run, fake):
     async def scenario():
         async with member(fake) as (cluster, coordinator, one):

@@ -5,14 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.core.sampled_rate import SampledRate
-
-
-class Time:
-    def __init__(self):
-        self.now_ms = 0.0
-
-    def __call__(self):
-        return self.now_ms
+from standing_clock import Time
 
 
 @pytest.fixture

@@ -7,16 +7,9 @@ from network_harness import framed
 
 from barnabas.network import socket_server as module
 from barnabas.network.address_rates import ADDRESSES_MAX, AddressRates
+from standing_clock import Time
 
 HOST = "127.0.0.1"
-
-
-class Time:
-    def __init__(self):
-        self.now_ms = 0.0
-
-    def __call__(self):
-        return self.now_ms
 
 
 @pytest.fixture

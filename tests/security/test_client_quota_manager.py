@@ -11,23 +11,16 @@ from barnabas.security.client_quota_manager import (
     ClientQuotaManager,
     QuotaWindow,
 )
+from standing_clock import Time
 
 ALICE = "User:alice"
 WINDOW = QuotaWindow(samples=11, window_ms=1000)
 DEFAULT = "<default>"
 
 
-class Time:
-    def __init__(self):
-        self.now_ms = 5_000.0
-
-    def __call__(self):
-        return self.now_ms
-
-
 @pytest.fixture
 def time():
-    return Time()
+    return Time(5_000.0)
 
 
 @pytest.fixture

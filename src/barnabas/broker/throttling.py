@@ -54,7 +54,7 @@ def throttle_ms(context: "RequestContext", now_ms: float, *, exempt: bool) -> in
     time_ms = own_ms = 0
     own = request = quotas.request
     if request.enabled:
-        used = ((context.handled_ms or now_ms) - context.arrived_ms) * _PER_CENT_OF_MS
+        used = _used(context, now_ms)
         if (exempt and counted != REFUSED) or counted == NO_TIME:
             quotas.exempt.record(used)
         else:
@@ -76,8 +76,7 @@ def fetch_throttle_ms(context: "RequestContext", response_bytes: int) -> int:
     context.counted = NOTHING
     time_ms = bytes_ms = 0
     if quotas.request.enabled:
-        now_ms = context.broker.clock.monotonic_ms()
-        used = ((context.handled_ms or now_ms) - context.arrived_ms) * _PER_CENT_OF_MS
+        used = _used(context, context.broker.clock.monotonic_ms())
         time_ms = quotas.request.record(context.principal, context.client_id, used)
     if quotas.fetch.enabled:
         bytes_ms = quotas.fetch.record(context.principal, context.client_id, response_bytes)
@@ -99,6 +98,11 @@ def recorder(context: "RequestContext", *, strict_since: int | None) -> Callable
     if strict_since is not None:
         context.mutations = quota
     return quota.record
+
+
+def _used(context: "RequestContext", now_ms: float) -> float:
+    """The time of a request, in per cent of a second."""
+    return ((context.handled_ms or now_ms) - context.arrived_ms) * _PER_CENT_OF_MS
 
 
 def _longer(context: "RequestContext", manager: ClientQuotaManager, own_ms: int, time_ms: int) -> int:

@@ -256,7 +256,7 @@ class AsyncConsumer:
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Who this consumer is in its group. Raises KafkaError without a ``group_id``."""
-        return self._member().group_metadata
+        return self._member().commits.group_metadata
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
         """The next poll begins a rebalance, as after a change that assignors should look at. Does nothing

@@ -186,12 +186,12 @@ class SubscriptionState:
             self.partitions.setdefault(tp, AssignedPartition(tp)).pending_revocation = False
 
     def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
-        """Nothing more is handed out of what is about to be revoked, so that the commit made now covers it
-        all.
+        """Nothing more is handed out of what is about to be revoked, these and no others, so that the commit
+        made now covers it all.
         """
-        for tp in partitions:
-            if tp in self.partitions:
-                self.partitions[tp].pending_revocation = True
+        revoked = frozenset(partitions)
+        for tp, state in self.partitions.items():
+            state.pending_revocation = tp in revoked
 
     def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The position of every partition that has one."""

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
-from barnabas.cluster.metadata.change_notices import ChangeNotices
+from barnabas.cluster.metadata.change_notices import ChangeNotices, in_background
 from barnabas.cluster.metadata.registration import ensure_paths
 from barnabas.cluster.store import acl_znodes
 from barnabas.cluster.store.absent import children_if_there
@@ -30,7 +30,6 @@ from barnabas.cluster.store.contract import (
     MetadataStore,
     NodeExistsError,
     NoNodeError,
-    SessionExpiredError,
 )
 from barnabas.cluster.store.unreadable import readable
 from barnabas.core.acl import (
@@ -275,12 +274,7 @@ class AclStore:
     # ------------------------------------------------------------------------------------------ the queue
 
     def _in_background(self, work: Callable[[], Pending[None]]) -> None:
-        def report(done: Pending[None]) -> None:
-            # At the end of a session nothing is read; the next one reads everything.
-            if done.error is not None and not isinstance(done.error, SessionExpiredError):
-                _events.error("acls_not_read", error=done.error)
-
-        self._queue.run(work).when_done(report)
+        in_background(self._queue, work, lambda error: _events.error("acls_not_read", error=error))
 
     def __repr__(self) -> str:
         return f"<AclStore {self.index!r}>"

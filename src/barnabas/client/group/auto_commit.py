@@ -40,7 +40,9 @@ class AutoCommit:
         self._next_ms = now_ms() + (settings.auto_commit_interval_ms or 0)
         self._last: asyncio.Task[None] | None = None
         """The commit before a rebalance."""
-        self._last_until_ms: float | None = None
+        self._given_up: frozenset[TopicPartition] | None = None
+        """What is given up after it."""
+        self._last_until_ms = 0.0
         self.not_before_ms = 0.0
         """When the commit before a rebalance is tried again."""
 
@@ -74,8 +76,10 @@ class AutoCommit:
         """
         if not self.is_on:
             return True
-        now = now_ms()
-        if self._last_until_ms is None:
+        now, given_up = now_ms(), frozenset(given_up)
+        if self._given_up != given_up:
+            # Another rebalance: what was committed for one that did not come about is not the newest.
+            self._given_up, self._last = given_up, None
             self._last_until_ms = now + self._settings.rebalance_timeout_ms
         if self._last is None:
             self._subscriptions.mark_pending_revocation(given_up)
@@ -90,8 +94,14 @@ class AutoCommit:
                 self._last = None
                 self.not_before_ms = now + self._settings.retry_backoff_ms
                 return False
-        self._last = self._last_until_ms = None
+        self._last = self._given_up = None
         return True
+
+    def call_off(self) -> None:
+        """Nothing is given up after all."""
+        if self._given_up is not None:
+            self._last = self._given_up = None
+            self._subscriptions.mark_pending_revocation(())
 
     async def at_the_end(self, deadline: Deadline) -> None:
         """Commits before the consumer is closed, and ends the commits that are under way; what fails is

@@ -22,7 +22,7 @@ from barnabas.client.group.membership import Generation
 from barnabas.client.group.settings import MemberSettings
 from barnabas.client.retries import Deadline
 from barnabas.client.subscription_state import SubscriptionState
-from barnabas.client.types import OffsetAndMetadata
+from barnabas.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition, by_topic
@@ -138,6 +138,14 @@ class Commits:
         self._membership = membership
         self._subscriptions = subscriptions
         self._under_way: deque[tuple[asyncio.Task[None], Offsets, CommitCallback | None]] = deque()
+
+    @property
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this consumer is in its group."""
+        generation = self._membership.generation
+        return ConsumerGroupMetadata(
+            self._settings.group_id, generation.number, generation.member_id, self._settings.group_instance_id
+        )
 
     # Committing.
 

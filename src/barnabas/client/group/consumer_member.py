@@ -30,7 +30,6 @@ from barnabas.client.group.settings import MemberSettings
 from barnabas.client.group.subscribed_topics import SubscribedTopics
 from barnabas.client.retries import Deadline
 from barnabas.client.subscription_state import SubscriptionState, SubscriptionType
-from barnabas.client.types import ConsumerGroupMetadata
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, Uuid, random_uuid, uuid_text
@@ -81,14 +80,6 @@ class ConsumerGroupMember:
         self._on_news()
 
     @property
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who this consumer is in its group."""
-        generation = self.membership.generation
-        return ConsumerGroupMetadata(
-            self._settings.group_id, generation.number, generation.member_id, self._settings.group_instance_id
-        )
-
-    @property
     def wait_s(self) -> float:
         """After how many seconds `poll` should be called again, even if nothing happens."""
         now = now_ms()
@@ -110,6 +101,8 @@ class ConsumerGroupMember:
             self._join()
             if self.membership.state is ConsumerMemberState.RECONCILING:
                 await self._reconcile()
+            else:
+                self.auto_commit.call_off()
         self.auto_commit.if_due()
 
     def _raise_failure(self) -> None:
@@ -156,11 +149,13 @@ class ConsumerGroupMember:
     async def _reconcile(self) -> None:
         """Makes what the coordinator wants it to own its own (``maybeReconcile``)."""
         stay, target = self.membership.stay, self._named(self.membership.target)
+        gone = sorted(tp for tp, topic_id in self._ids.items() if target.get(tp) != topic_id)
+        if not gone:
+            self.auto_commit.call_off()
+        elif not self.auto_commit.done_before_rebalance(gone):
+            return
         if target == self._ids:
             return  # The rest is of topics that metadata have still to name.
-        gone = sorted(tp for tp, topic_id in self._ids.items() if target.get(tp) != topic_id)
-        if gone and not self.auto_commit.done_before_rebalance(gone):
-            return
         problem = None
         if gone:
             problem = await revoke(self._subscriptions, gone)

@@ -47,7 +47,6 @@ from barnabas.client.group.settings import MemberSettings
 from barnabas.client.group.subscribed_topics import SubscribedTopics
 from barnabas.client.retries import Deadline, is_retriable
 from barnabas.client.subscription_state import SubscriptionState, SubscriptionType
-from barnabas.client.types import ConsumerGroupMetadata
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.network.backoff import ExponentialBackoff
@@ -109,13 +108,6 @@ class ConsumerCoordinator:
     def _news(self) -> None:
         self._heartbeat_task.wake()
         self._on_news()
-
-    @property
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        generation = self.membership.generation
-        return ConsumerGroupMetadata(
-            self._settings.group_id, generation.number, generation.member_id, self._settings.group_instance_id
-        )
 
     @property
     def wait_s(self) -> float:

@@ -14,7 +14,6 @@ from barnabas.client.group.coordinator import ConsumerCoordinator
 from barnabas.client.group.settings import MemberSettings
 from barnabas.client.retries import Deadline
 from barnabas.client.subscription_state import SubscriptionState
-from barnabas.client.types import ConsumerGroupMetadata
 from barnabas.core.config import Config, Source
 from barnabas.core.errors import ConfigError
 
@@ -28,10 +27,6 @@ class GroupMember(Protocol):
     link: CoordinatorLink
     commits: Commits
     auto_commit: AutoCommit
-
-    @property
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who this consumer is in its group."""
 
     @property
     def wait_s(self) -> float:

@@ -10,9 +10,16 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from barnabas.cluster.store.absent import delete_if_there
-from barnabas.cluster.store.contract import Change, MetadataStore, NoNodeError, WatchEvent
+from barnabas.cluster.store.contract import (
+    Change,
+    MetadataStore,
+    NoNodeError,
+    SessionExpiredError,
+    WatchEvent,
+)
 from barnabas.cluster.store.unreadable import readable
 from barnabas.core.clock import Clock
+from barnabas.core.in_order import InOrder
 from barnabas.core.pending import Pending, Steps, steps
 
 NOTICE_LIFE_MS: Final = 15 * 60 * 1000
@@ -87,6 +94,20 @@ class ChangeNotices(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<ChangeNotices {self._parent} last={self._last}>"
+
+
+def in_background(
+    queue: InOrder, work: Callable[[], Pending[None]], report: Callable[[BaseException], object]
+) -> None:
+    """Has the queue do work that nobody waits for; `report` gets why it failed. At the end of a session that
+    is nothing: the next one reads everything.
+    """
+
+    def ended(done: Pending[None]) -> None:
+        if done.error is not None and not isinstance(done.error, SessionExpiredError):
+            report(done.error)
+
+    queue.run(work).when_done(ended)
 
 
 def _number(name: str) -> int:

@@ -15,11 +15,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
-from barnabas.cluster.metadata.change_notices import ChangeNotices
+from barnabas.cluster.metadata.change_notices import ChangeNotices, in_background
 from barnabas.cluster.metadata.registration import ensure_paths
 from barnabas.cluster.store import token_znodes
 from barnabas.cluster.store.absent import children_if_there, delete_if_there
-from barnabas.cluster.store.contract import MetadataStore, NoNodeError, SessionExpiredError
+from barnabas.cluster.store.contract import MetadataStore, NoNodeError
 from barnabas.cluster.store.unreadable import readable
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
@@ -156,13 +156,9 @@ class DelegationTokenManager:
 
     @steps
     def _renew(self, principal: str, secret: bytes, period_ms: int) -> Steps[int]:
-        token, now_ms = self._owned(principal, secret), int(self._clock.time_ms())
-        if token.expired(now_ms):
-            raise KafkaError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
-        renewed_ms = self._settings.expiry_ms if period_ms < 0 else period_ms
-        changed = replace(token, expires_ms=min(token.max_ms, now_ms + renewed_ms))
-        yield self._write(changed, is_new=False)
-        return changed.expires_ms
+        token = self._owned(principal, secret)
+        ends_ms: int = yield self._end_in(token, self._settings.expiry_ms if period_ms < 0 else period_ms)
+        return ends_ms
 
     def expire(self, principal: str, secret: bytes, period_ms: int) -> Pending[int]:
         """Sets when a token ends, at once with less than 0; when it does (``expireToken``).
@@ -177,6 +173,13 @@ class DelegationTokenManager:
         if period_ms < 0:
             yield self._remove(token)
             return now_ms
+        ends_ms: int = yield self._end_in(token, period_ms)
+        return ends_ms
+
+    @steps
+    def _end_in(self, token: TokenInformation, period_ms: int) -> Steps[int]:
+        """Lets a token end in so long, and at its own end at most; when that is."""
+        now_ms = int(self._clock.time_ms())
         if token.expired(now_ms):
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
         changed = replace(token, expires_ms=min(token.max_ms, now_ms + period_ms))
@@ -287,12 +290,7 @@ class DelegationTokenManager:
         self._in_background(self._notices.read)
 
     def _in_background(self, work: Callable[[], Pending[None]]) -> None:
-        def report(done: Pending[None]) -> None:
-            # At the end of a session nothing is read; the next one reads everything.
-            if done.error is not None and not isinstance(done.error, SessionExpiredError):
-                _log.error("delegation_tokens.not_read", error=done.error)
-
-        self._queue.run(work).when_done(report)
+        in_background(self._queue, work, lambda error: _log.error("delegation_tokens.not_read", error=error))
 
     def __repr__(self) -> str:
         return f"<DelegationTokenManager {self._settings!r} {len(self._tokens)}>"
