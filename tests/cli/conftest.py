@@ -35,8 +35,13 @@ def barnabas(monkeypatch):
             main_module.main()
 
         monkeypatch.setattr(sys, "argv", ["barnabas", *arguments])
-        # A bug of a command shows its traceback here, as it does to a user.
-        return CliRunner().invoke(entry, [], input=stdin, standalone_mode=True, catch_exceptions=False)
+        mask = os.umask(0o077)
+        os.umask(mask)
+        try:
+            # A bug of a command shows its traceback here, as it does to a user.
+            return CliRunner().invoke(entry, [], input=stdin, standalone_mode=True, catch_exceptions=False)
+        finally:
+            os.umask(mask)  # `serve` sets it for its process, which here is that of other tests too
 
     return run
 
