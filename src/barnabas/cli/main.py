@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from barnabas import __version__
 from barnabas.cli.options import ToolError, printable
@@ -116,6 +117,7 @@ COMMANDS: Final = {
     "control": _Entry(
         "control:control", "Plant faults in a broker of a test, and wait for what happens there."
     ),
+    "doctor": _Entry("doctor:doctor", "Look for what will not work here, and say what to do."),
     "explain": _Entry(
         "explain:explain",
         "Explain who coordinates a group, who leads a partition, what a transaction waits for.",
@@ -161,6 +163,15 @@ class CommandTable(click.Group):
             hint = f". Did you mean {' or '.join(close)}?" if close else ""
             raise click.UsageError(f"No such command {name!r}{hint}", ctx)
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """From the table: click's own way would import every command for its help."""
+        found = [
+            CompletionItem(name, help=entry.short_help)
+            for name, entry in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
@@ -229,6 +240,8 @@ def cli() -> None:
       barnabas demo                                               all of it, with PySpark, and a report
 
     The commands take the flags of Kafka's scripts; `barnabas COMMAND --help` shows them with examples.
+
+    Exit codes: 0 done, 1 refused or failed (one line on standard error says why), 130 interrupted.
     """
 
 

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from barnabas.cli.terminal_lines import line_formatter
 from barnabas.core.broker_config import BROKER_CONFIG, WITHOUT_FILE, broker_config, read_properties
 from barnabas.core.config import Config, config_text
 from barnabas.core.descriptors import raise_limit
 from barnabas.core.errors import ConfigError
-from barnabas.core.eventlog import KAFKA_LOGGERS, EventFormatter, EventLog
+from barnabas.core.eventlog import KAFKA_LOGGERS, EventLog
 from barnabas.core.extras import extra
 from barnabas.core.kafka_words import KafkaFormatter, our_loggers
 from barnabas.core.odd_keys import warn_of_odd_keys
@@ -217,7 +218,7 @@ def serve(
       barnabas serve --id 7 --data ./data --host 10.0.0.7 --zookeeper zk1:2181,zk2:2181/kafka
     """
     lines = logging.StreamHandler()
-    lines.setFormatter(EventFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    lines.setFormatter(line_formatter(lines.stream))
     logging.basicConfig(level=log_level.upper(), handlers=[lines])
     for loggers, level in [(list(KAFKA_LOGGERS), "WARNING"), *logs]:
         for logger in loggers:
