@@ -1,43 +1,25 @@
 """How long clients wait: a genuine broker and ours, under the same ten shapes of load."""
 
 import pytest
-from throttle_shapes import SHAPES, throttle_times
+from throttle_shapes import SHAPES, THROTTLING_QUOTA_EXCEEDED, throttle_times
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(180)]
-
-SLACK_MS = 500
-"""What the two runs may differ in their own time, beside a tenth of the wait."""
-OF_TOPICS_MS = 2500
-"""The same where topics are made, which takes its time off the wait."""
-
-
-def close(mine, theirs, slack_ms):
-    return abs(mine - theirs) <= slack_ms + 0.1 * max(mine, theirs)
-
-
-def differences(name, mine, theirs):
-    """(ours, theirs) where they are not alike."""
-    if name.startswith("topics"):
-        pairs = zip(mine, theirs, strict=True)
-        return [
-            pair
-            for pair in pairs
-            if pair[0][1] != pair[1][1] or not close(pair[0][0], pair[1][0], OF_TOPICS_MS)
-        ]
-    if name.startswith(("a_large_fetch", "fetches")):
-        given = [[size for _, size in found] for found in (mine, theirs)]
-        if given[0] != given[1]:
-            return given
-        mine, theirs = ([wait for wait, _ in found] for found in (mine, theirs))
-    return [pair for pair in zip(mine, theirs, strict=True) if not close(*pair, SLACK_MS)]
 
 
 def test_clients_wait_as_long_as_on_a_genuine_broker(kafka39, broker):
     theirs = throttle_times(int(kafka39.rpartition(":")[2]))
     mine = throttle_times(broker.port)
 
-    found = {name: differences(name, mine[name], theirs[name]) for name in mine}
-    assert {name: pairs for name, pairs in found.items() if pairs} == {}
+    for side in (theirs, mine):
+        wrong = {name: [each for each in found if not each.is_right] for name, found in side.items()}
+        assert {name: found for name, found in wrong.items() if found} == {}
+    outcomes = [
+        {name: [each.outcome for each in found] for name, found in side.items()} for side in (theirs, mine)
+    ]
+    assert outcomes[1] == outcomes[0]
+    # Each shape is more than its client may.
     assert len(mine) == len(SHAPES)
-    assert max(mine["one_large_request"]) > 9000
-    assert mine["more_time_than_it_may"] == [1000]
+    assert all(found[-1].said_ms > 0 for found in mine.values())
+    assert [outcome != 0 for outcome in outcomes[1]["fetches_above_the_quota"]] == [True] * 3 + [False] * 5
+    refused = [0, THROTTLING_QUOTA_EXCEEDED, THROTTLING_QUOTA_EXCEEDED]
+    assert outcomes[1]["topics_of_a_new_client"] == refused

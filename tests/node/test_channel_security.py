@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import ssl
 
 import pytest
 from confluent_kafka.admin import AdminClient as ConfluentAdmin
@@ -348,5 +349,95 @@ def test_a_new_certificate_is_read_when_the_location_is_set_again(run, tmp_path)
                 with pytest.raises(KafkaError, match="No such file"):
                     await admin.configs.alter({own: {key: str(tmp_path / "none")}})
             assert await trusts(new)
+
+    run(scenario(), 60)
+
+
+STORE_KEY = "listener.name.outer.ssl.keystore.location"
+
+
+@contextlib.asynccontextmanager
+async def showing(tmp_path, authority, store, **more):
+    """A broker that shows the certificate of this file: an admin of it, and what reads what it shows."""
+    given = tls_settings(
+        tmp_path,
+        1,
+        authority,
+        **{"listener.security.protocol.map": "INNER:PLAINTEXT,OUTER:SSL", "ssl.client.auth": "none"},
+        **{"ssl.keystore.location": str(store), **more},
+    )
+    for each in ("ssl.keystore.key", "ssl.keystore.certificate.chain"):
+        del given[each]
+    trusting = ssl.create_default_context(cadata=authority.pem_text)
+    trusting.check_hostname = False
+    async with running(given) as (node,):
+        inner, outer = node.endpoints
+
+        async def shown():
+            _, writer = await asyncio.open_connection("127.0.0.1", outer.port, ssl=trusting)
+            found = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            writer.close()
+            return ssl.DER_cert_to_PEM_cert(found)
+
+        async with AsyncAdmin({"bootstrap.servers": f"127.0.0.1:{inner.port}"}) as admin:
+            yield admin, shown
+
+
+async def until_it_is(look, expected):
+    while await look() != expected:  # noqa: ASYNC110 - the notice is on its way
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["localhost"], "Keystore DistinguishedName does not match"),
+        (["127.0.0.1"], "Keystore SubjectAltNames do not match"),
+    ],
+)
+def test_a_certificate_with_another_subject_or_fewer_names_does_not_follow(run, tmp_path, names, words):
+    authority, store = Authority(), tmp_path / "broker.pem"
+    first = authority.sign("127.0.0.1", "localhost")
+    first.pem(store)
+    own, everyone = ConfigResource.broker(1), ConfigResource.all_brokers()
+
+    async def scenario():
+        async with showing(tmp_path, authority, store) as (admin, shown):
+
+            async def backoff():
+                return (await admin.configs.describe(own))[own]["log.cleaner.backoff.ms"].value
+
+            authority.sign(*names).pem(store)
+            with pytest.raises(KafkaError, match=words):
+                await admin.configs.alter({own: {STORE_KEY: str(store)}})
+            # As at Kafka's, whatever else is asked of this broker is refused as well.
+            with pytest.raises(KafkaError, match=words):
+                await admin.configs.alter({own: {"log.cleaner.backoff.ms": "1000"}})
+            # A setting of all brokers is taken, and the certificate stays.
+            await admin.configs.alter({everyone: {"log.cleaner.backoff.ms": "900"}})
+            await until_it_is(backoff, "900")
+            assert await shown() == first.chain_pem
+            # One with the same subject and more names may follow.
+            better = authority.sign("127.0.0.1", "localhost", "elsewhere")
+            better.pem(store)
+            await admin.configs.alter({own: {STORE_KEY: str(store)}})
+            await until_it_is(shown, better.chain_pem)
+
+    run(scenario(), 60)
+
+
+def test_another_subject_and_other_names_follow_where_that_is_allowed(run, tmp_path):
+    authority, store = Authority(), tmp_path / "broker.pem"
+    authority.sign("127.0.0.1", "localhost").pem(store)
+    # Of the listener alone, as its other keys of TLS may be.
+    allowed = {f"listener.name.outer.ssl.allow.{part}.changes": "true" for part in ("dn", "san")}
+
+    async def scenario():
+        async with showing(tmp_path, authority, store, **allowed) as (admin, shown):
+            for name in ("elsewhere", "127.0.0.1"):
+                signed = authority.sign(name)
+                signed.pem(store)
+                await admin.configs.alter({ConfigResource.broker(1): {STORE_KEY: str(store)}})
+                await until_it_is(shown, signed.chain_pem)
 
     run(scenario(), 60)

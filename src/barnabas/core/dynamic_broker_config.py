@@ -54,6 +54,7 @@ class DynamicBrokerConfig:
         self._of_all: Mapping[str, str] = {}
         self._of_broker: Mapping[str, str] = {}
         self._reconfigurables: list[Callable[[Config], None]] = []
+        self._of_files: list[Callable[[Config], None]] = []
         self.current = static
 
     def add_reconfigurable(self, validate: Callable[[Config], None]) -> None:
@@ -61,6 +62,13 @@ class DynamicBrokerConfig:
         (``BrokerReconfigurable``).
         """
         self._reconfigurables.append(validate)
+
+    def add_reloaded_files(self, validate: Callable[[Config], None]) -> None:
+        """`validate` raises ConfigError where files that the configuration names are others than before and
+        cannot be taken over. Each change that somebody asks of this broker is refused then, but one that
+        other brokers have taken is not (``DynamicBrokerConfig.reloadUpdatedFilesWithoutConfigChange``).
+        """
+        self._of_files.append(validate)
 
     def use_static(self, static: Config) -> None:
         """The broker was started with this, from now on; what was set while it runs stays."""
@@ -75,6 +83,8 @@ class DynamicBrokerConfig:
         _check_cleaner_threads(self.current, wanted)
         self._check_reporters(wanted)
         self._validate_reconfiguration(wanted)
+        for validate in self._of_files if per_broker else ():
+            validate(wanted)
 
     def _with(self, values: Mapping[str, str], *, per_broker: bool) -> Config:
         of_all = self._of_all if per_broker else values

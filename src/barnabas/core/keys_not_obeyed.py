@@ -73,8 +73,6 @@ KEYS_NOT_OBEYED: Final = (
         ConfigKey("sasl.client.callback.handler.class", CLASS, None, ""),
         ConfigKey("sasl.login.class", CLASS, None, ""),
         ConfigKey("sasl.mechanism.controller.protocol", STRING, "GSSAPI", ""),
-        ConfigKey("ssl.allow.dn.changes", BOOLEAN, False, ""),
-        ConfigKey("ssl.allow.san.changes", BOOLEAN, False, ""),
     ),
     *_not_obeyed(
         "The library of Kerberos gets tickets by itself, and others before they end.",

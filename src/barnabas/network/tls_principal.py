@@ -43,10 +43,14 @@ def distinguished_name(certificate: bytes) -> str:
 
     try:
         subject = x509.load_der_x509_certificate(certificate).subject
-        parts = ["+".join(map(_attribute, rdn)) for rdn in subject.rdns]
+        return ",".join(relative_names(subject))
     except ValueError as error:
         raise AuthenticationError(f"the client's certificate cannot be read: {error}") from error
-    return ",".join(reversed(parts))
+
+
+def relative_names(subject: Any) -> list[str]:
+    """The parts of the name of a subject, the last one first. Raises ValueError."""
+    return ["+".join(map(_attribute, rdn)) for rdn in reversed(subject.rdns)]
 
 
 def _attribute(attribute: Any) -> str:

@@ -263,6 +263,7 @@ class BrokerNode:
             bound_by, server, registration, self._credentials
         )
         self._dynamic_config.add_reconfigurable(dynamic_listeners.validate)
+        self._dynamic_config.add_reloaded_files(dynamic_listeners.validate_certificates)
         dispatcher = Dispatcher(parts.services, parts.apis)
         gate = Gate(dispatcher, self._clock)
         server.start(gate)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import ssl
 
     from barnabas.network.tls import TlsListener
+    from barnabas.network.tls_certificate_entry import CertificateEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,17 @@ def tls_values(config: Config, endpoint: Endpoint) -> dict[str, Any]:
     from barnabas.network.tls_context import KEYS  # noqa: PLC0415
 
     return {key: listener_value(config, endpoint.name, key) for key in KEYS}
+
+
+def shown_certificate(config: Config, endpoint: Endpoint) -> "CertificateEntry | None":
+    """Of what a listener shows to its clients; None without TLS. Raises ConfigError."""
+    if not endpoint.security_protocol.endswith("SSL"):
+        return None
+    from barnabas.network.tls_certificate_entry import CertificateEntry  # noqa: PLC0415
+    from barnabas.network.tls_stores import key_pair  # noqa: PLC0415
+
+    pair = key_pair(tls_values(config, endpoint))
+    return None if pair is None else CertificateEntry.of_chain(pair.chain)
 
 
 def store_state(config: Config, endpoint: Endpoint) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ tells all brokers. The listener for brokers stays: they would lose each other.
 import socket
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.cluster.metadata.registration import BrokerRegistration
 from barnabas.core.config import Config, base_name
@@ -19,7 +19,16 @@ from barnabas.network.endpoints import Endpoint, ListenerConfig
 from barnabas.network.sasl.credentials import ServerCredentials
 from barnabas.network.settings import SocketSettings
 from barnabas.network.socket_server import SocketServer
-from barnabas.node.channel_security import InterBrokerSecurity, listener_security, store_state
+from barnabas.node.channel_security import (
+    InterBrokerSecurity,
+    listener_security,
+    listener_value,
+    shown_certificate,
+    store_state,
+)
+
+if TYPE_CHECKING:
+    from barnabas.network.tls_certificate_entry import CertificateEntry
 
 _log = EventLog("node.dynamic_listeners")
 
@@ -86,6 +95,10 @@ class DynamicListenerConfig:
         self._registration = registration
         self._stores = {endpoint.name: store_state(config, endpoint) for endpoint in self.endpoints}
         """What the stores of keys of each listener were when they were read."""
+        self._certificates = {
+            endpoint.name: shown_certificate(config, endpoint) for endpoint in self.endpoints
+        }
+        """What each listener shows: its file may have another certificate by now."""
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -126,6 +139,25 @@ class DynamicListenerConfig:
         freed = {endpoint.port for name, endpoint in before.items() if name not in after}
         self._probe(after[name] for name in after.keys() - before.keys() if after[name].port not in freed)
 
+    def validate_certificates(self, wanted: Config) -> None:
+        """Raises ConfigError for the certificate of an open listener that may not follow the one before."""
+        for endpoint in parse_listeners(wanted).listeners:
+            if endpoint.name in self._certificates and self._stores[endpoint.name] != store_state(
+                wanted, endpoint
+            ):
+                self._following(wanted, endpoint)
+
+    def _following(self, wanted: Config, endpoint: Endpoint) -> "CertificateEntry | None":
+        """What the listener shows after what it shows now. Raises ConfigError."""
+        old, new = self._certificates[endpoint.name], shown_certificate(wanted, endpoint)
+        if old is not None and new is not None:
+            old.ensure_followed_by(
+                new,
+                dn_may_change=listener_value(wanted, endpoint.name, "ssl.allow.dn.changes"),
+                san_may_change=listener_value(wanted, endpoint.name, "ssl.allow.san.changes"),
+            )
+        return new
+
     def _probe(self, added: Iterable[Endpoint]) -> None:
         for endpoint in added:
             try:
@@ -141,6 +173,7 @@ class DynamicListenerConfig:
         names = {endpoint.name for endpoint in listeners.listeners}
         for name in server.listeners.keys() - names:
             server.remove(name)
+            self._certificates.pop(name, None)
             _log.info("listener.closed", listener=name)
         for endpoint in listeners.listeners:
             if endpoint.name not in server.listeners:
@@ -158,6 +191,7 @@ class DynamicListenerConfig:
     def _open(self, endpoint: Endpoint) -> None:
         try:
             secure(self._server, self._config, endpoint, self._credentials)
+            certificate = shown_certificate(self._config, endpoint)
             bound = self._server.bind(endpoint)
         except OSError as error:
             # It could be bound when the change was judged, here or by the broker that was asked.
@@ -167,6 +201,7 @@ class DynamicListenerConfig:
             _log.error("listener.not_opened", listener=endpoint.name, reason=error)
         else:
             self._stores[endpoint.name] = store_state(self._config, endpoint)
+            self._certificates[endpoint.name] = certificate
             _log.info("listener.opened", endpoint=bound)
 
     def _renew(self, endpoint: Endpoint) -> None:
@@ -175,14 +210,16 @@ class DynamicListenerConfig:
         """
         state = store_state(self._config, endpoint)
         try:
+            certificate = self._following(self._config, endpoint)
             security = listener_security(self._config, endpoint, self._credentials)
         except ConfigError as error:
-            # The files were in order when the change was judged.
+            # The files were in order when the change was judged, or nobody asked this broker.
             _log.error("listener.keys_not_renewed", listener=endpoint.name, reason=error)
             return
         if security.tls is not None:
             self._server.renew(endpoint.name, security.tls)
         self._stores[endpoint.name] = state
+        self._certificates[endpoint.name] = certificate
         _log.info("listener.keys_renewed", listener=endpoint.name)
 
     def __repr__(self) -> str:
