@@ -1,6 +1,6 @@
 """Asks Apache Kafka 3.9 and Barnabas the same, and says where they differ.
 
-python -m parity [--only WORD] [--show]
+python -m parity [--only WORD] [--show] [--mode plain|denied|secure]
 """
 
 import argparse
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from parity import allowed
 from parity.compare import Difference, compare
+from parity.modes import MODES, PLAIN
 from parity.run import Transcripts, run, uncovered
 from parity.sides import UnavailableError
 
@@ -20,6 +21,12 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m parity", description=__doc__.partition("\n")[0])
     parser.add_argument("--only", default="", metavar="WORD", help="scenarios whose name has this word in it")
+    parser.add_argument(
+        "--mode",
+        choices=MODES,
+        default="plain",
+        help="denied: by a user who may do nothing; secure: over SASL_SSL, by one who may do everything",
+    )
     parser.add_argument("--show", action="store_true", help="print the differences that are allowed as well")
     return parser.parse_args()
 
@@ -30,12 +37,12 @@ def main() -> int:
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="barnabas-parity-"))
     try:
-        transcripts = run(folder, asked.only)
+        transcripts = run(folder, asked.only, MODES[asked.mode])
     except UnavailableError as missing:
         print(f"parity: JUDGE DID NOT SPEAK: {missing}", file=sys.stderr)
         return 2
     found = compare(transcripts.theirs, transcripts.ours)
-    problems = _report(found, transcripts, whole=not asked.only, show=asked.show)
+    problems = _report(found, transcripts, asked.mode, whole=not asked.only, show=asked.show)
     print(
         f"{len(transcripts.theirs)} answers compared, {len(found)} differences, "
         f"{problems} problems, {time.monotonic() - started:.0f} s"
@@ -47,17 +54,18 @@ def main() -> int:
     return 1 if problems else 0
 
 
-def _report(found: list[Difference], transcripts: Transcripts, *, whole: bool, show: bool) -> int:
+def _report(found: list[Difference], transcripts: Transcripts, mode: str, *, whole: bool, show: bool) -> int:
     """Prints what is wrong; how many problems there are."""
-    entries = allowed.entries()
+    entries = allowed.entries(mode)
     unexplained, unused = allowed.judge(found, entries)
     for difference in found if show else unexplained:
         print(f"{'DIFFERENT' if difference in unexplained else 'allowed'} {difference}")
     if not whole:
         return len(unexplained)
+    unused = allowed.missed(unused, mode)
     for entry in unused:
         print(f"NO LONGER DIFFERENT {entry.where}: {entry.field} (take it out of {allowed.ENTRIES.name})")
-    gaps = uncovered(transcripts.asked)
+    gaps = uncovered(transcripts.asked) if mode == PLAIN.name else []
     for gap in gaps:
         print(f"NOT ASKED {gap}")
     return len(unexplained) + len(unused) + len(gaps)

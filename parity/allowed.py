@@ -6,7 +6,7 @@ differences that it fits; an entry that fits none is a promise that nobody needs
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,6 +25,8 @@ class Allowed:
     theirs: str
     ours: str
     reason: str
+    modes: Sequence[str] = ("plain", "denied", "secure")
+    """Where it may be met; in the first of them it has to be."""
 
     def fits(self, difference: Difference) -> bool:
         """Whether this is the entry of a difference."""
@@ -40,9 +42,10 @@ def _matches(pattern: str, text: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL) is not None
 
 
-def entries() -> list[Allowed]:
-    """The allow-list."""
-    return [Allowed(**entry) for entry in tomllib.loads(ENTRIES.read_text()).get("difference", [])]
+def entries(mode: str | None = None) -> list[Allowed]:
+    """The allow-list; with `mode` that of one mode."""
+    found = [Allowed(**entry) for entry in tomllib.loads(ENTRIES.read_text()).get("difference", [])]
+    return [entry for entry in found if mode is None or mode in entry.modes]
 
 
 def judge(found: Iterable[Difference], allowed: list[Allowed]) -> tuple[list[Difference], list[Allowed]]:
@@ -55,6 +58,11 @@ def judge(found: Iterable[Difference], allowed: list[Allowed]) -> tuple[list[Dif
         if not fitting:
             unexplained.append(difference)
     return unexplained, [entry for entry in allowed if entry in unused]
+
+
+def missed(unused: Iterable[Allowed], mode: str) -> list[Allowed]:
+    """The unused entries that this mode should have used."""
+    return [entry for entry in unused if entry.modes[0] == mode]
 
 
 def table() -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from parity.compare import Step
+from parity.modes import NOBODY, PLAIN, Mode
 from parity.normal import Normalizer
 from parity.scenarios import SCENARIOS
 from parity.sides import Side, two_sides
@@ -22,10 +23,10 @@ class Transcripts:
     asked: set[tuple[int, int]] = field(default_factory=set)
 
 
-def run(folder: Path, only: str = "") -> Transcripts:
+def run(folder: Path, only: str = "", mode: Mode = PLAIN) -> Transcripts:
     """The transcripts of all scenarios whose name has the word `only` in it."""
     transcripts = Transcripts()
-    with two_sides(folder) as (theirs, ours):
+    with two_sides(folder, mode=mode) as (theirs, ours):
         for side, steps in ((theirs, transcripts.theirs), (ours, transcripts.ours)):
             for name in SCENARIOS:
                 if only in name:
@@ -43,6 +44,10 @@ def _play(side: Side, name: str) -> World:
     try:
         SCENARIOS[name](world)
     except Exception as error:
+        if side.mode.user == NOBODY:
+            # Who is refused everything has nothing to go on with.
+            world.ended(error)
+            return world
         error.add_note(f"in scenario {name!r} on {side!r}")
         raise
     finally:

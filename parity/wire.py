@@ -4,6 +4,7 @@ a frame out, and what comes back, which may be a closed connection or nothing.
 
 import select
 import socket
+import ssl
 import struct
 from collections.abc import Sequence
 from typing import Final, Self
@@ -12,7 +13,6 @@ from barnabas.core.chunks import materialize
 from barnabas.protocol.framing import RequestHeader, encode_request
 from barnabas.protocol.message import Request
 
-PATIENCE_S: Final = 10
 CLOSED: Final = "the connection was closed"
 SILENCE: Final = "no answer"
 CLIENT_ID: Final = "parity"
@@ -30,8 +30,8 @@ def frame_of(request: Request, version: int, correlation_id: int = 7) -> bytes:
 class Wire:
     """A bare socket that speaks in frames."""
 
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
 
     def ask(self, frame: bytes) -> bytes | str:
         """The answer to a frame: bytes without their length, `CLOSED` or `SILENCE`."""
@@ -55,7 +55,8 @@ class Wire:
 
     def answers_within(self, seconds: float) -> bool:
         """Whether something comes back in this time."""
-        return bool(select.select([self._socket], [], [], seconds)[0])
+        decrypted = isinstance(self._socket, ssl.SSLSocket) and self._socket.pending()
+        return bool(decrypted or select.select([self._socket], [], [], seconds)[0])
 
     def receive(self) -> bytes | str:
         """What comes next."""
@@ -64,7 +65,7 @@ class Wire:
             return (head and self._exactly(struct.unpack(">i", head)[0])) or CLOSED
         except TimeoutError:
             return SILENCE
-        except ConnectionError:
+        except (ConnectionError, ssl.SSLError):
             return CLOSED
 
     def _exactly(self, size: int) -> bytes | None:

@@ -44,7 +44,8 @@ class World:
         """The APIs and versions that were asked."""
         self._normalizer = normalizer
         self._scenario = scenario
-        self._wire: Wire | None = None
+        self._wires: dict[bool, Wire] = {}
+        """Of who prepares, and of who asks."""
 
     def ask(self, what: str, request: Asked, *versions: int) -> Any:
         """Sends a request and records the answer, at each version;
@@ -64,7 +65,7 @@ class World:
 
     def send_bytes(self, what: str, data: bytes) -> None:
         """Sends bytes that are no frame and records what comes of it."""
-        with Wire(self.side.port) as wire:
+        with self.side.wire() as wire:
             self.record(what, -1, 0, wire.send_bytes(data))
 
     def in_order(self, what: str, names: list[str]) -> None:
@@ -94,7 +95,7 @@ class World:
     def prepare(self, request: Request, version: int) -> Any:
         """The response to a request that nobody judges."""
         assert request.api is not None
-        answer = self._exchange([frame_of(request, version)])
+        answer = self._exchange([frame_of(request, version)], prepares=self.side.mode.user != "")
         assert isinstance(answer, bytes), f"{self.side!r}: {request!r}: {answer}"
         response, tree = decode(request.api, version, answer)
         assert response is not None, tree
@@ -130,16 +131,19 @@ class World:
             answer = self.prepare(request, PRODUCE_VERSION).responses[0].partition_responses[0]
             assert answer.error_code == 0, f"{self.side!r}: {answer!r}"
 
-    def close(self) -> None:
-        """Ends the connection, if there is one."""
-        if self._wire is not None:
-            self._wire.close()
-            self._wire = None
+    def ended(self, error: Exception) -> None:
+        """Records that the scenario could not go on: both sides have to end in the same place."""
+        self.steps.append(Step(f"{self._scenario} / the end", type(error).__name__))
 
-    def _exchange(self, frames: list[bytes]) -> bytes | str:
-        if self._wire is None:
-            self._wire = Wire(self.side.port)
-        answer = self._wire.ask_all(frames)
+    def close(self) -> None:
+        """Ends the connections that there are."""
+        while self._wires:
+            self._wires.popitem()[1].close()
+
+    def _exchange(self, frames: list[bytes], *, prepares: bool = False) -> bytes | str:
+        if prepares not in self._wires:
+            self._wires[prepares] = self.side.wire(prepares=prepares)
+        answer = self._wires[prepares].ask_all(frames)
         if isinstance(answer, str):
             self.close()
         return answer
@@ -166,7 +170,7 @@ class Parked:
         self._world = world
         self._what = what
         self._key, self._version = (int.from_bytes(frame[at : at + 2], "big", signed=True) for at in (0, 2))
-        self._wire = Wire(world.side.port)
+        self._wire = world.side.wire()
         self._wire.send(frame)
 
     def answers_within(self, seconds: float) -> bool:

@@ -93,7 +93,7 @@ class Client:
         return self._waits(said_ms, self.used)
 
     def fetch(self, offset, size):
-        """What is not given is not counted. The sizes of answers differ by less than the bytes of a header."""
+        """What is not given is not counted. Sizes of answers differ by less than a header."""
         partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=size)
         request = FetchRequest(
             replica_id=-1,

@@ -50,8 +50,8 @@ class CertificateEntry:
         # More names are no loss to anybody.
         if not san_may_change and not set(self.alternatives) <= set(new.alternatives):
             raise ConfigError(
-                f"{_FAILED}Keystore SubjectAltNames do not match:  existing={{SAN={_shown(self.alternatives)}}}, "
-                f"new={{SAN={_shown(new.alternatives)}}}"
+                f"{_FAILED}Keystore SubjectAltNames do not match:  "
+                f"existing={{SAN={_shown(self.alternatives)}}}, new={{SAN={_shown(new.alternatives)}}}"
             )
 
 
