@@ -1,8 +1,8 @@
 """`Mode`: as whom the two sides are asked, and over what.
 
-`plain` is a broker of anybody: no log-in, no rules. In `denied` both have an authorizer and not one rule, and a
-user who may do nothing asks; what a scenario prepares is done by one who may do everything. In `secure` the
-same broker is asked over TLS, by the one who may.
+`plain` is a broker of anybody: no log-in, no rules. In `denied` both have an authorizer and not one rule,
+and a user who may do nothing asks; what a scenario prepares is done by one who may do everything. In `secure`
+the same broker is asked over TLS, by the one who may.
 """
 
 import contextlib
