@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 import click
 
 from barnabas.cli.acl_rules import Rules, pattern_type_of, principals, resources_of, rules_of
+from barnabas.cli.facts import print_facts
 from barnabas.cli.java_errors import java_text
 from barnabas.cli.options import (
     ToolError,
@@ -65,7 +66,7 @@ async def _run(given: Mapping[str, Any]) -> None:
     if given["list"]:
         wanted, listed = resources_of(given), principals(given["principal"])
         async with _opened(given) as acls:
-            await _list(acls, wanted, listed)
+            await _list(acls, wanted, listed, as_json=given["as-json"])
         return
     if given["add"]:
         if pattern_type_of(given) not in (PatternType.LITERAL, PatternType.PREFIXED):
@@ -86,11 +87,16 @@ async def _run(given: Mapping[str, Any]) -> None:
         await _remove(acls, rules, force=given["force"])
 
 
-async def _list(acls: _Acls, wanted: Iterable[AclFilter], listed: Sequence[str]) -> None:
+async def _list(acls: _Acls, wanted: Iterable[AclFilter], listed: Sequence[str], *, as_json: bool) -> None:
     found: dict[ResourcePattern, dict[AccessControlEntry, None]] = {}
     for each in wanted or (AclFilter(),):
         for pattern, entry in await acls.describe(each):
             found.setdefault(pattern, {})[entry] = None
+    if as_json:
+        rules = [(pattern, entry) for pattern, entries in found.items() for entry in entries]
+        shown = [AclBinding(*rule) for rule in rules if not listed or rule[1].principal in listed]
+        print_facts({"acls": list(map(_facts, shown))})
+        return
     if not listed:
         _print_rules(found)
     for principal in listed:
@@ -100,6 +106,19 @@ async def _list(acls: _Acls, wanted: Iterable[AclFilter], listed: Sequence[str])
             for pattern, entries in found.items()
         }
         _print_rules({pattern: entries for pattern, entries in of_it.items() if entries})
+
+
+def _facts(binding: AclBinding) -> dict[str, Any]:
+    pattern, entry = binding
+    return {
+        "resource_type": pattern.resource,
+        "resource_name": pattern.name,
+        "pattern_type": pattern.pattern_type,
+        "principal": entry.principal,
+        "host": entry.host,
+        "operation": entry.operation,
+        "permission": entry.permission,
+    }
 
 
 async def _add(acls: _Acls, rules: Rules) -> None:

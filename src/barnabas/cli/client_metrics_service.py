@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import click
 
-from barnabas.admin import AlterConfigOp, AlterOp, AsyncAdmin, ConfigResource, ResourceType
+from barnabas.admin import AlterConfigOp, AlterOp, AsyncAdmin, ConfigEntry, ConfigResource, ResourceType
+from barnabas.cli.facts import print_facts
 from barnabas.cli.options import ToolError, admin_options, connected_admin, printable
 from barnabas.core.client_metrics_config import INTERVAL_MS, MATCH, METRICS
 from barnabas.core.errors import BarnabasError
@@ -31,9 +32,13 @@ async def _run(given: dict[str, Any]) -> None:
         elif given["delete"]:
             await _delete(admin, given["name"])
         elif given["describe"]:
-            await _describe(admin, given["name"])
+            await _describe(admin, given["name"], as_json=given["as-json"])
         else:
-            click.echo("\n".join(map(printable, await configured(admin, ResourceType.CLIENT_METRICS))))
+            names = await configured(admin, ResourceType.CLIENT_METRICS)
+            if given["as-json"]:
+                print_facts({"client_metrics": [{"name": name} for name in names]})
+            else:
+                click.echo("\n".join(map(printable, names)))
 
 
 async def _alter(admin: AsyncAdmin, given: dict[str, Any]) -> None:
@@ -57,8 +62,12 @@ async def _delete(admin: AsyncAdmin, name: str) -> None:
     click.echo(printable(f"Deleted client metrics config for {name}."))
 
 
-async def _describe(admin: AsyncAdmin, name: str | None) -> None:
+async def _describe(admin: AsyncAdmin, name: str | None, *, as_json: bool) -> None:
     names = await configured(admin, ResourceType.CLIENT_METRICS)
+    if as_json:
+        wanted = [each for each in names if name in (None, each)]
+        print_facts({"client_metrics": [await _facts(admin, each) for each in wanted]})
+        return
     if name is not None and name not in names:
         click.echo(
             printable(f"The client metric resource {name} doesn't exist and doesn't have dynamic config.")
@@ -66,10 +75,18 @@ async def _describe(admin: AsyncAdmin, name: str | None) -> None:
         return
     for each in names if name is None else [name]:
         click.echo(printable(f"Client metrics configs for {each} are:"))
-        resource = _resource(each)
-        entries = (await admin.configs.describe(resource, timeout_ms=_TIMEOUT_MS))[resource]
-        for entry in sorted(entries.values(), key=lambda entry: entry.name):
+        for entry in await _entries(admin, each):
             click.echo(printable(f"  {entry.name}={entry.value}"))
+
+
+async def _entries(admin: AsyncAdmin, name: str) -> list[ConfigEntry]:
+    resource = _resource(name)
+    entries = (await admin.configs.describe(resource, timeout_ms=_TIMEOUT_MS))[resource]
+    return sorted(entries.values(), key=lambda entry: entry.name)
+
+
+async def _facts(admin: AsyncAdmin, name: str) -> dict[str, Any]:
+    return {"name": name, "configs": {one.name: one.value for one in await _entries(admin, name)}}
 
 
 async def configured(admin: AsyncAdmin, of: ResourceType) -> list[str]:

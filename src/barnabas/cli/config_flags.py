@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
+from barnabas.cli.facts import refuse_json
 from barnabas.cli.options import ToolError
 from barnabas.core.client_quotas import is_address
 
@@ -104,6 +105,7 @@ def check(given: Given) -> None:
     """Raises ToolError when the flags do not go together."""
     if given["alter"] == given["describe"]:
         raise _wrong_use("Command must include exactly one action: --describe, --alter")
+    refuse_json(given, "describe")
     for option in ("add-config", "delete-config"):
         if given["describe"] and given[option]:
             raise _wrong_use(f'Option "[describe]" can\'t be used with option "[{option}]"')

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -25,6 +25,7 @@ from barnabas.cli.config_flags import (
     quota_entities,
     shown_arguments,
 )
+from barnabas.cli.facts import print_facts
 from barnabas.cli.java_errors import EXECUTION, java_text
 from barnabas.cli.options import ToolError, admin_options, connected_admin, printable, properties
 from barnabas.core.config import Source
@@ -85,11 +86,11 @@ async def _run(given: Given) -> None:
         if quotas_of and given["alter"]:
             await quota_service.alter(admin, quotas_of, _added(given), deleted_keys(given))
         elif quotas_of:
-            await quota_service.describe(admin, quotas_of)
+            await quota_service.describe(admin, quotas_of, as_json=given["as-json"])
         elif given["alter"]:
             await _alter(admin, entity, _added(given), deleted_keys(given))
         else:
-            await _describe(admin, entity, everything=given["all"])
+            await _describe(admin, entity, everything=given["all"], as_json=given["as-json"])
 
 
 def _added(given: Given) -> dict[str, str]:
@@ -105,7 +106,10 @@ def _added(given: Given) -> dict[str, str]:
     return added
 
 
-async def _describe(admin: AsyncAdmin, entity: Entity, *, everything: bool) -> None:
+async def _describe(admin: AsyncAdmin, entity: Entity, *, everything: bool, as_json: bool) -> None:
+    if as_json:
+        print_facts({"entities": await _facts(admin, entity, everything=everything)})
+        return
     if entity.type in _LISTED and entity.name and not await _is_there(admin, entity):
         click.echo(
             printable(f"The {entity.noun} '{entity.name}' doesn't exist and doesn't have dynamic config.")
@@ -119,6 +123,30 @@ async def _describe(admin: AsyncAdmin, entity: Entity, *, everything: bool) -> N
             click.echo(f"Default configs for {one.type} in the cluster are:")
         for entry in await _entries(admin, one, everything=everything):
             click.echo(printable(_entry_line(entry)))
+
+
+async def _facts(admin: AsyncAdmin, entity: Entity, *, everything: bool) -> list[dict[str, Any]]:
+    """Each entity with its entries; nothing for one that is not there."""
+    if entity.type in _LISTED and entity.name and not await _is_there(admin, entity):
+        return []
+    return [
+        {
+            "entity_type": entity.type,
+            "entity_name": name or None,
+            "configs": [
+                {
+                    "name": entry.name,
+                    "value": entry.value,
+                    "source": entry.source,
+                    "is_sensitive": entry.is_sensitive,
+                    "is_read_only": entry.is_read_only,
+                    "synonyms": entry.synonyms,
+                }
+                for entry in await _entries(admin, Entity(entity.type, name), everything=everything)
+            ],
+        }
+        for name in await _names(admin, entity)
+    ]
 
 
 async def _is_there(admin: AsyncAdmin, entity: Entity) -> bool:

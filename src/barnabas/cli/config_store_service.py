@@ -14,6 +14,7 @@ from typing import Final
 import click
 
 from barnabas.cli.config_flags import USERS, Entity, Given, deleted_keys, entity_of, parse_added
+from barnabas.cli.facts import print_facts
 from barnabas.cli.options import ToolError, printable, properties
 from barnabas.cli.scram_property import scram_property
 from barnabas.cluster.metadata.configs import ConfigStore
@@ -46,7 +47,7 @@ async def _run(given: Given, entity: Entity, zookeeper: str | None, file: Path |
     settings = properties(given["zk-tls-config-file"])
     if given["describe"]:
         async with opened(zookeeper, file, settings=settings) as store:
-            await _describe(ConfigStore(store, _clock()), entity)
+            await _describe(ConfigStore(store, _clock()), entity, as_json=given["as-json"])
         return
     # What is wrong with the values is said before there is a session.
     added = properties(Path(given["add-config-file"])) if given["add-config-file"] else {}
@@ -102,14 +103,24 @@ async def _alter(
     click.echo(f"Completed updating config for entity: {printable(_text(user))}.")
 
 
-async def _describe(configs: ConfigStore, entity: Entity) -> None:
+async def _describe(configs: ConfigStore, entity: Entity, *, as_json: bool) -> None:
     """As the store has it, so with what a broker keeps of a password."""
     users = [sanitize(entity.name) if entity.name else DEFAULT_ENTITY] if entity.name is not None else None
+    found: dict[str, Mapping[str, str]] = {}
     for user in await completed(configs.entities(USERS)) if users is None else users:
         values = await completed(configs.read(USERS, user))
         if values or users is not None:
-            shown = ",".join(f"{key}={value}" for key, value in values.items())
-            click.echo(printable(f"Configs for {_text(user)} are {shown}"))
+            found[user] = values
+    if as_json:
+        rows = [
+            {"user": None if user == DEFAULT_ENTITY else desanitize(user), "configs": values}
+            for user, values in found.items()
+        ]
+        print_facts({"users": rows})
+        return
+    for user, values in found.items():
+        shown = ",".join(f"{key}={value}" for key, value in values.items())
+        click.echo(printable(f"Configs for {_text(user)} are {shown}"))
 
 
 def _text(user: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from barnabas.cli.facts import print_facts
 from barnabas.cli.java_errors import java_text
 from barnabas.cli.options import ToolError, admin_options, connected_admin, printable
 from barnabas.core.acl import is_principal
@@ -72,6 +73,10 @@ async def _create(admin: "AsyncAdmin", given: Mapping[str, Any]) -> None:
 
 async def _describe(admin: "AsyncAdmin", given: Mapping[str, Any]) -> None:
     owners = _stripped(given["owner-principal"])
+    if given["as-json"]:
+        tokens = await admin.delegation_tokens.describe(owners or None)
+        print_facts({"tokens": list(map(_facts, tokens))})
+        return
     if owners:
         click.echo(f"Calling describe token operation for owners: {_listed(owners)}")
     else:
@@ -80,6 +85,20 @@ async def _describe(admin: "AsyncAdmin", given: Mapping[str, Any]) -> None:
     tokens = await admin.delegation_tokens.describe(owners or None)
     click.echo(f"Total number of tokens : {len(tokens)}", nl=False)
     _print(tokens)
+
+
+def _facts(token: DelegationToken) -> dict[str, Any]:
+    information = token.information
+    return {
+        "token_id": information.token_id,
+        "hmac": base64.b64encode(token.hmac).decode(),
+        "owner": information.owner,
+        "requester": information.requester,
+        "renewers": information.renewers,
+        "issued_ms": information.issued_ms,
+        "expires_ms": information.expires_ms,
+        "max_ms": information.max_ms,
+    }
 
 
 async def _change(admin: "AsyncAdmin", given: Mapping[str, Any]) -> None:

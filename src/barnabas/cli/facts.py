@@ -16,12 +16,24 @@ from typing import Any, Final, TypeVar
 import click
 
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 json_option: Final = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of lines; see docs/tools.md."
 )
+
+
+def refuse_json(given: Mapping[str, Any], *actions: str) -> None:
+    """Raises UsageError for ``--json`` with an action that shows nothing; `given` is by Kafka's names."""
+    if given["as-json"] and not any(given[action] for action in actions):
+        raise click.UsageError(f"--json is for {' and '.join(f'--{action}' for action in actions)}")
+
+
+def partition_facts(tp: TopicPartition, **more: Any) -> dict[str, Any]:
+    """A partition and what is said of it."""
+    return {"topic": tp.topic, "partition": tp.partition, **more}
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:

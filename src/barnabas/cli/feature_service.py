@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from barnabas.admin.features import FeatureMetadata, FeatureUpdate
+from barnabas.cli.facts import print_facts
 from barnabas.cli.options import ToolError, admin_options, connected_admin
 from barnabas.core.errors import BarnabasError
 from barnabas.protocol.upgrade_type import UpgradeType
@@ -83,8 +84,8 @@ def _name_and_level(text: str) -> tuple[str, int]:
     return name, number
 
 
-def describe(bootstrap: str, command_config: Path | None) -> None:
-    """A line for each supported feature. Raises ToolError."""
+def describe(bootstrap: str, command_config: Path | None, *, as_json: bool) -> None:
+    """A line for each supported feature, or one object. Raises ToolError."""
 
     async def ask() -> FeatureMetadata:
         async with connected_admin(admin_options(command_config, bootstrap, "features")) as admin:
@@ -94,6 +95,13 @@ def describe(bootstrap: str, command_config: Path | None) -> None:
         found = asyncio.run(ask())
     except BarnabasError as error:
         raise ToolError(str(error)) from error
+    if as_json:
+        rows = [
+            {"name": name, "min_level": low, "max_level": high, "finalized_level": found.finalized.get(name)}
+            for name, (low, high) in sorted(found.supported.items())
+        ]
+        print_facts({"finalized_epoch": found.finalized_epoch, "features": rows})
+        return
     epoch = "-" if found.finalized_epoch is None else found.finalized_epoch
     for name, (lowest, highest) in sorted(found.supported.items()):
         low, high, final = (_shown(name, level) for level in (lowest, highest, found.finalized.get(name, 0)))

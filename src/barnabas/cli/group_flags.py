@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from barnabas.cli.facts import refuse_json
 from barnabas.cli.options import ToolError
 
 Given = Mapping[str, Any]
@@ -67,6 +68,7 @@ def check(given: Given) -> None:
             raise wrong_use(f"Option(s) [{option}] are unavailable given other options on the command line")
     if not has(given, "bootstrap-server") and not has(given, "validate-regex"):
         raise wrong_use('Missing required argument "[bootstrap-server]"')
+    refuse_json(given, "list", "describe")
     _check_describe(given)
     _check_delete(given)
     _check_reset(given)

@@ -7,7 +7,7 @@ one line. So do we into a pipe or a file; on a terminal lines are broken where a
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -51,6 +51,27 @@ class UnexpectedStateError(Exception):
 def print_error(message: str) -> None:
     """An error as the script prints it: on standard output, behind an empty line."""
     click.echo(f"\nError: {printable(message)}")
+
+
+def group_facts(name: str, group: GroupDescription | None) -> dict[str, Any]:
+    """A group for ``--json``; of one that is not there the name, and the state Dead."""
+    coordinator = group.coordinator if group else None
+    return {
+        "group_id": name,
+        "state": group.state if group else GroupState.DEAD,
+        "type": group.type if group else None,
+        "assignor": (group.assignor or None) if group else None,
+        "coordinator": coordinator,
+        "group_epoch": group.group_epoch if group else None,
+        "target_assignment_epoch": group.target_assignment_epoch if group else None,
+        "members": group.members if group else [],
+    }
+
+
+def offset_facts(row: OffsetRow) -> dict[str, Any]:
+    """A partition of a group for ``--json``; member, host and client are null where nobody reads it."""
+    facts = {name: None if value == MISSING else value for name, value in row._asdict().items()}
+    return {**facts, "lag": row.lag}
 
 
 def end_report() -> None:

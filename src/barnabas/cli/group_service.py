@@ -17,6 +17,7 @@ from barnabas.admin import (
     GroupType,
 )
 from barnabas.cli import group_report as report
+from barnabas.cli.facts import print_facts
 from barnabas.cli.group_flags import Given, has, wrong_use
 from barnabas.cli.group_reset import PrintedReset, dump_plan
 from barnabas.cli.group_scope import (
@@ -108,7 +109,9 @@ class GroupService:
         with_type, with_state = has(self._given, "type"), has(self._given, "state")
         states = parse_states(self._given["state"] or "")
         listed = await self._listed(states, parse_types(self._given["type"] or ""))
-        if with_type or with_state:
+        if self._given["as-json"]:
+            print_facts({"groups": listed})
+        elif with_type or with_state:
             report.print_listing(listed, with_type=with_type, with_state=with_state)
         else:
             for one in listed:
@@ -138,7 +141,9 @@ class GroupService:
         """``--describe``: offsets, members or the state of each group."""
         groups = dict(sorted((await self._described(await self._chosen())).items()))
         verbose = has(self._given, "verbose")
-        if has(self._given, "members"):
+        if self._given["as-json"]:
+            await self._describe_as_json(groups)
+        elif has(self._given, "members"):
             for name, group in groups.items():
                 members = group.members if group else ()
                 report.announce(name, _state(group), len(members))
@@ -153,12 +158,30 @@ class GroupService:
     async def _describe_offsets(
         self, groups: Mapping[str, GroupDescription | None], *, verbose: bool
     ) -> None:
+        for name, rows in (await self._offsets(groups)).items():
+            if report.announce(name, _state(groups[name]), len(rows)):
+                report.print_offsets(rows, verbose=verbose)
+
+    async def _describe_as_json(self, groups: Mapping[str, GroupDescription | None]) -> None:
+        """State, members and, unless one of these was asked for, positions of each group."""
+        brief = has(self._given, "members") or has(self._given, "state")
+        offsets = None if brief else await self._offsets(groups)
+        found = []
+        for name, group in groups.items():
+            rows = None if offsets is None else [report.offset_facts(row) for row in offsets[name]]
+            found.append({**report.group_facts(name, group), "offsets": rows})
+        print_facts({"groups": found})
+
+    async def _offsets(
+        self, groups: Mapping[str, GroupDescription | None]
+    ) -> dict[str, list[report.OffsetRow]]:
         committed = await self._admin.groups.offsets(groups, timeout_ms=self._timeout_ms)
         owners = {name: _owners(group, committed[name]) for name, group in groups.items()}
         partitions = {tp for rows in owners.values() for _, members in rows for tp in members}
         ends = await end_offsets(self._admin, partitions, self._timeout_ms)
-        for name, group in groups.items():
-            rows = []
+        found: dict[str, list[report.OffsetRow]] = {}
+        for name in groups:
+            rows = found[name] = []
             for owner, members in owners[name]:
                 for tp in members:
                     position = committed[name].get(tp)
@@ -167,8 +190,7 @@ class GroupService:
                     rows.append(
                         report.OffsetRow(name, tp.topic, tp.partition, offset, ends[tp], *owner, epoch)
                     )
-            if report.announce(name, _state(group), len(rows)):
-                report.print_offsets(rows, verbose=verbose)
+        return found
 
     async def delete_groups(self) -> None:
         """``--delete``: empty groups, with their offsets."""

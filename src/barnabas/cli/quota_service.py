@@ -4,7 +4,7 @@ users (``ConfigCommand.alterQuotaConfigs``, ``alterUserScramCredentialConfigs``)
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -18,6 +18,7 @@ from barnabas.admin.quotas import (
     UserScramCredentialUpsertion,
 )
 from barnabas.cli.config_flags import CLIENTS, IPS, USERS, Entity
+from barnabas.cli.facts import print_facts
 from barnabas.cli.java_errors import java_text
 from barnabas.cli.options import ToolError, printable
 from barnabas.cli.scram_property import scram_property
@@ -31,21 +32,40 @@ _TIMEOUT_MS: Final = 30_000
 _ENTITIES: Final = {USERS: "user", CLIENTS: "client-id", IPS: "ip"}
 
 
-async def describe(admin: AsyncAdmin, entities: Sequence[Entity]) -> None:
+async def describe(admin: AsyncAdmin, entities: Sequence[Entity], *, as_json: bool = False) -> None:
     """``describeClientQuotaAndUserScramCredentialConfigs``; brokers that keep no quotas have none to show."""
     filters = []
     for entity in entities:
         match = Match.ANY if entity.name is None else Match.NAME if entity.name else Match.DEFAULT
         filters.append(QuotaFilter(_ENTITIES[entity.type], match, entity.name or None))
+    quotas: Sequence[ClientQuota] = ()
     with suppress(UnsupportedVersionError):
-        for quota in await admin.quotas.describe(filters, timeout_ms=_TIMEOUT_MS):
-            click.echo(printable(_quota_line(quota)))
-    if entities[0].type != USERS or len(entities) > 1 or entities[0].name == "":
+        quotas = await admin.quotas.describe(filters, timeout_ms=_TIMEOUT_MS)
+    credentials: Mapping[str, Mapping[int, int] | BarnabasError] = {}
+    if entities[0].type == USERS and len(entities) == 1 and entities[0].name != "":
+        named = [entities[0].name] if entities[0].name else []
+        with suppress(UnsupportedVersionError):
+            credentials = await admin.quotas.scram_credentials(named, timeout_ms=_TIMEOUT_MS)
+    if as_json:
+        print_facts({"quotas": quotas, "credentials": list(map(_credential_facts, credentials.items()))})
         return
-    named = [entities[0].name] if entities[0].name else []
-    with suppress(UnsupportedVersionError):
-        for user, found in (await admin.quotas.scram_credentials(named, timeout_ms=_TIMEOUT_MS)).items():
-            click.echo(printable(_credentials_line(user, found)))
+    for quota in quotas:
+        click.echo(printable(_quota_line(quota)))
+    for user, found in credentials.items():
+        click.echo(printable(_credentials_line(user, found)))
+
+
+def _credential_facts(of: tuple[str, Mapping[int, int] | BarnabasError]) -> dict[str, Any]:
+    user, found = of
+    failed = isinstance(found, BarnabasError)
+    iterations = (
+        {} if isinstance(found, BarnabasError) else {_mechanism(kind): n for kind, n in found.items()}
+    )
+    return {"user": user, "iterations": iterations, "error": found if failed else None}
+
+
+def _mechanism(kind: int) -> str:
+    return NUMBERS[kind].value if kind in NUMBERS else "UNKNOWN"
 
 
 def _quota_line(quota: ClientQuota) -> str:
@@ -62,10 +82,7 @@ def _quota_line(quota: ClientQuota) -> str:
 def _credentials_line(user: str, found: Mapping[int, int] | BarnabasError) -> str:
     if isinstance(found, BarnabasError):
         return f"Error retrieving SCRAM credential configs for user-principal '{user}': {java_text(found)}"
-    described = ", ".join(
-        f"{NUMBERS[kind].value if kind in NUMBERS else 'UNKNOWN'}=iterations={count}"
-        for kind, count in found.items()
-    )
+    described = ", ".join(f"{_mechanism(kind)}=iterations={count}" for kind, count in found.items())
     return f"SCRAM credential configs for user-principal '{user}' are {described}"
 
 

@@ -3,6 +3,7 @@
 """
 
 import asyncio
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeVar
@@ -11,6 +12,7 @@ import click
 
 from barnabas.admin import AsyncAdmin, PartitionReassignment
 from barnabas.cli import log_dir_moves
+from barnabas.cli.facts import partition_facts, print_facts
 from barnabas.cli.java_errors import java_text
 from barnabas.cli.options import INT_MAX, ToolError, admin_options, connected_admin
 from barnabas.cli.partition_json import (
@@ -74,7 +76,7 @@ async def _run(given: Given) -> None:
         elif given["cancel"]:
             await _cancel(admin, _read(given), given)
         else:
-            await _list(admin)
+            await _list(admin, as_json=given["as-json"])
 
 
 def _read(given: Given) -> ReassignmentPlan:
@@ -131,6 +133,14 @@ async def _generate(admin: AsyncAdmin, given: Given) -> None:
         )
     current = await current_replicas(admin, topics)
     proposed = await propose(admin, current, wanted, rack_aware=not given["disable-rack-aware"])
+    if given["as-json"]:
+        print_facts(
+            {
+                "current": json.loads(format_reassignment(current)),
+                "proposed": json.loads(format_reassignment(proposed)),
+            }
+        )
+        return
     click.echo(f"Current partition replica assignment\n{format_reassignment(current)}\n")
     click.echo(f"Proposed partition reassignment configuration\n{format_reassignment(proposed)}")
 
@@ -193,8 +203,15 @@ async def _cancel(admin: AsyncAdmin, plan: ReassignmentPlan, given: Given) -> No
         await _clear_throttles(admin, plan.targets)
 
 
-async def _list(admin: AsyncAdmin) -> None:
+async def _list(admin: AsyncAdmin, *, as_json: bool) -> None:
     moving = await admin.partitions.reassignments()
+    if as_json:
+        found = [
+            partition_facts(tp, replicas=one.replicas, adding=one.adding, removing=one.removing)
+            for tp, one in sorted(moving.items())
+        ]
+        print_facts({"reassignments": found})
+        return
     if not moving:
         click.echo("No partition reassignments found.")
         return

@@ -14,11 +14,13 @@ from barnabas.admin import (
     NewTopic,
     PartitionReassignment,
     TopicDescription,
+    TopicListing,
 )
+from barnabas.cli.facts import plain, print_facts
 from barnabas.cli.options import INT_MAX, TopicFilter, admin_options, connected_admin, key_values
 from barnabas.client.metadata import PartitionMetadata
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.ids import ZERO_UUID, TopicPartition, uuid_from_text, uuid_text
+from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid, uuid_from_text, uuid_text
 from barnabas.network.errors import UnsupportedVersionError
 
 _COLLISION = (
@@ -43,7 +45,7 @@ async def _run(given: Given) -> None:
         elif given["alter"]:
             await _add_partitions(admin, given)
         elif given["list"]:
-            click.echo("\n".join(await _names(admin, given)))
+            await _list(admin, given)
         elif given["describe"]:
             await _describe(admin, given)
         else:
@@ -128,11 +130,23 @@ async def _add_partitions(admin: AsyncAdmin, given: Given) -> None:
         await admin.topics.create_partitions(wanted)
 
 
-async def _names(admin: AsyncAdmin, given: Given) -> list[str]:
+async def _listed(admin: AsyncAdmin, given: Given) -> list[TopicListing]:
     wanted = TopicFilter(given["topic"]) if given["topic"] else None
     exclude = given["exclude-internal"]
-    listed = [one.name for one in await admin.topics.list(internal=not exclude)]
-    return [name for name in listed if wanted is None or wanted.allows(name, exclude_internal=exclude)]
+    listed = await admin.topics.list(internal=not exclude)
+    return [one for one in listed if wanted is None or wanted.allows(one.name, exclude_internal=exclude)]
+
+
+async def _names(admin: AsyncAdmin, given: Given) -> list[str]:
+    return [one.name for one in await _listed(admin, given)]
+
+
+async def _list(admin: AsyncAdmin, given: Given) -> None:
+    listed = await _listed(admin, given)
+    if given["as-json"]:
+        print_facts({"topics": [{**plain(one), "topic_id": _id(one.topic_id)} for one in listed]})
+    else:
+        click.echo("\n".join(one.name for one in listed))
 
 
 async def _existing(admin: AsyncAdmin, given: Given) -> list[str]:
@@ -151,11 +165,19 @@ async def _delete(admin: AsyncAdmin, given: Given) -> None:
 async def _describe(admin: AsyncAdmin, given: Given) -> None:
     names = await (_by_id(admin, given) if given["topic-id"] else _existing(admin, given))
     if not names:
+        if given["as-json"]:
+            print_facts({"topics": []})
         return
     described = await admin.topics.describe(names, page=given["partition-size-limit-per-response"])
     configs = await admin.configs.describe([ConfigResource.topic(name) for name in described])
     alive = {broker.node_id for broker in (await admin.cluster.describe()).brokers}
     report = TopicReport(given, alive, await _reassignments(admin, described.values()))
+    if given["as-json"]:
+        found = (
+            report.facts(topic, configs[ConfigResource.topic(name)]) for name, topic in described.items()
+        )
+        print_facts({"topics": [one for one in found if one is not None]})
+        return
     for name, topic in described.items():
         for line in report.lines(topic, configs[ConfigResource.topic(name)]):
             click.echo(line)
@@ -210,18 +232,43 @@ class TopicReport:
     def lines(self, topic: TopicDescription, config: Mapping[str, ConfigEntry]) -> list[str]:
         """The topic's own line and those of its partitions, as far as they are asked for."""
         lines = []
-        overridden = any(not entry.is_default for entry in config.values())
-        if not self._checks and (overridden or not self._overridden_only):
+        if self._shows_topic(config):
             factor = self._factor(topic.name, topic.partitions[0]) if topic.partitions else 0
             lines.append(topic_line(topic, factor, config))
         if not self._overridden_only:
-            minimum = int(config["min.insync.replicas"].value or 1)
             lines += [
-                partition_line(topic.name, one, self._moving.get(TopicPartition(topic.name, one.partition)))
-                for one in topic.partitions
-                if not self._checks or any(check(topic.name, one, minimum) for check in self._checks)
+                partition_line(topic.name, one, self._move(topic.name, one))
+                for one in self._wanted(topic, config)
             ]
         return lines
+
+    def facts(self, topic: TopicDescription, config: Mapping[str, ConfigEntry]) -> dict[str, Any] | None:
+        """The same for ``--json``; None for a topic of which no line would be shown."""
+        partitions = [] if self._overridden_only else self._wanted(topic, config)
+        if not partitions and not self._shows_topic(config):
+            return None
+        return {
+            "name": topic.name,
+            "topic_id": _id(topic.topic_id),
+            "replication_factor": self._factor(topic.name, topic.partitions[0]) if topic.partitions else 0,
+            "configs": {name: entry.value for name, entry in config.items() if not entry.is_default},
+            "partitions": [_partition_facts(one, self._move(topic.name, one)) for one in partitions],
+        }
+
+    def _shows_topic(self, config: Mapping[str, ConfigEntry]) -> bool:
+        overridden = any(not entry.is_default for entry in config.values())
+        return not self._checks and (overridden or not self._overridden_only)
+
+    def _wanted(self, topic: TopicDescription, config: Mapping[str, ConfigEntry]) -> list[PartitionMetadata]:
+        minimum = int(config["min.insync.replicas"].value or 1)
+        return [
+            one
+            for one in topic.partitions
+            if not self._checks or any(check(topic.name, one, minimum) for check in self._checks)
+        ]
+
+    def _move(self, topic: str, one: PartitionMetadata) -> PartitionReassignment | None:
+        return self._moving.get(TopicPartition(topic, one.partition))
 
     def _factor(self, topic: str, one: PartitionMetadata) -> int:
         """How many replicas the partition is to have: those that only come or go do not count."""
@@ -257,6 +304,25 @@ def topic_line(topic: TopicDescription, factor: int, config: Mapping[str, Config
         f"Configs: {shown}",
     ]
     return "\t".join(parts)
+
+
+def _partition_facts(one: PartitionMetadata, moving: PartitionReassignment | None) -> dict[str, Any]:
+    return {
+        "partition": one.partition,
+        "leader": one.leader if one.leader >= 0 else None,
+        "leader_epoch": one.leader_epoch,
+        "replicas": one.replicas,
+        "isr": one.isr,
+        "offline_replicas": one.offline_replicas,
+        "adding_replicas": moving.adding if moving else [],
+        "removing_replicas": moving.removing if moving else [],
+        "eligible_leader_replicas": one.eligible_leader_replicas,
+        "last_known_elr": one.last_known_elr,
+    }
+
+
+def _id(topic_id: Uuid) -> str | None:
+    return None if topic_id == ZERO_UUID else uuid_text(topic_id)
 
 
 def partition_line(name: str, one: PartitionMetadata, moving: PartitionReassignment | None) -> str:

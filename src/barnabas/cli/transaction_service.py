@@ -5,6 +5,7 @@ from typing import Any
 
 from barnabas.admin import AbortTransactionSpec, AsyncAdmin
 from barnabas.cli import transaction_report as report
+from barnabas.cli.facts import partition_facts, plain, print_facts
 from barnabas.cli.options import ToolError, new_admin
 from barnabas.core.ids import TopicPartition
 from barnabas.operations.clock import now_ms
@@ -25,23 +26,36 @@ async def run(options: dict[str, Any], command: Callable[[AsyncAdmin], Awaitable
         await admin.close()
 
 
-async def list_transactions(admin: AsyncAdmin, longer_than_ms: int | None, pattern: str | None) -> None:
+async def list_transactions(
+    admin: AsyncAdmin, longer_than_ms: int | None, pattern: str | None, *, as_json: bool
+) -> None:
     with failing("Failed to list transactions"):
         listings = await admin.transactions.list(longer_than_ms=longer_than_ms, pattern=pattern)
-    report.print_listings(listings)
+    if as_json:
+        print_facts({"transactions": sorted(listings, key=lambda one: one.transactional_id)})
+    else:
+        report.print_listings(listings)
 
 
-async def describe(admin: AsyncAdmin, transactional_id: str) -> None:
+async def describe(admin: AsyncAdmin, transactional_id: str, *, as_json: bool) -> None:
     with failing(f"Failed to describe transaction state of transactional-id `{transactional_id}`"):
         found = (await admin.transactions.describe([transactional_id]))[transactional_id]
-    report.print_description(transactional_id, found, now_ms())
+    if as_json:
+        print_facts({"transactional_id": transactional_id, **plain(found)})
+    else:
+        report.print_description(transactional_id, found, now_ms())
 
 
-async def describe_producers(admin: AsyncAdmin, tp: TopicPartition, broker: int | None) -> None:
+async def describe_producers(
+    admin: AsyncAdmin, tp: TopicPartition, broker: int | None, *, as_json: bool
+) -> None:
     place = "leader" if broker is None else f"broker {broker}"
     with failing(f"Failed to describe producers for partition {tp} on {place}"):
         producers = (await admin.transactions.describe_producers([tp], broker=broker))[tp]
-    report.print_producers(producers)
+    if as_json:
+        print_facts(partition_facts(tp, producers=producers))
+    else:
+        report.print_producers(producers)
 
 
 async def abort_from(admin: AsyncAdmin, tp: TopicPartition, start_offset: int) -> None:
@@ -68,7 +82,16 @@ async def abort(
 
 
 async def find_hanging(
-    admin: AsyncAdmin, topic: str | None, partition: int | None, broker: int | None, longest_ms: int
+    admin: AsyncAdmin,
+    topic: str | None,
+    partition: int | None,
+    broker: int | None,
+    longest_ms: int,
+    *,
+    as_json: bool,
 ) -> None:
     found = await hanging_transactions(admin, topic, partition, broker, longest_ms)
-    report.print_hanging(found, now_ms())
+    if as_json:
+        print_facts({"hanging": [partition_facts(tp, **plain(producer)) for tp, producer in found]})
+    else:
+        report.print_hanging(found, now_ms())

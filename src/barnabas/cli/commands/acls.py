@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from barnabas.cli.facts import json_option, refuse_json
 from barnabas.cli.options import (
     ToolCommand,
     ToolError,
@@ -61,6 +62,7 @@ _ROLES = ("producer", "consumer")
 @click.option("--consumer", is_flag=True, help="All that a consumer of the topics in the groups needs.")
 @click.option("--idempotent", is_flag=True, help="With --producer: also before Kafka 2.8's rules.")
 @click.option("--force", is_flag=True, help="Ask nothing.")
+@json_option
 @click.pass_context
 def acls(ctx: click.Context, /, **_given: object) -> None:
     """Show and change access rules, with the flags and lines of kafka-acls.sh.
@@ -97,6 +99,7 @@ def _check(given: dict[str, Any]) -> None:
         raise ToolError("The --zk-tls-config-file option can only be used with --authorizer option")
     if sum(given[action] for action in ("add", "remove", "list")) != 1:
         raise ToolError("Command must include exactly one action: --list, --add, --remove. ")
+    refuse_json(given, "list")
     hosts_and_principals = ("allow-host", "allow-principal", "deny-host", "deny-principal")
     _refuse(given, "list", (*_ROLES, *hosts_and_principals))
     for role in _ROLES:

@@ -2,10 +2,11 @@
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from barnabas.cli.facts import json_option, plain, print_facts
 from barnabas.cli.options import ToolError, bootstrap_option, command_config_option
 from barnabas.core.errors import BarnabasError
 from barnabas.protocol.api import ApiKey
@@ -13,7 +14,10 @@ from barnabas.protocol.message import Request
 from barnabas.protocol.registry import REQUESTS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from barnabas.admin.types import ApiVersions
+    from barnabas.client.metadata import Broker
 
 _LATEST_OF_3_9: Final = 87
 """The script of 3.9 names the APIs up to this key that a broker does not have; it knows none above."""
@@ -24,7 +28,8 @@ _NAMES_OF_3_9: Final = {74: "ListClientMetricsResources"}
 @click.command()
 @bootstrap_option()
 @command_config_option
-def broker_api_versions(bootstrap_server: str | None, command_config: Path | None) -> None:
+@json_option
+def broker_api_versions(bootstrap_server: str | None, command_config: Path | None, as_json: bool) -> None:
     """Print for each broker the versions of each API that it serves, and the highest that this client can
     use.
 
@@ -35,27 +40,52 @@ def broker_api_versions(bootstrap_server: str | None, command_config: Path | Non
     if not bootstrap_server:
         raise click.UsageError('Missing required argument "[bootstrap-server]"')
     try:
-        click.echo(asyncio.run(versions_of_brokers(bootstrap_server, command_config)))
+        found = asyncio.run(versions_of_brokers(bootstrap_server, command_config))
     except BarnabasError as error:
         raise ToolError(str(error)) from error
+    print_versions(found, as_json=as_json)
 
 
-async def versions_of_brokers(bootstrap: str, file: Path | None) -> str:
-    """The text of the report. Raises BarnabasError."""
-    from barnabas.cli.java_errors import java_text
+async def versions_of_brokers(
+    bootstrap: str, file: Path | None
+) -> "dict[Broker, ApiVersions | BarnabasError]":
+    """What each broker serves. Raises BarnabasError."""
     from barnabas.cli.options import admin_options, connected_admin
 
     async with connected_admin(admin_options(file, bootstrap, "admin-1")) as admin:
         brokers = {broker.node_id: broker for broker in (await admin.cluster.describe()).brokers}
         found = await admin.cluster.try_api_versions(brokers)
-    told = []
-    for broker_id, versions in found.items():
+    return {brokers[broker_id]: versions for broker_id, versions in found.items()}
+
+
+def print_versions(found: "Mapping[Broker, ApiVersions | BarnabasError]", *, as_json: bool) -> None:
+    """The lines of the script, or one object."""
+    from barnabas.cli.java_errors import java_text
+
+    if as_json:
+        print_facts({"brokers": [_facts(broker, versions) for broker, versions in found.items()]})
+        return
+    for broker, versions in found.items():
         if isinstance(versions, BarnabasError):
-            told.append(f"{brokers[broker_id]} -> ERROR: {java_text(versions)}")
+            click.echo(f"{broker} -> ERROR: {java_text(versions)}")
         else:
             lines = ",\n\t".join(_lines(versions))
-            told.append(f"{brokers[broker_id]} -> (\n\t{lines}\n)")
-    return "\n".join(told)
+            click.echo(f"{broker} -> (\n\t{lines}\n)")
+
+
+def _facts(broker: "Broker", versions: "ApiVersions | BarnabasError") -> dict[str, Any]:
+    failed = isinstance(versions, BarnabasError)
+    served = {} if isinstance(versions, BarnabasError) else versions
+    apis = [
+        {"key": key, "name": _name(key), "min_version": low, "max_version": high}
+        for key, (low, high) in sorted(served.items())
+    ]
+    return {**plain(broker), "error": versions if failed else None, "apis": apis}
+
+
+def _name(key: int) -> str | None:
+    known = {int(each): each for each in ApiKey}
+    return None if key not in known else known[key].name.lower()
 
 
 def _lines(versions: "ApiVersions") -> list[str]:

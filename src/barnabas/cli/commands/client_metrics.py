@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import click
 
+from barnabas.cli.facts import json_option, refuse_json
 from barnabas.cli.options import ToolCommand, ToolError, bootstrap_option, command_config_option, kafka_names
 
 _ACTIONS: Final = ("alter", "delete", "describe", "list")
@@ -31,6 +32,7 @@ _NOT_WITH: Final = {
     " client_software_version, client_source_address, client_source_port, with a regular expression each.",
 )
 @click.option("--metrics", metavar="M1,M2", help="Prefixes of the names of metrics; * for all.")
+@json_option
 @click.pass_context
 def client_metrics(ctx: click.Context, /, **_given: object) -> None:
     """Say which metrics clients push to the brokers (KIP-714), with the flags and lines of
@@ -56,6 +58,7 @@ def _check(given: dict[str, Any]) -> None:
     if len(actions) != 1:
         raise ToolError("Command must include exactly one action: --alter, --delete, --describe or --list.")
     action = actions[0]
+    refuse_json(given, "describe", "list")
     if not given["bootstrap-server"]:
         raise ToolError("--bootstrap-server must be specified.")
     for option in _NOT_WITH.get(action, ()):

@@ -1,12 +1,13 @@
 """``barnabas cluster``: kafka-cluster.sh."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from barnabas.cli.facts import json_option, plain, print_facts
 from barnabas.cli.options import (
     OldName,
     ToolCommand,
@@ -17,6 +18,11 @@ from barnabas.cli.options import (
     file_option,
 )
 from barnabas.core.errors import BarnabasError
+
+if TYPE_CHECKING:
+    from barnabas.admin.types import Endpoint
+
+R = TypeVar("R")
 
 _bootstrap = bootstrap_option(required=True)
 _HOST: Final = 100
@@ -38,9 +44,16 @@ def cluster() -> None:
 @cluster.command("cluster-id", cls=ToolCommand)
 @_bootstrap
 @_config
-def cluster_id(bootstrap_server: str, config: Path | None) -> None:
+@json_option
+def cluster_id(bootstrap_server: str, config: Path | None, as_json: bool) -> None:
     """Print the id of the cluster."""
-    _run(_cluster_id(bootstrap_server, config))
+    found = _run(_cluster_id(bootstrap_server, config))
+    if as_json:
+        print_facts({"cluster_id": found or None})
+    elif found:
+        click.echo(f"Cluster ID: {found}")
+    else:
+        click.echo("No cluster ID found. The Kafka version is probably too old.")
 
 
 @cluster.command("list-endpoints", cls=ToolCommand)
@@ -49,19 +62,29 @@ def cluster_id(bootstrap_server: str, config: Path | None) -> None:
 @click.option(
     "--include-fenced-brokers", "fenced", is_flag=True, help="Show brokers that may not serve, too."
 )
-def list_endpoints(bootstrap_server: str, config: Path | None, fenced: bool) -> None:
+@json_option
+def list_endpoints(bootstrap_server: str, config: Path | None, fenced: bool, as_json: bool) -> None:
     """Print where each broker is reached."""
-    _run(_list_endpoints(bootstrap_server, config, fenced=fenced))
+    found = _run(_endpoints(bootstrap_server, config, fenced=fenced))
+    if as_json:
+        rows = [
+            {**plain(one.node), "is_fenced": one.is_fenced, "is_controller": one.is_controller}
+            for one in found
+        ]
+        print_facts({"endpoints": rows})
+    else:
+        click.echo(_endpoint_lines(found))
 
 
 @cluster.command("api-versions", cls=ToolCommand)
 @_bootstrap
 @_config
-def api_versions(bootstrap_server: str, config: Path | None) -> None:
+@json_option
+def api_versions(bootstrap_server: str, config: Path | None, as_json: bool) -> None:
     """Print which versions of which APIs each broker serves, as broker-api-versions does (KIP-1220)."""
-    from barnabas.cli.commands.broker_api_versions import versions_of_brokers
+    from barnabas.cli.commands.broker_api_versions import print_versions, versions_of_brokers
 
-    _run(versions_of_brokers(bootstrap_server, config))
+    print_versions(_run(versions_of_brokers(bootstrap_server, config)), as_json=as_json)
 
 
 @cluster.command("unregister", cls=ToolCommand)
@@ -70,12 +93,12 @@ def api_versions(bootstrap_server: str, config: Path | None) -> None:
 @click.option("--id", "-i", "broker", type=int, required=True, metavar="ID", help="The broker's id.")
 def unregister(bootstrap_server: str, config: Path | None, broker: int) -> None:
     """Take a broker out of the cluster; only clusters with KRaft know that."""
-    _run(_unregister(bootstrap_server, config, broker))
+    click.echo(_run(_unregister(bootstrap_server, config, broker)))
 
 
-def _run(work: Coroutine[Any, Any, str]) -> None:
+def _run(work: Coroutine[Any, Any, R]) -> R:
     try:
-        click.echo(asyncio.run(work))
+        return asyncio.run(work)
     except BarnabasError as error:
         from barnabas.cli.java_errors import EXECUTION, java_text
 
@@ -84,13 +107,15 @@ def _run(work: Coroutine[Any, Any, str]) -> None:
 
 async def _cluster_id(bootstrap: str, config: Path | None) -> str:
     async with connected_admin(admin_options(config, bootstrap, "barnabas-cluster")) as admin:
-        found = (await admin.cluster.describe()).cluster_id
-    return f"Cluster ID: {found}" if found else "No cluster ID found. The Kafka version is probably too old."
+        return (await admin.cluster.describe()).cluster_id
 
 
-async def _list_endpoints(bootstrap: str, config: Path | None, *, fenced: bool) -> str:
+async def _endpoints(bootstrap: str, config: Path | None, *, fenced: bool) -> Sequence["Endpoint"]:
     async with connected_admin(admin_options(config, bootstrap, "barnabas-cluster")) as admin:
-        found = await admin.cluster.endpoints(fenced=fenced)
+        return await admin.cluster.endpoints(fenced=fenced)
+
+
+def _endpoint_lines(found: Sequence["Endpoint"]) -> str:
     widths = (
         10,
         max([len(one.node.host) for one in found], default=_HOST),

@@ -2,6 +2,7 @@
 
 import click
 
+from barnabas.cli.facts import json_option
 from barnabas.cli.options import (
     ARGUMENTS,
     ScriptCommand,
@@ -63,6 +64,7 @@ from barnabas.cli.options import (
 @click.option(
     "--delete-config", multiple=True, metavar="K,K", help="With --alter: keys to put back to their defaults."
 )
+@json_option
 @click.pass_context
 def configs(ctx: click.Context, /, **_given: object) -> None:
     """Show and change settings of topics and brokers, quotas of users, clients and addresses, and credentials

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import click
 
+from barnabas.cli.facts import json_option, refuse_json
 from barnabas.cli.options import (
     ToolError,
     bootstrap_option,
@@ -60,6 +61,7 @@ _REFUSED: Final = {
 )
 @click.option("--expiry-time-period", type=int, metavar="MS", help="After what time it ends; -1: now.")
 @click.option("--hmac", metavar="BASE64", help="The secret of the token.")
+@json_option
 @click.pass_context
 def delegation_tokens(ctx: click.Context, /, **_given: object) -> None:
     """Make, renew, end and show delegation tokens, with the flags and lines of kafka-delegation-tokens.sh.
@@ -92,4 +94,5 @@ def _check(given: dict[str, Any]) -> None:
     for required in ("command-config", *_REQUIRED[action]):
         if given[required] is None:
             raise ToolError(f'Missing required argument "[{required}]"')
+    refuse_json(given, "describe")
     refuse_together(given, action, _REFUSED[action])

@@ -3,10 +3,12 @@ No script of Kafka's does this.
 """
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from barnabas.cli.facts import json_option, print_facts
 from barnabas.cli.options import (
     admin_options,
     bootstrap_option,
@@ -38,6 +40,15 @@ def explain() -> None:
     """
 
 
+def _print(found: Sequence[tuple[str, str]], width: int, *, as_json: bool) -> None:
+    """A line for each station, or one object."""
+    if as_json:
+        print_facts({"stations": [{"station": station, "found": text} for station, text in found]})
+        return
+    for station, text in found:
+        click.echo(printable(f"{station:<{width}}{text}"))
+
+
 @explain.command()
 @click.argument(
     "api", type=click.Choice(["api-versions", "metadata", "find-coordinator", "list-offsets", "fetch"])
@@ -61,6 +72,7 @@ def explain() -> None:
 )
 @command_config_option
 @timeout_option()
+@json_option
 def request(
     api: str,
     bootstrap_server: str,
@@ -71,6 +83,7 @@ def request(
     metrics_url: str | None,
     command_config: Path | None,
     timeout_ms: int,
+    as_json: bool,
 ) -> None:
     """Send one request that changes nothing, and print its way: broker, listener, channel, queue, handler,
     purgatory, answer.
@@ -105,8 +118,7 @@ def request(
         times = None if metrics_url is None else read_times(metrics_url, kind, timeout_ms / 1000)
         return lines(found, listener, times)
 
-    for station, text in asyncio.run(walked()):
-        click.echo(printable(f"{station:<12}{text}"))
+    _print(asyncio.run(walked()), 12, as_json=as_json)
 
 
 @explain.command()
@@ -115,6 +127,7 @@ def request(
 @bootstrap_option(required=True)
 @on_store
 @command_config_option
+@json_option
 def partition(
     topic: str,
     number: int,
@@ -124,6 +137,7 @@ def partition(
     timeout_ms: int,
     zk_tls_config_file: Path | None,
     command_config: Path | None,
+    as_json: bool,
 ) -> None:
     """Print who leads a partition, since which leader epoch, which replicas are not in sync, and what each
     broker knows.
@@ -154,8 +168,7 @@ def partition(
             async with opened(folder, zookeeper, timeout_ms, properties(zk_tls_config_file)) as reader:
                 return lines(await look(admin, topic, number, reader, timeout_ms))
 
-    for station, text in asyncio.run(explained()):
-        click.echo(printable(f"{station:<18}{text}"))
+    _print(asyncio.run(explained()), 18, as_json=as_json)
 
 
 @explain.command()
@@ -164,12 +177,14 @@ def partition(
 @click.option("--topic", "-t", metavar="NAME", help="Look at the partitions of this topic, too.")
 @command_config_option
 @timeout_option()
+@json_option
 def transaction(
     transactional_id: str,
     bootstrap_server: str,
     topic: str | None,
     command_config: Path | None,
     timeout_ms: int,
+    as_json: bool,
 ) -> None:
     """Print where the transaction of a transactional id stands, which partitions and groups it has, which
     broker each marker waits for that is not written yet, and what holds back the readers of its partitions.
@@ -193,9 +208,7 @@ def transaction(
             return lines(await look(admin, transactional_id, topic, timeout_ms))
 
     found = asyncio.run(explained())
-    width = max(18, *(len(station) + 2 for station, _ in found))
-    for station, text in found:
-        click.echo(printable(f"{station:<{width}}{text}"))
+    _print(found, max(18, *(len(station) + 2 for station, _ in found)), as_json=as_json)
 
 
 @explain.command()
@@ -205,6 +218,7 @@ def transaction(
 @click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="The running broker to ask.")
 @command_config_option
 @timeout_option()
+@json_option
 def listener(
     config_file: Path | None,
     settings: tuple[str, ...],
@@ -212,6 +226,7 @@ def listener(
     broker: int | None,
     command_config: Path | None,
     timeout_ms: int,
+    as_json: bool,
 ) -> None:
     """Print which listener, and which endpoint of this broker, each of the four paths of requests takes, and
     why.
@@ -243,8 +258,7 @@ def listener(
                 return lines(*await of_broker(admin, broker, timeout_ms))
 
         found = asyncio.run(asked())
-    for path, text in found:
-        click.echo(printable(f"{path:<22}{text}"))
+    _print(found, 22, as_json=as_json)
 
 
 @explain.command()
@@ -259,7 +273,7 @@ def listener(
     help="Whether GROUP is a group or a transactional id.",
 )
 @click.option("--create", is_flag=True, help="Ask even when that creates the internal topic.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @command_config_option
 @timeout_option()
 @click.pass_context

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from barnabas.cli.facts import json_option
 from barnabas.cli.options import ToolError, bootstrap_option, command_config_option
 
 _metadata = click.option(
@@ -47,12 +48,13 @@ def features(
 
 
 @features.command("describe")
+@json_option
 @click.pass_obj
-def describe(where: tuple[str, Path | None]) -> None:
+def describe(where: tuple[str, Path | None], as_json: bool) -> None:
     """Print each feature with its supported levels and the finalized one."""
     from barnabas.cli import feature_service
 
-    feature_service.describe(*where)
+    feature_service.describe(*where, as_json=as_json)
 
 
 @features.command("upgrade")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from barnabas.cli.facts import json_option, partition_facts, print_facts
 from barnabas.cli.options import (
     admin_options,
     bootstrap_option,
@@ -15,7 +16,14 @@ from barnabas.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from barnabas.cli.partition_filter import PartitionFilter
+    from barnabas.client import OffsetAndTimestamp
+    from barnabas.core.errors import BarnabasError
+    from barnabas.core.ids import TopicPartition
+
+    Found = Mapping[TopicPartition, OffsetAndTimestamp | BarnabasError]
 
 
 @click.command()
@@ -31,6 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--exclude-internal-topics", is_flag=True, help="Leave out __consumer_offsets and __transaction_state."
 )
+@json_option
 def get_offsets(
     bootstrap_server: str | None,
     broker_list: str | None,
@@ -40,6 +49,7 @@ def get_offsets(
     time: str,
     command_config: Path | None,
     exclude_internal_topics: bool,
+    as_json: bool,
 ) -> None:
     """Print one line TOPIC:PARTITION:OFFSET for each partition, as kafka-get-offsets.sh does.
 
@@ -64,13 +74,16 @@ def get_offsets(
             raise click.ClickException("--topic-partitions cannot be used with --topic or --partitions")
         timestamp = parse_offset_time(time)
         wanted = partition_filter(topic_partitions, topic, partitions)
-        asyncio.run(_print_offsets(bootstrap, command_config, timestamp, wanted, exclude_internal_topics))
+        found = asyncio.run(_offsets(bootstrap, command_config, timestamp, wanted, exclude_internal_topics))
+    if as_json:
+        _print_json(found)
+    else:
+        _print(found)
 
 
-async def _print_offsets(
+async def _offsets(
     bootstrap: str, file: Path | None, timestamp: int, wanted: "PartitionFilter", exclude_internal: bool
-) -> None:
-    from barnabas.core.errors import BarnabasError
+) -> "Found":
     from barnabas.core.ids import TopicPartition
 
     async with connected_admin(admin_options(file, bootstrap, "GetOffsetShell")) as admin:
@@ -83,7 +96,12 @@ async def _print_offsets(
         ]
         if not partitions:
             raise click.ClickException("Could not match any topic-partitions with the specified filters")
-        results = await admin.offsets.try_list(dict.fromkeys(partitions, timestamp))
+        return await admin.offsets.try_list(dict.fromkeys(partitions, timestamp))
+
+
+def _print(results: "Found") -> None:
+    from barnabas.core.errors import BarnabasError
+
     # Sorted as text, so that t-10 stands before t-2: a comparison with Kafka's script shows no difference.
     for tp in sorted(results, key=str):
         result = results[tp]
@@ -91,3 +109,16 @@ async def _print_offsets(
             click.echo(f"Skip getting offsets for topic-partition {tp} due to error: {result}", err=True)
         elif result.offset >= 0:
             click.echo(f"{tp.topic}:{tp.partition}:{result.offset}")
+
+
+def _print_json(results: "Found") -> None:
+    from barnabas.core.errors import BarnabasError
+
+    rows = []
+    for tp, found in sorted(results.items()):
+        if isinstance(found, BarnabasError):
+            rows.append(partition_facts(tp, offset=None, timestamp_ms=None, error=found))
+        else:
+            offset, timestamp_ms = (None if value < 0 else value for value in (found.offset, found.timestamp))
+            rows.append(partition_facts(tp, offset=offset, timestamp_ms=timestamp_ms, error=None))
+    print_facts({"offsets": rows})

@@ -2,6 +2,7 @@
 
 import click
 
+from barnabas.cli.facts import json_option
 from barnabas.cli.options import bootstrap_option, kafka_names
 
 
@@ -73,6 +74,7 @@ from barnabas.cli.options import bootstrap_option, kafka_names
     "--by-duration", metavar="PnDTnHnMnS", help="To the first record of the last so many days or hours."
 )
 @click.option("--from-file", metavar="FILE", help="To the offsets of a CSV file, as --export prints it.")
+@json_option
 @click.pass_context
 def groups(ctx: click.Context, /, **_given: object) -> None:
     """List, describe, reset and delete consumer groups, with the flags and lines of kafka-consumer-groups.sh

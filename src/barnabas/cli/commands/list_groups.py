@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from barnabas.cli.facts import json_option, print_facts
 from barnabas.cli.options import (
     bootstrap_option,
     command_config_option,
@@ -38,6 +39,7 @@ _KINDS: Final = ("consumer", "share", "streams")
 )
 @click.option("--share", is_flag=True, help="Only share groups.")
 @click.option("--streams", is_flag=True, help="Only groups of Kafka Streams' own type.")
+@json_option
 @click.pass_context
 def list_groups(ctx: click.Context, /, **_given: object) -> None:
     """List groups of all types, with the flags and lines of kafka-groups.sh.
@@ -73,11 +75,18 @@ async def _print_groups(given: dict[str, Any]) -> None:
         admin_options(file, given["bootstrap-server"], "barnabas-list-groups")
     ) as admin:
         listed = await admin.groups.list(of_consumers=False)
+    if given["as-json"]:
+        print_facts({"groups": sorted(filter(lambda one: _is_wanted(one, given), listed), key=_name)})
+        return
     rows = [(one.group_id, one.type or "Unknown", one.protocol) for one in listed if _is_wanted(one, given)]
     width = max([_WIDTH, *(len(cell) for row in rows for cell in row)])
     click.echo(" ".join(cell.ljust(width) for cell in _HEADER))
     for row in sorted(rows):
         click.echo("".join(f"{cell.ljust(width)} " for cell in row))
+
+
+def _name(group: "GroupListing") -> str:
+    return group.group_id
 
 
 def _is_wanted(group: "GroupListing", given: dict[str, Any]) -> bool:

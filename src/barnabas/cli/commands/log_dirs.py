@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from barnabas.cli.facts import json_option, partition_facts, plain, print_facts
 from barnabas.cli.options import ToolError, bootstrap_option, command_config_option
 from barnabas.core.errors import BarnabasError
 
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
 )
 @click.option("--broker-list", metavar="LIST", default="", help="Ids of brokers with commas.  [default: all]")
 @command_config_option
+@json_option
 def log_dirs(
     bootstrap_server: str | None,
     describe: bool,
     topic_list: str,
     broker_list: str,
     command_config: Path | None,
+    as_json: bool,
 ) -> None:
     """Print as JSON what the log directories of brokers hold: each replica's size in bytes and its lag.
 
@@ -43,11 +46,39 @@ def log_dirs(
     topics = {name for name in topic_list.split(",") if name}
     brokers = {_number(text) for text in broker_list.split(",") if text}
     try:
-        asyncio.run(_describe(bootstrap_server, command_config, brokers, topics))
+        found = asyncio.run(_described(bootstrap_server, command_config, brokers, quiet=as_json))
     except BarnabasError as error:
         from barnabas.cli.java_errors import java_text
 
         raise ToolError(java_text(error)) from error
+    if as_json:
+        print_facts({"log_dirs": _facts(found, topics)})
+    else:
+        click.echo(f"Received log directory information from brokers {_joined(found)}")
+        click.echo(json.dumps(_printable(found, topics), separators=(",", ":"), ensure_ascii=False))
+
+
+def _facts(
+    found: "Mapping[int, Mapping[str, LogDirDescription]]", topics: Collection[str]
+) -> list[dict[str, Any]]:
+    """A row for each directory; of sizes that an older broker does not say null."""
+    return [
+        {
+            "broker": broker,
+            "path": path,
+            "error": directory.error,
+            "total_bytes": None if directory.total_bytes < 0 else directory.total_bytes,
+            "usable_bytes": None if directory.usable_bytes < 0 else directory.usable_bytes,
+            "is_cordoned": directory.is_cordoned,
+            "replicas": [
+                partition_facts(tp, **plain(replica))
+                for tp, replica in sorted(directory.replicas.items())
+                if not topics or tp.topic in topics
+            ],
+        }
+        for broker, directories in sorted(found.items())
+        for path, directory in sorted(directories.items())
+    ]
 
 
 def _number(text: str) -> int:
@@ -57,7 +88,10 @@ def _number(text: str) -> int:
         raise ToolError(f'For input string: "{text}"') from None
 
 
-async def _describe(bootstrap: str, file: Path | None, wanted: set[int], topics: Collection[str]) -> None:
+async def _described(
+    bootstrap: str, file: Path | None, wanted: set[int], *, quiet: bool
+) -> "dict[int, Mapping[str, LogDirDescription]]":
+    """The directories of each broker, in the order of the script."""
     from barnabas.cli.options import admin_options, connected_admin
     from barnabas.operations.java_order import number_order
 
@@ -69,10 +103,10 @@ async def _describe(bootstrap: str, file: Path | None, wanted: set[int], topics:
                 f" {_joined(number_order(unknown))}. Current existent brokers: {_joined(number_order(there))}"
             )
         brokers = number_order(wanted or there)
-        click.echo("Querying brokers for log directories information")
+        if not quiet:
+            click.echo("Querying brokers for log directories information")
         found = await admin.log_dirs.describe(brokers)
-    click.echo(f"Received log directory information from brokers {_joined(brokers)}")
-    click.echo(json.dumps(_printable(found, topics), separators=(",", ":"), ensure_ascii=False))
+    return {broker: found[broker] for broker in brokers}
 
 
 def _joined(brokers: Collection[int]) -> str:

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import click
 
+from barnabas.cli.facts import json_option, refuse_json
 from barnabas.cli.options import LONG_MAX, ToolError, bootstrap_option, command_config_option, kafka_names
 
 _FILE: Final = "reassignment-json-file"
@@ -28,7 +29,7 @@ _PERMITTED: Final = {
     "cancel": ("preserve-throttles", "timeout"),
     "list": (),
 }
-_EVERYWHERE: Final = ("bootstrap-server", "command-config")
+_EVERYWHERE: Final = ("bootstrap-server", "command-config", "as-json")
 _DEFAULTS: Final = {"throttle": -1, "replica-alter-log-dirs-throttle": -1, "timeout": 10_000}
 _RATE: Final = click.IntRange(-LONG_MAX, LONG_MAX)
 
@@ -74,6 +75,7 @@ _RATE: Final = click.IntRange(-LONG_MAX, LONG_MAX)
     help="With --execute and --cancel: how long moves between log directories may take to begin.  [default: "
     "10000]",
 )
+@json_option
 @click.pass_context
 def reassign_partitions(ctx: click.Context, /, **_given: object) -> None:
     """Move replicas to other brokers, with the flags, files and lines of kafka-reassign-partitions.sh.
@@ -113,6 +115,7 @@ def _check(given: dict[str, Any]) -> None:
             f"Command must include exactly one action: {', '.join(f'--{one}' for one in _REQUIRED)}"
         )
     (action,) = actions
+    refuse_json(given, "generate", "list")
     if not given["bootstrap-server"]:
         raise _wrong_use("Please specify --bootstrap-server")
     for option in _REQUIRED[action]:

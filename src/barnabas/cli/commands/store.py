@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from barnabas.cli.facts import json_option, print_facts
 from barnabas.cli.options import on_store, printable, properties
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ def store() -> None:
 @store.command()
 @click.argument("path", default="/")
 @click.option("--recursive", is_flag=True, help="All znodes below, with their paths.")
+@json_option
 @on_store
-def ls(path: str, recursive: bool, **where: Any) -> None:
+def ls(path: str, recursive: bool, as_json: bool, **where: Any) -> None:
     """Print the names of the znodes below PATH, one a line.
 
     \b
@@ -47,30 +49,32 @@ def ls(path: str, recursive: bool, **where: Any) -> None:
     async def show(reader: "StoreReader") -> None:
         names = await reader.children(path)
         if recursive:
-            for name in names:
-                await _walk(reader, f"{path.rstrip('/')}/{name}")
-        else:
-            for name in names:
-                click.echo(printable(name))
+            below = path.rstrip("/")
+            names = [found for name in names for found in await _walk(reader, f"{below}/{name}")]
+        if as_json:
+            print_facts({"path": path, "znodes": names})
+            return
+        for name in names:
+            click.echo(printable(name))
 
     _read(path, show, **where)
 
 
-async def _walk(reader: "StoreReader", path: str) -> None:
+async def _walk(reader: "StoreReader", path: str) -> list[str]:
+    """A path and all below it."""
     from barnabas.cluster.store.contract import NoNodeError
 
-    click.echo(printable(path))
     try:
         names = await reader.children(path)
     except NoNodeError:
-        return  # it went away meanwhile
-    for name in names:
-        await _walk(reader, f"{path}/{name}")
+        return [path]  # it went away meanwhile
+    below = [found for name in names for found in await _walk(reader, f"{path}/{name}")]
+    return [path, *below]
 
 
 @store.command()
 @click.argument("path")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @on_store
 def get(path: str, as_json: bool, **where: Any) -> None:
     """Print a znode: its data, JSON laid out, and its versions.
@@ -88,8 +92,7 @@ def get(path: str, as_json: bool, **where: Any) -> None:
         data, stat = await reader.get(path)
         children = len(await reader.children(path))
         if as_json:
-            described = {"path": path, "data": _value(data), **stat._asdict(), "children": children}
-            click.echo(json.dumps(described, indent=2, ensure_ascii=False))
+            print_facts({"path": path, "data": _value(data), **stat._asdict(), "children": children})
         else:
             _print_znode(path, data, stat, children)
 

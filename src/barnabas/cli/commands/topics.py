@@ -2,6 +2,7 @@
 
 import click
 
+from barnabas.cli.facts import json_option, refuse_json
 from barnabas.cli.options import (
     INT_MAX,
     bootstrap_option,
@@ -73,6 +74,7 @@ _REPORTS = (
     metavar="COUNT",
     help="With --describe: partitions in one answer, where brokers tell them in pages.",
 )
+@json_option
 @click.pass_context
 def topics(ctx: click.Context, /, **_given: object) -> None:
     """Create, alter, list, describe and delete topics, with the flags and lines of kafka-topics.sh.
@@ -116,6 +118,7 @@ def _check(given: dict[str, object]) -> None:
         )
     if given["alter"] and given["partitions"] is None:
         raise click.UsageError('Missing required argument "[partitions]"')
+    refuse_json(given, "list", "describe")
     for option in ("config", "partitions", "replica-assignment"):
         refuse_together(given, option, ["list", "describe", "delete"])
     for option in ("replication-factor", "if-not-exists"):

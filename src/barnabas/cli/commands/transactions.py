@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from barnabas.cli.facts import json_option
 from barnabas.cli.options import (
     INT_MAX,
     LONG_MAX,
@@ -78,22 +79,24 @@ def transactions(ctx: click.Context, bootstrap_server: str, command_config: Path
     metavar="REGEX",
     help="Only ids that match this expression as a whole (Kafka 4.1 and later).",
 )
+@json_option
 @click.pass_obj
-def list_(run: _Run, duration_filter: int | None, pattern: str | None) -> None:
+def list_(run: _Run, duration_filter: int | None, pattern: str | None, as_json: bool) -> None:
     """Print a table of the transactional ids of all coordinators."""
     from barnabas.cli import transaction_service as service
 
-    run(lambda admin: service.list_transactions(admin, duration_filter, pattern))
+    run(lambda admin: service.list_transactions(admin, duration_filter, pattern, as_json=as_json))
 
 
 @transactions.command()
 @click.option("--transactional-id", required=True, metavar="ID", help="The transactional id.")
+@json_option
 @click.pass_obj
-def describe(run: _Run, transactional_id: str) -> None:
+def describe(run: _Run, transactional_id: str, as_json: bool) -> None:
     """Print where a transactional id stands, as its coordinator says."""
     from barnabas.cli import transaction_service as service
 
-    run(lambda admin: service.describe(admin, transactional_id))
+    run(lambda admin: service.describe(admin, transactional_id, as_json=as_json))
 
 
 @transactions.command("describe-producers")
@@ -102,12 +105,14 @@ def describe(run: _Run, transactional_id: str) -> None:
 )
 @_topic_option
 @_partition_option
+@json_option
 @click.pass_obj
-def describe_producers(run: _Run, broker: int | None, topic: str, partition: int) -> None:
+def describe_producers(run: _Run, broker: int | None, topic: str, partition: int, as_json: bool) -> None:
     """Print a table of the producers that a partition remembers."""
     from barnabas.cli import transaction_service as service
 
-    run(lambda admin: service.describe_producers(admin, TopicPartition(topic, partition), broker))
+    tp = TopicPartition(topic, partition)
+    run(lambda admin: service.describe_producers(admin, tp, broker, as_json=as_json))
 
 
 @transactions.command()
@@ -172,9 +177,15 @@ def abort(
 )
 @click.option("--topic", "-t", metavar="NAME", help="Search this topic.")
 @click.option("--partition", type=_INT, metavar="P", help="Search only this partition of it.")
+@json_option
 @click.pass_obj
 def find_hanging(
-    run: _Run, broker: int | None, longest_minutes: int, topic: str | None, partition: int | None
+    run: _Run,
+    broker: int | None,
+    longest_minutes: int,
+    topic: str | None,
+    partition: int | None,
+    as_json: bool,
 ) -> None:
     """Print a table of open transactions that no coordinator will end."""
     from barnabas.cli import transaction_service as service
@@ -187,4 +198,4 @@ def find_hanging(
     if partition is not None and topic is None:
         raise ToolError("The --partition argument requires --topic to be provided")
     longest_ms = longest_minutes * _MINUTE_MS
-    run(lambda admin: service.find_hanging(admin, topic, partition, broker, longest_ms))
+    run(lambda admin: service.find_hanging(admin, topic, partition, broker, longest_ms, as_json=as_json))
