@@ -89,8 +89,8 @@ class Own:
                         return
                 value = b"%d:%s" % (number, b"." * (number % 300))
                 delivery = self._producer.send(self.topic, value, partition=partition)
-                delivery.add_done_callback(
-                    lambda record, error, partition=partition, number=number: self._done(
+                delivery.tell(
+                    lambda error, record, partition=partition, number=number: self._done(
                         record, error, partition, number
                     )
                 )

@@ -145,7 +145,11 @@ def test_no_servers_at_all_are_asked_for_by_kafkas_key() -> None:
 @pytest.mark.parametrize(
     ("client", "option", "instead"),
     [
-        (Producer, "value_serializer", r"send\(\) takes bytes and str"),
+        (Producer, "stats_cb", r"metrics\(\) has them"),
+        (Producer, "retries", "delivery_timeout_ms bounds all tries"),
+        (Producer, "value_serializer", "it must be a function of the value"),
+        (Producer, "interceptors", "it must be a list of objects that have on_send"),
+        (Producer, "on_delivery", "it must be a function"),
         (Consumer, "consumer_timeout_ms", r"write poll\(timeout_ms=\.\.\.\)"),
     ],
 )

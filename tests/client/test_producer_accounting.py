@@ -323,13 +323,13 @@ def test_a_callback_gets_each_outcome_once_and_flush_does_not_raise_it(run, fake
         async with fake() as cluster, AsyncProducer(cluster.bootstrap, linger_ms=10_000) as producer:
             for value in ("a", "b"):
                 delivery = await producer.send("t", value, partition=0)
-                delivery.add_done_callback(lambda *outcome: seen.append(outcome))
+                delivery.tell(lambda *outcome: seen.append(outcome[::-1]))
             await producer.flush()
             cluster.faults[ApiKey.PRODUCE].append(produce_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             delivery = await producer.send("t", "c", partition=0)
-            delivery.add_done_callback(lambda *outcome: seen.append(outcome))
+            delivery.tell(lambda *outcome: seen.append(outcome[::-1]))
             await producer.flush()
-            delivery.add_done_callback(lambda *outcome: seen.append(outcome))
+            delivery.tell(lambda *outcome: seen.append(outcome[::-1]))
         return seen
 
     first, second, refused, late = run(scenario())

@@ -65,13 +65,57 @@ def test_murmur2_is_that_of_java(text, hash_value):
 
 
 def test_the_sticky_partition_changes_after_a_batch_of_bytes():
-    sticky = StickyPartitioner(1000, random.Random(1))
-    chosen = [sticky.choose(100, range(50)) for _ in range(40)]
+    sticky = StickyPartitioner(1000, source=random.Random(1))
+    chosen = []
+    for number in range(40):
+        chosen.append(sticky.choose(range(50)))
+        sticky.produced(100, batch_is_full=number % 10 == 9)
 
     assert all(len(set(chosen[start : start + 10])) == 1 for start in range(0, 40, 10))
     assert len(set(chosen)) > 1
-    assert sticky.choose(1, [3]) == 3
-    assert sticky.choose(1, [5]) == 5, "the other one has lost its leader"
+    assert sticky.choose([3]) == 3
+    assert sticky.choose([5]) == 5, "the other one has lost its leader"
+
+
+def test_a_sticky_partition_is_left_at_the_end_of_a_batch_or_after_two():
+    sticky = StickyPartitioner(1000, source=random.Random(1))
+    first = sticky.choose(range(50))
+    sticky.produced(1500, batch_is_full=False)
+    assert sticky.choose(range(50)) == first, "a batch would be left half empty"
+    sticky.produced(500, batch_is_full=False)
+    assert sticky.partition < 0
+
+
+def drawn(loads, count=4000):
+    """How often each partition is chosen where this much waits for each of them."""
+    sticky = StickyPartitioner(1, lambda numbers: [loads[one] for one in numbers], random.Random(1))
+    found = dict.fromkeys(range(len(loads)), 0)
+    for _ in range(count):
+        found[sticky.choose(range(len(loads)))] += 1
+        sticky.produced(2, batch_is_full=True)
+    return found
+
+
+def test_the_more_waits_for_a_partition_the_less_it_gets():
+    """KIP-794: the weights of queues of 0, 3 and 1 batches are 4, 1 and 3."""
+    found = drawn([0, 3, 1])
+    assert [round(8 * count / 4000) for count in found.values()] == [4, 1, 3]
+
+
+def test_a_partition_whose_broker_takes_nothing_is_left_out_unless_none_takes_any():
+    assert drawn([0, None, 0])[1] == 0
+    assert min(drawn([None, None]).values()) > 0
+
+
+def test_the_choice_among_many_partitions_looks_at_a_sample():
+    asked = []
+
+    def loads(numbers):
+        asked.append(len(numbers))
+        return [0] * len(numbers)
+
+    StickyPartitioner(1, loads, random.Random(1)).choose(range(10_000))
+    assert asked == [64]
 
 
 @given(records, st.sampled_from(list(Codec)))

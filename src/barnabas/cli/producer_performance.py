@@ -148,7 +148,7 @@ async def _send(
     sent_ms: int,
     counted: tuple[ProducerStatistics, ...],
 ) -> None:
-    def done(_stored: RecordMetadata | None, error: Exception | None) -> None:
+    def done(error: Exception | None, _stored: RecordMetadata | None) -> None:
         if error is not None:
             click.echo(_java_text(error), err=True)
             return
@@ -163,9 +163,9 @@ async def _send(
     except (AbortableTransactionError, FatalTransactionError):
         raise  # no later record of the transaction would be taken either
     except BarnabasError as error:
-        done(None, error)
+        done(error, None)
     else:
-        delivery.add_done_callback(done)
+        delivery.tell(done)
 
 
 def _java_text(error: Exception) -> str:

@@ -91,7 +91,7 @@ class VerifiableProducer:
         one that is cancelled after it accepted the record would lose its line.
         """
 
-        def done(stored: RecordMetadata | None, error: Exception | None) -> None:
+        def done(error: Exception | None, stored: RecordMetadata | None) -> None:
             if stored is None:
                 self._print_error(key, value, error)
                 return
@@ -118,7 +118,7 @@ class VerifiableProducer:
             self._print_error(key, value, error)
             return
         self._sent += 1
-        delivery.add_done_callback(done)
+        delivery.tell(done)
         if producer.gives_way():
             await asyncio.sleep(0)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from barnabas.client.producer import AsyncProducer
     from barnabas.client.producer_batch import Delivery
+    from barnabas.client.producer_hooks import ProducerInterceptor, ProducerRecord
     from barnabas.client.sync import Consumer, Producer
     from barnabas.client.types import (
         ConsumerGroupMetadata,
@@ -44,6 +45,8 @@ _HOMES = {
     "AbortableTransactionError": "barnabas.client.errors",
     "FatalTransactionError": "barnabas.client.errors",
     "ProducerFencedError": "barnabas.client.errors",
+    "ProducerInterceptor": "barnabas.client.producer_hooks",
+    "ProducerRecord": "barnabas.client.producer_hooks",
     "TransactionStateError": "barnabas.client.errors",
     "AsyncConsumer": "barnabas.client.consumer",
     "AsyncProducer": "barnabas.client.producer",
@@ -102,6 +105,8 @@ __all__ = [
     "OffsetAndTimestamp",
     "Producer",
     "ProducerFencedError",
+    "ProducerInterceptor",
+    "ProducerRecord",
     "RawFetch",
     "RecordMetadata",
     "RecordTooLargeError",

@@ -7,7 +7,7 @@ something new to consider: a batch was opened (False), or one is full (True).
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from barnabas.client.errors import InvalidRecordError, RecordTooLargeError
 from barnabas.client.partition_queue import PartitionQueue, ProducerIdentity
@@ -20,6 +20,9 @@ from barnabas.records.compression import Codec
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+Loads: TypeAlias = Callable[[Sequence[PartitionQueue]], Sequence[int | None]]
+"""How many batches wait for each of these partitions; None for one that should get none."""
+
 _LOCK_S: Final = 1.0
 
 
@@ -28,16 +31,14 @@ class TopicQueues:
 
     __slots__ = ("available", "queues", "sticky")
 
-    def __init__(self, topic: str, count: int, available: Sequence[int], sticky_bytes: int) -> None:
+    def __init__(
+        self, topic: str, count: int, available: Sequence[int], sticky_bytes: int, loads: Loads | None
+    ) -> None:
         self.queues = [PartitionQueue(TopicPartition(topic, number)) for number in range(count)]
         self.available = available
-        self.sticky = StickyPartitioner(sticky_bytes)
-
-    def choose(self, key: bytes | None, size_bytes: int) -> PartitionQueue:
-        """The queue that a record without an explicit partition belongs to."""
-        if key is not None:
-            return self.queues[key_hash(key) % len(self.queues)]
-        return self.queues[self.sticky.choose(size_bytes, self.available)]
+        self.sticky = StickyPartitioner(
+            sticky_bytes, None if loads is None else lambda numbers: loads([self.queues[n] for n in numbers])
+        )
 
 
 class RecordAccumulator:
@@ -52,7 +53,12 @@ class RecordAccumulator:
         codec: Codec,
         monotonic: Callable[[], float],
         on_work: Callable[[bool], object],
+        ignore_keys: bool = False,
+        loads: Loads | None = None,
     ) -> None:
+        """`loads` says how much waits for each of some partitions, None for one whose broker takes nothing
+        at the moment; without it records without a key are spread evenly.
+        """
         self.batch_bytes = min(batch_bytes, request_bytes_max)
         self.waiting_bytes = 0
         self._buffer_bytes = buffer_bytes
@@ -60,6 +66,8 @@ class RecordAccumulator:
         self._codec = codec
         self._monotonic = monotonic
         self._on_work = on_work
+        self._ignore_keys = ignore_keys
+        self._loads = loads
         self._lock = threading.Lock()
         self._topics: dict[str, TopicQueues] = {}
         self._active: dict[PartitionQueue, None] = {}
@@ -67,6 +75,11 @@ class RecordAccumulator:
 
     def knows(self, topic: str) -> bool:
         return topic in self._topics
+
+    def partitions(self, topic: str) -> tuple[Sequence[int], Sequence[int]] | None:
+        """All partitions of a topic, and those that have a leader; None where it is not known."""
+        known = self._topics.get(topic)
+        return None if known is None else (range(len(known.queues)), known.available)
 
     @property
     def has_room(self) -> bool:
@@ -77,7 +90,7 @@ class RecordAccumulator:
         with self._lock:
             known = self._topics.get(topic)
             if known is None:
-                self._topics[topic] = TopicQueues(topic, count, available, self.batch_bytes)
+                self._topics[topic] = TopicQueues(topic, count, available, self.batch_bytes, self._loads)
                 return
             known.available = available
             for number in range(len(known.queues), count):
@@ -101,20 +114,30 @@ class RecordAccumulator:
             known = self._topics.get(topic)
             if known is None or self.waiting_bytes >= self._buffer_bytes:
                 return None
-            if partition is None:
-                queue = known.choose(key, len(value or b""))
-            else:
+            sticky = None
+            if partition is not None:
                 queue = _explicit(known, topic, partition)
+            elif key is not None and not self._ignore_keys:
+                queue = known.queues[key_hash(key) % len(known.queues)]
+            else:
+                sticky = known.sticky
+                queue = known.queues[sticky.choose(known.available)]
             batch = queue.waiting[-1] if queue.waiting else None
             if batch is not None and not batch.attempts:
-                before = batch.builder.size_bytes
-                if batch.builder.append(timestamp, key, value, headers, self.batch_bytes):
-                    size = batch.builder.size_bytes
-                    self.waiting_bytes += size - before
-                    if size >= self.batch_bytes:
+                builder = batch.builder
+                added = builder.append(timestamp, key, value, headers, self.batch_bytes)
+                if added:
+                    self.waiting_bytes += added
+                    is_full = builder.size_bytes >= self.batch_bytes
+                    if sticky is not None:
+                        sticky.produced(added, batch_is_full=is_full)
+                    if is_full:
                         self._on_work(True)
-                    return Delivery(batch, batch.builder.count - 1, timestamp)
-            return self._append_first(queue, timestamp, key, value, headers)
+                    return Delivery(batch, builder.count - 1, timestamp)
+            delivery, batch = self._append_first(queue, timestamp, key, value, headers)
+            if sticky is not None:
+                sticky.produced(batch.size_bytes, batch_is_full=batch.size_bytes >= self.batch_bytes)
+            return delivery
 
     def try_append_section(
         self, topic: str, partition: int, section: bytes, count: int, timestamp: int
@@ -134,13 +157,13 @@ class RecordAccumulator:
 
     def _append_first(
         self, queue: PartitionQueue, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers
-    ) -> Delivery:
+    ) -> tuple[Delivery, ProducerBatch]:
         # What can fail comes before the queue knows the batch: a batch that is left behind there without its
         # first record would take in all later ones, and would never be sent.
         batch = ProducerBatch(queue.tp, self._codec, self._monotonic())
         batch.builder.append(timestamp, key, value, headers, self.batch_bytes)
         self._enqueue(queue, batch)
-        return Delivery(batch, 0, timestamp)
+        return Delivery(batch, 0, timestamp), batch
 
     def _enqueue(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """A new batch waits at the end of its queue.
@@ -180,6 +203,12 @@ class RecordAccumulator:
         """The batch must be sent again, not before this time."""
         with self._lock:
             queue.retry(batch, retry_at)
+
+    def split(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """The batch was too large: its halves go in its place, one after the other."""
+        with self._lock:
+            queue.split(batch)
+            self.waiting_bytes += sum(piece.size_bytes for piece in batch.pieces) - batch.size_bytes
 
     def give_up(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """The batch failed for good; its memory is free."""

@@ -5,10 +5,14 @@ epoch and sequence are known only when a batch is sent, and may change before it
 `encode` makes a new header each time, around the same compressed section.
 """
 
+from typing import Final
+
 from barnabas.client.types import Headers
 from barnabas.records.batch import HEADER_SIZE, NO_LEADER_EPOCH, TRANSACTIONAL_BIT, wrap_section
-from barnabas.records.compression import Codec, compress
-from barnabas.records.record import encode_record
+from barnabas.records.compression import Codec, compress, decompress
+from barnabas.records.record import Record, decode_records, encode_record, make_record
+
+_UNLIMITED: Final = 2**31
 
 
 class BatchBuilder:
@@ -27,22 +31,25 @@ class BatchBuilder:
 
     def append(
         self, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers, limit_bytes: int
-    ) -> bool:
-        """Adds a record; False, and nothing added, when the batch would outgrow the limit. The first record
-        of a batch always fits: a record larger than ``batch.size`` travels alone.
+    ) -> int:
+        """Adds a record, and says how many bytes it takes; 0, and nothing added, when the batch would outgrow
+        the limit. The first record of a batch always fits: one larger than ``batch.size`` travels alone.
         """
         index = self.count
         if not index:
             self.base_timestamp = timestamp
         encoded = encode_record(index, timestamp - self.base_timestamp, key, value, headers)
-        size = self.size_bytes + len(encoded)
+        added = len(encoded)
+        size = self.size_bytes + added
         if index and size > limit_bytes:
-            return False
+            return 0
         self._pieces.append(encoded)
         self.count = index + 1
         self.size_bytes = size
-        self.max_timestamp = max(self.max_timestamp, timestamp)
-        return True
+        # As a comparison: `max` takes three times as long, for each record.
+        if timestamp > self.max_timestamp:  # noqa: PLR1730
+            self.max_timestamp = timestamp
+        return added
 
     def fill(self, section: bytes, count: int, timestamp: int) -> None:
         """Puts records that are encoded already, all of one time, into a batch that is empty."""
@@ -57,6 +64,29 @@ class BatchBuilder:
             self._section = compress(self._codec, b"".join(self._pieces))
             self._pieces = []
         return self._section
+
+    @property
+    def compression_ratio(self) -> float:
+        """How much is left of the records when they are compressed; 1 before that."""
+        if self._section is None:
+            return 1.0
+        return (HEADER_SIZE + len(self._section)) / self.size_bytes
+
+    def split(self, first_count: int) -> "tuple[BatchBuilder, BatchBuilder]":
+        """Its first records and the others, in batches of their own."""
+        data = decompress(self._codec, self.close())
+        records = decode_records(make_record, data, self.count, 0, self.base_timestamp)
+        return self._with(records[:first_count]), self._with(records[first_count:])
+
+    def _with(self, records: list[Record]) -> "BatchBuilder":
+        builder = BatchBuilder(self._codec)
+        for one in records:
+            builder.append(one.timestamp, one.key, one.value, one.headers, _UNLIMITED)
+        return builder
+
+    def release(self) -> None:
+        """Gives up the records; sizes and times stay."""
+        self._section, self._pieces = b"", []
 
     def encode(
         self, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool = False

@@ -20,13 +20,13 @@ Before the first answer a bootstrap server that cannot be reached, or says nothi
 import asyncio
 import random
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from barnabas.client.channel_security import login_of, tls_of
 from barnabas.client.config import REBOOTSTRAP, bootstrap_addresses
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError, NoBrokerError
-from barnabas.client.metadata import ClusterMetadata, TopicMetadata
+from barnabas.client.metadata import Broker, ClusterMetadata, TopicMetadata
 from barnabas.client.retries import Attempts, Deadline, is_retriable
 from barnabas.client.topic_names import check_sendable
 from barnabas.core.config import Config
@@ -48,6 +48,23 @@ T = TypeVar("T")
 
 Versions: TypeAlias = tuple[int, int]
 """The lowest and the highest version of a request that will do."""
+
+
+class NamedLeader(Protocol):
+    """The ``LeaderIdAndEpoch`` of an answer, of whichever API."""
+
+    leader_id: int
+    leader_epoch: int
+
+
+class Endpoint(Protocol):
+    """Its ``NodeEndpoint``."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
 
 _SILENCE_S: Final = 2.0
 """How long a first answer may take before the bootstrap servers are looked at."""
@@ -130,6 +147,13 @@ class Cluster:
             self.refresh_soon()
 
     # Requests.
+
+    @property
+    def requests_in_flight(self) -> int:
+        """How many requests have no answer yet."""
+        if self._client is None:
+            return 0
+        return sum(self._client.in_flight_request_count(node_id) for node_id in self._nodes)
 
     def watch(self, watcher: Callable[[ClusterMetadata], object]) -> None:
         self._watchers.append(watcher)
@@ -328,7 +352,10 @@ class Cluster:
         if not response.brokers:
             return  # a broker that has just started knows no brokers yet
         self._complete = complete
-        self.metadata = self.metadata.updated(response, complete=complete)
+        self._become(self.metadata.updated(response, complete=complete))
+
+    def _become(self, metadata: ClusterMetadata) -> None:
+        self.metadata = metadata
         previous, self._nodes = (
             self._nodes,
             {
@@ -339,6 +366,23 @@ class Cluster:
         self._retire_all_but_known(previous)
         for watcher in self._watchers:
             watcher(self.metadata)
+
+    def leaders_changed(
+        self, leaders: Mapping[TopicPartition, NamedLeader], endpoints: Iterable[Endpoint]
+    ) -> Collection[TopicPartition]:
+        """A broker that was asked in vain says who leads these partitions, and where that is (KIP-951). The
+        partitions whose leader is another one now: they can be asked for at once.
+        """
+        named = {tp: (one.leader_id, one.leader_epoch) for tp, one in leaders.items() if one.leader_id >= 0}
+        if not named:
+            return ()
+        before = self.metadata
+        brokers = [Broker(one.node_id, one.host, one.port, one.rack) for one in endpoints]
+        after = before.with_leaders(named, brokers)
+        if after is before:
+            return ()
+        self._become(after)
+        return {tp for tp in named if after.partition(tp) != before.partition(tp)}
 
     def _retire_all_but_known(self, nodes: Mapping[int, Node]) -> None:
         for node in nodes.values():

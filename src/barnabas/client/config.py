@@ -13,6 +13,7 @@ from typing import Any, Final
 from barnabas.client.channel_security import PLAINTEXT, SECURITY_KEYS, security_asked_for
 from barnabas.core.config import (
     INT_MAX,
+    Check,
     Config,
     ConfigKey,
     ConfigTable,
@@ -87,6 +88,25 @@ PRODUCER_CONFIG: Final = ConfigTable(
             "none",
             "How batches are compressed.",
             one_of("none", "gzip", "snappy", "lz4", "zstd"),
+        ),
+        ConfigKey(
+            "partitioner.ignore.keys",
+            _BOOLEAN,
+            False,
+            "Whether records with a key are spread as those without one.",
+        ),
+        ConfigKey(
+            "partitioner.adaptive.partitioning.enable",
+            _BOOLEAN,
+            True,
+            "Whether a partition for which less waits gets more of the records without a key (KIP-794).",
+        ),
+        ConfigKey(
+            "partitioner.availability.timeout.ms",
+            _LONG,
+            0,
+            "How long a broker may take nothing before those records avoid it; 0: it is never avoided.",
+            at_least(0),
         ),
         ConfigKey(
             "transactional.id",
@@ -168,17 +188,99 @@ CONSUMER_CONFIG: Final = ConfigTable(
 
 ADMIN_CONFIG: Final = ConfigTable(_COMMON)
 
+
+def _function(value: Any) -> str | None:
+    return None if callable(value) else "it must be a function"
+
+
+def _serializer(value: Any) -> str | None:
+    if callable(value) or callable(getattr(value, "serialize", None)):
+        return None
+    return "it must be a function of the value, or have serialize(topic, value)"
+
+
+def _deserializer(value: Any) -> str | None:
+    if callable(value) or callable(getattr(value, "deserialize", None)):
+        return None
+    return "it must be a function of the bytes, or have deserialize(topic, value)"
+
+
+def _objects_with(*methods: str) -> Check:
+    def check(value: Any) -> str | None:
+        if isinstance(value, list) and all(any(hasattr(one, name) for name in methods) for one in value):
+            return None
+        return f"it must be a list of objects that have {' or '.join(methods)}"
+
+    return check
+
+
+_CLASS: Final = ConfigType.CLASS
+
+PRODUCER_OBJECTS: Final = ConfigTable(
+    [
+        ConfigKey("key.serializer", _CLASS, None, "Makes bytes of a record's key.", _serializer),
+        ConfigKey("value.serializer", _CLASS, None, "Makes bytes of a record's value.", _serializer),
+        ConfigKey(
+            "partitioner",
+            _CLASS,
+            None,
+            "Chooses partitions: partitioner(key, partitions, available); None leaves it to the producer.",
+            _function,
+        ),
+        ConfigKey(
+            "on.delivery", _CLASS, None, "on_delivery(error, metadata) is called for every record.", _function
+        ),
+        ConfigKey(
+            "interceptors",
+            _LIST,
+            None,
+            "See and change records before they are sent, and see what became of them.",
+            _objects_with("on_send", "on_acknowledgement"),
+        ),
+    ]
+)
+"""What a program alone can give: functions and objects, not texts of a file."""
+
+CONSUMER_OBJECTS: Final = ConfigTable(
+    [
+        ConfigKey("key.deserializer", _CLASS, None, "Makes an object of a record's key.", _deserializer),
+        ConfigKey("value.deserializer", _CLASS, None, "Makes an object of a record's value.", _deserializer),
+        ConfigKey(
+            "deserialization.errors",
+            _STRING,
+            "raise",
+            "What becomes of a record that does not parse: poll raises, it is left out with a line in the"
+            " log, or the error stands in it.",
+            one_of("raise", "skip", "keep"),
+        ),
+        ConfigKey(
+            "interceptors",
+            _LIST,
+            None,
+            "See and change what polls give, and see what is committed.",
+            _objects_with("on_consume", "on_commit"),
+        ),
+    ]
+)
+"""The same of a consumer."""
+
 ISOLATION_LEVELS: Final = {"read_uncommitted": 0, "read_committed": 1}
 
 _INSTEAD: Final = {
     "api.version": "each broker is asked for its versions",
     "consumer.timeout.ms": "write poll(timeout_ms=...)",
-    "key.deserializer": "record.key is bytes",
-    "key.serializer": "send() takes bytes and str",
-    "on.delivery": "write send(...).add_done_callback(...)",
-    "partitioner": "write send(..., partition=...)",
-    "value.deserializer": "record.value is bytes",
-    "value.serializer": "send() takes bytes and str",
+    "dr.cb": "write on_delivery=...",
+    "error.cb": "calls raise what goes wrong, and the log has the rest",
+    "interceptor.classes": "write interceptors=[...], a list of objects",
+    "logger": "the loggers are those below 'barnabas'",
+    "partitioner.class": "write partitioner=..., a function of key, partitions and available partitions",
+    "queue.buffering.max.kbytes": "write buffer_memory=..., in bytes",
+    "queue.buffering.max.messages": "write buffer_memory=..., in bytes",
+    "retries": "delivery_timeout_ms bounds all tries together",
+    "sasl.password": "write sasl_jaas_config=..., as Java's clients have it",
+    "sasl.username": "write sasl_jaas_config=..., as Java's clients have it",
+    "statistics.interval.ms": "metrics() has them at any time",
+    "stats.cb": "metrics() has them at any time",
 }
 """What to write for options that other clients for Python have."""
 
@@ -203,10 +305,14 @@ def given_options(kind: str, first: Given | None, options: Mapping[str, Any]) ->
     return {**defaults, "bootstrap.servers": first, **named}
 
 
-def client_config(table: ConfigTable, options: Mapping[str, Any]) -> Config:
+def client_config(
+    table: ConfigTable, options: Mapping[str, Any], objects: ConfigTable | None = None
+) -> Config:
     """The config of these options (keywords or Kafka's keys); raises ConfigError, also for an unknown one."""
     given = {name.replace("_", "."): value for name, value in options.items()}
     refuse_security(given)
+    if objects is not None:
+        table = ConfigTable([*table.values(), *objects.values()])
     for name in given:
         if name not in table:
             close = difflib.get_close_matches(name, list(table), n=1)
@@ -225,7 +331,8 @@ def refuse_security(options: Mapping[str, Any]) -> None:
 
 def producer_config(options: Mapping[str, Any]) -> Config:
     """The config of a producer, with Kafka's rules for what goes with idempotence."""
-    config = client_config(PRODUCER_CONFIG, {name: _plain(value) for name, value in options.items()})
+    plain = {name: _plain(value) for name, value in options.items()}
+    config = client_config(PRODUCER_CONFIG, plain, PRODUCER_OBJECTS)
     asked_for = config.source("enable.idempotence") is not Source.DEFAULT
     obstacle = _idempotence_obstacle(config) if config["enable.idempotence"] else None
     if config["transactional.id"] is not None:

@@ -15,7 +15,7 @@ leader's log diverges (KIP-320; Java's consumer asks with OffsetForLeaderEpoch i
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from barnabas.client.cluster import Cluster, Versions
@@ -248,6 +248,7 @@ class Fetcher:
             if code not in {ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH}:
                 self._later(targets)
             return
+        moved = self._leaders_changed(response)
         for topic in response.responses:
             name = self._cluster.metadata.topic_name(topic.topic_id, topic.topic)
             for data in topic.partitions:
@@ -256,9 +257,23 @@ class Fetcher:
                 target = targets.get(tp)
                 # Otherwise the caller sought elsewhere, or the partition is no longer assigned.
                 if state is not None and target is not None and state.position == target.offset:
-                    self._arrived(state, target, data)
+                    self._arrived(state, target, data, at_once=tp in moved)
 
-    def _arrived(self, state: AssignedPartition, target: FetchTarget, data: PartitionData) -> None:
+    def _leaders_changed(self, response: FetchResponse) -> Collection[TopicPartition]:
+        """KIP-951: a broker that leads a partition no longer says who does, and where that one is."""
+        named = {
+            TopicPartition(
+                self._cluster.metadata.topic_name(topic.topic_id, topic.topic), data.partition_index
+            ): data.current_leader
+            for topic in response.responses
+            for data in topic.partitions
+            if data.current_leader is not None
+        }
+        return self._cluster.leaders_changed(named, response.node_endpoints) if named else ()
+
+    def _arrived(
+        self, state: AssignedPartition, target: FetchTarget, data: PartitionData, *, at_once: bool
+    ) -> None:
         code = ErrorCode.of(data.error_code)
         if code is ErrorCode.NONE:
             self._take_over(state, target, data)
@@ -268,6 +283,9 @@ class Fetcher:
         # The leader itself says so: auto.offset.reset decides, when the caller polls.
         elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self.out_of_range[state.tp] = target.offset
+        elif code in _MOVED and at_once:
+            _log.debug("fetch.moved", partition=state.tp, error=code.name)
+            state.preferred_read_replica = None
         # Another broker leads by now, or the metadata here are older than the broker's (KIP-320): asked again
         # with new ones.
         elif code in _MOVED:

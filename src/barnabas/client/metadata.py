@@ -124,6 +124,25 @@ class ClusterMetadata:
             names=_names(topics.values()),
         )
 
+    def with_leaders(
+        self, leaders: Mapping[TopicPartition, tuple[int, int]], brokers: Iterable[Broker]
+    ) -> "ClusterMetadata":
+        """This view with leaders and their epochs as an answer to another request names them, and where they
+        are (KIP-951, ``Metadata.updatePartitionLeadership``); itself where none of them is newer.
+        """
+        known = {**self.brokers, **{broker.node_id: broker for broker in brokers}}
+        topics = dict(self.topics)
+        for tp, (leader, epoch) in leaders.items():
+            partition = self.partition(tp)
+            if partition is None or leader not in known or epoch <= partition.leader_epoch:
+                continue
+            topic = topics[tp.topic]
+            moved = replace(partition, leader=leader, leader_epoch=epoch)
+            topics[tp.topic] = replace(topic, partitions={**topic.partitions, tp.partition: moved})
+        if topics == self.topics:
+            return self
+        return replace(self, topics=topics, brokers=known)
+
     def __repr__(self) -> str:
         return f"<ClusterMetadata {len(self.brokers)} brokers, {len(self.topics)} topics>"
 

@@ -119,7 +119,7 @@ class PartitionQueue:
     def is_first_unacknowledged(self, batch: ProducerBatch) -> bool:
         """Whether nothing older is unanswered or waits to be sent again."""
         older = [*self.in_flight, *self.waiting]
-        return all(other.number >= batch.number for other in older)
+        return all(other.place >= batch.place for other in older)
 
     def finished(self, batch: ProducerBatch) -> None:
         self.in_flight.remove(batch)
@@ -128,8 +128,15 @@ class PartitionQueue:
         """Back to its old place, to be sent again."""
         self.in_flight.remove(batch)
         batch.retry_at = retry_at
-        newer = next((i for i, other in enumerate(self.waiting) if other.number > batch.number), None)
+        newer = next((i for i, other in enumerate(self.waiting) if other.place > batch.place), None)
         self.waiting.insert(len(self.waiting) if newer is None else newer, batch)
+
+    def split(self, batch: ProducerBatch) -> None:
+        """Puts the halves of a batch in its place, to be sent one after the other."""
+        for piece in reversed(batch.split()):
+            self.in_flight.append(piece)
+            self.retry(piece, 0.0)
+        self.in_flight.remove(batch)
 
     def give_up(self, batch: ProducerBatch) -> None:
         if batch in self.in_flight:

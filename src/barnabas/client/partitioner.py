@@ -3,12 +3,13 @@
 A record with a key goes to ``murmur2(key) & 0x7fffffff`` modulo the number of partitions
 (``BuiltInPartitioner.partitionForKey``), so records of one key stay in order and all Kafka clients agree.
 Records without a key stick to one partition until a batch's worth of bytes went there, then to another one
-by chance (KIP-480, KIP-794): large batches beat an even spread of small ones.
+(KIP-480, KIP-794): large batches beat an even spread of small ones. The next one is drawn, the more probably
+the less waits for it: a slow broker gets less. One whose broker takes nothing at all is left out.
 """
 
 import random
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -40,25 +41,58 @@ def key_hash(key: bytes) -> int:
     return murmur2(key) & 0x7FFFFFFF
 
 
+_LOOKED_AT_MAX: Final = 64
+"""Of a topic with more partitions a sample is compared: a choice costs the same for every topic."""
+
+
 class StickyPartitioner:
-    """The partition that key-less records of one topic go to at the moment."""
+    """The partition that key-less records of one topic go to at the moment (``BuiltInPartitioner``)."""
 
-    __slots__ = ("_bytes_left", "_random", "_sticky_bytes", "partition")
+    __slots__ = ("_loads", "_produced_bytes", "_random", "_sticky_bytes", "partition")
 
-    def __init__(self, sticky_bytes: int, source: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        sticky_bytes: int,
+        loads: Callable[[Sequence[int]], Sequence[int | None]] | None = None,
+        source: random.Random | None = None,
+    ) -> None:
+        """`loads` are those of the partitions of these numbers; without it each is as good as any other."""
         self.partition = -1
         # Seeded by the process's own generator, so that a simulation decides.
         self._random = source or random.Random(random.getrandbits(64))
         self._sticky_bytes = sticky_bytes
-        self._bytes_left = 0
+        self._produced_bytes = 0
+        self._loads = loads
 
-    def choose(self, size_bytes: int, available: Sequence[int]) -> int:
-        """The partition for a record of this size; `available` are the partitions that have a leader."""
-        if self._bytes_left <= 0 or self.partition not in available:
-            self.partition = self._random.choice(available)
-            self._bytes_left = self._sticky_bytes
-        self._bytes_left -= size_bytes
+    def choose(self, available: Sequence[int]) -> int:
+        """The partition for the next record; `available` are the partitions that have a leader."""
+        if self.partition < 0 or self.partition not in available:
+            self.partition = self._next(available)
+            self._produced_bytes = 0
         return self.partition
 
+    def produced(self, size_bytes: int, *, batch_is_full: bool) -> None:
+        """A record of this size went to the partition. Another one is chosen after ``batch.size`` bytes,
+        where a batch ends, so that none is left half empty; after twice as many in any case.
+        """
+        self._produced_bytes += size_bytes
+        if self._produced_bytes >= self._sticky_bytes * (1 if batch_is_full else 2):
+            self.partition = -1
+
+    def _next(self, available: Sequence[int]) -> int:
+        if self._loads is None or len(available) < 2:
+            return self._random.choice(available)
+        if len(available) > _LOOKED_AT_MAX:
+            available = self._random.sample(available, _LOOKED_AT_MAX)
+        loads = self._loads(available)
+        usable = [(number, load) for number, load in zip(available, loads, strict=True) if load is not None]
+        # Where no broker takes anything, it does not matter which.
+        if not usable:
+            return self._random.choice(available)
+        # KIP-794: the longest queue has the weight 1, each shorter one as much more as it is shorter.
+        most = max(load for _, load in usable)
+        weights = [most + 1 - load for _, load in usable]
+        return self._random.choices(usable, weights)[0][0]
+
     def __repr__(self) -> str:
-        return f"<StickyPartitioner on {self.partition}, {self._bytes_left} bytes left>"
+        return f"<StickyPartitioner on {self.partition}, {self._produced_bytes} bytes produced>"

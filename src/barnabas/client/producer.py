@@ -16,10 +16,11 @@ import asyncio
 import contextlib
 import time
 import warnings
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Final, Self
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Final, Self, TypeAlias
 
 from barnabas.client.accumulator import RecordAccumulator
+from barnabas.client.broker_delays import BrokerDelays
 from barnabas.client.cluster import Cluster
 from barnabas.client.config import Given, given_options, producer_config
 from barnabas.client.errors import (
@@ -29,7 +30,10 @@ from barnabas.client.errors import (
     InvalidRecordError,
 )
 from barnabas.client.metadata import ClusterMetadata
-from barnabas.client.producer_batch import Delivery, ProducerBatch
+from barnabas.client.partition_queue import PartitionQueue
+from barnabas.client.producer_batch import Delivery, OnDelivery, ProducerBatch
+from barnabas.client.producer_hooks import ProducerHooks, ProducerRecord
+from barnabas.client.producer_metrics import Metrics, ProducerMetrics
 from barnabas.client.record_arguments import (
     PARTITION_MAX,
     TIMESTAMP_MAX,
@@ -41,12 +45,17 @@ from barnabas.client.retries import Deadline
 from barnabas.client.sender import Sender
 from barnabas.client.topic_names import check_valid, plain_topic
 from barnabas.client.transactions import TransactionManager
-from barnabas.client.types import ConsumerGroupMetadata, Headers, OffsetAndMetadata, RecordMetadata
+from barnabas.client.types import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, RecordMetadata
 from barnabas.core.errors import BarnabasError, ConfigError, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
 from barnabas.records.batch import HEADER_SIZE
 from barnabas.records.compression import Codec
+
+Partitioner: TypeAlias = Callable[[Any, Sequence[int], Sequence[int]], int | None]
+"""Chooses a partition for a key (as bytes) out of all partitions and those that have a leader; None leaves it
+to the producer.
+"""
 
 _NS_PER_MS = 1_000_000
 _GIVE_WAY_S = 0.001
@@ -84,7 +93,15 @@ class AsyncProducer:
             codec=Codec.named(config["compression.type"]),
             monotonic=time.monotonic,
             on_work=self._wake,
+            ignore_keys=config["partitioner.ignore.keys"],
+            loads=self._loads if config["partitioner.adaptive.partitioning.enable"] else None,
         )
+        self._partitioner: Partitioner | None = config["partitioner"]
+        hooks = ProducerHooks(config)
+        self.hooks: ProducerHooks | None = hooks or None
+        """The program's own functions on the way of each record, if there are any."""
+        self._metrics = ProducerMetrics()
+        self._delays = BrokerDelays(config["partitioner.availability.timeout.ms"])
         self._transactions = (
             None
             if config["transactional.id"] is None
@@ -99,9 +116,16 @@ class AsyncProducer:
             )
         )
         self._sender = Sender(
-            config, self._cluster, self._accumulator, self._batch_finished, self._transactions
+            config,
+            self._cluster,
+            self._accumulator,
+            self._batch_finished,
+            self._transactions,
+            self._metrics,
+            self._delays,
         )
-        self._woken = False
+        self.is_woken = False
+        """Whether the event loop was woken for what is there, and has not come to it."""
         self._woken_at = 0.0
         self._full = False
         self._closed = False
@@ -126,39 +150,56 @@ class AsyncProducer:
     async def send(
         self,
         topic: str,
-        value: bytes | str | None = None,
-        key: bytes | str | None = None,
+        value: Any = None,
+        key: Any = None,
         *,
         partition: int | None = None,
         timestamp_ms: int | None = None,
-        headers: Headers = (),
+        headers: HeadersLike = (),
+        on_delivery: OnDelivery | None = None,
     ) -> Delivery:
-        """Accepts a record for sending; texts are encoded in UTF-8, the time is now unless given.
+        """Accepts a record for sending. Key and value are bytes, or texts (encoded in UTF-8), or what the
+        serializers take; the time is now unless given; headers are pairs of text and bytes, or a mapping.
+        ``on_delivery(error, metadata)`` is called when the outcome is known, on the producer's event loop.
 
         Raises TypeError and `InvalidRecordError` (a ValueError) for an argument that cannot be sent, at once
         and by its name; `ClientTimeoutError` when topic or room are not there within ``max.block.ms``,
         `KafkaError` when the topic may not be used. A record that was accepted, or whose call was cancelled
         after that, is accounted for by its `Delivery`, by `flush` and by `close`.
         """
-        delivery = self.try_send(topic, value, key, partition, timestamp_ms, headers)
-        if delivery is None:
-            deadline = Deadline(self.max_block_ms)
-            while delivery is None:
-                await self.make_ready(topic, deadline)
-                delivery = self.try_send(topic, value, key, partition, timestamp_ms, headers)
-        elif self.gives_way():
-            await asyncio.sleep(0)
+        if self.hooks is not None:
+            record = self.hooks.outgoing(
+                ProducerRecord(topic, value, key, partition, timestamp_ms, plain_headers(headers))
+            )
+            topic, value, key, partition, timestamp_ms, headers = record
+        try:
+            delivery = self.try_send(topic, value, key, partition, timestamp_ms, headers)
+            if delivery is None:
+                deadline = Deadline(self.max_block_ms)
+                while delivery is None:
+                    await self.make_ready(topic, deadline)
+                    delivery = self.try_send(topic, value, key, partition, timestamp_ms, headers)
+            elif self.gives_way():
+                await asyncio.sleep(0)
+        except Exception as error:
+            if self.hooks is not None:
+                self.hooks.refused(error)
+            raise
+        if self.hooks is not None:
+            self.hooks.accepted(delivery)
+        if on_delivery is not None:
+            delivery.tell(on_delivery)
         return delivery
 
     async def send_and_wait(
         self,
         topic: str,
-        value: bytes | str | None = None,
-        key: bytes | str | None = None,
+        value: Any = None,
+        key: Any = None,
         *,
         partition: int | None = None,
         timestamp_ms: int | None = None,
-        headers: Headers = (),
+        headers: HeadersLike = (),
     ) -> RecordMetadata:
         """As `send`, and waits until the record is stored; raises `KafkaError` when it is refused."""
         return await (
@@ -170,13 +211,15 @@ class AsyncProducer:
     def try_send(
         self,
         topic: str,
-        value: bytes | str | None,
-        key: bytes | str | None,
+        value: Any,
+        key: Any,
         partition: int | None,
         timestamp_ms: int | None,
-        headers: Headers,
+        headers: HeadersLike,
     ) -> Delivery | None:
-        """Accepts a record from any thread; None when `make_ready` has to run first. Raises as `send`."""
+        """Accepts a record from any thread, as it is, past the hooks; None when `make_ready` has to run
+        first. Raises as `send`.
+        """
         if self._closed:
             raise ClientClosedError("The producer was closed")
         # The usual kinds cost one comparison each; what differs is looked at closely.
@@ -188,14 +231,19 @@ class AsyncProducer:
             key = as_bytes("key", key)
         if partition is not None:
             partition = whole_number("partition", partition, PARTITION_MAX)
+        elif self._partitioner is not None:
+            known = self._accumulator.partitions(topic)
+            if known is None:
+                return None
+            chosen = self._partitioner(key, *known)
+            partition = None if chosen is None else whole_number("partition", chosen, PARTITION_MAX)
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // _NS_PER_MS
         else:
             timestamp_ms = whole_number("timestamp_ms", timestamp_ms, TIMESTAMP_MAX)
-        if headers:
-            headers = plain_headers(headers)
+        plain = plain_headers(headers) if headers else ()
         try:
-            return self._accumulator.try_append(topic, value, key, partition, timestamp_ms, headers)
+            return self._accumulator.try_append(topic, value, key, partition, timestamp_ms, plain)
         except InvalidRecordError as error:
             self._refused(error)
             raise
@@ -258,7 +306,7 @@ class AsyncProducer:
         woken, and a batch is full, or it has waited for a millisecond. Before that, records that come while
         the loop wakes share a batch, also where ``linger.ms`` is 0. Says so once, until the next such moment.
         """
-        if not self._woken:
+        if not self.is_woken:
             return False
         now = time.monotonic()
         if not self._full and now - self._woken_at < _GIVE_WAY_S:
@@ -267,6 +315,27 @@ class AsyncProducer:
         self._woken_at = now
         return True
 
+    def _loads(self, queues: Sequence[PartitionQueue]) -> Sequence[int | None]:
+        """How many batches wait for each partition; None where its broker takes nothing."""
+        leader, is_slow = self._cluster.metadata.leader, self._delays.is_slow
+        return [None if is_slow(leader(queue.tp)) else len(queue.waiting) for queue in queues]
+
+    def metrics(self) -> Metrics:
+        """What this producer has done and what it holds, by Kafka's names in groups:
+        ``metrics()["producer-metrics"]["record-send-rate"]``. Rates and averages are those of the last half
+        to whole minute; what did not happen in it is NaN.
+        """
+        accumulator = self._accumulator
+        return self._metrics.shown(
+            {
+                "buffer-available-bytes": max(0, self._config["buffer.memory"] - accumulator.waiting_bytes),
+                "buffer-total-bytes": self._config["buffer.memory"],
+                "metadata-age": self._cluster.age_ms / 1000,
+                "requests-in-flight": self._cluster.requests_in_flight,
+                "waiting-threads": len(self._room),
+            }
+        )
+
     def _wake(self, full: bool) -> None:
         """There is work: a full batch, or the first record of one. Called under the accumulator's lock, by
         any thread. Raises ClientClosedError.
@@ -274,10 +343,10 @@ class AsyncProducer:
         if self._loop is None:
             return
         self._full = self._full or full
-        if not self._woken:
+        if not self.is_woken:
             self._check_loop()
             self._woken_at = time.monotonic()
-            self._woken = True
+            self.is_woken = True
             self._loop.call_soon_threadsafe(self._woken_up)
 
     def _check_loop(self) -> None:
@@ -285,7 +354,7 @@ class AsyncProducer:
             raise ClientClosedError("The event loop that the producer ran on is closed")
 
     def _woken_up(self) -> None:
-        self._woken = self._full = False
+        self.is_woken = self._full = False
         self._sender.pump()
 
     def _pump(self) -> None:

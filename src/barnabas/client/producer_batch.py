@@ -2,6 +2,9 @@
 
 There is one future a batch, not one a record: a `Delivery` is only the batch and a place in it. It can be
 awaited on any event loop, or waited for in any thread.
+
+A batch that is too large for a broker is split in two, these perhaps again: it is then over when both are,
+and its deliveries look for their outcome in the piece that has their record.
 """
 
 import asyncio
@@ -12,13 +15,17 @@ from typing import Any, TypeAlias
 from barnabas.client.batch_builder import BatchBuilder
 from barnabas.client.errors import DeliveryTimeoutError
 from barnabas.client.types import RecordMetadata
+from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
+from barnabas.records.batch import SEQUENCE_MAX
 from barnabas.records.compression import Codec
 
 NO_SEQUENCE = -1
 
-DeliveryCallback: TypeAlias = Callable[[RecordMetadata | None, Exception | None], object]
-"""Gets where the record was stored, or why it was not (Java's ``Callback``)."""
+OnDelivery: TypeAlias = Callable[[Exception | None, RecordMetadata | None], object]
+"""Gets why a record was not stored (None where it was), and where it was, as confluent-kafka has it."""
+
+_log = EventLog("client.producer")
 
 
 class ProducerBatch:
@@ -30,8 +37,12 @@ class ProducerBatch:
         "base_sequence",
         "builder",
         "created_at",
+        "first",
+        "may_be_stored",
         "number",
         "observed",
+        "parent",
+        "pieces",
         "retry_at",
         "tp",
     )
@@ -39,7 +50,9 @@ class ProducerBatch:
     def __init__(self, tp: TopicPartition, codec: Codec, created_at: float) -> None:
         self.tp = tp
         self.number = -1
-        """Its place among the batches of the partition, from the first: the order to keep."""
+        """Its place among the batches of the partition, from the first."""
+        self.first = 0
+        """The index of its first record in the whole, where it is a piece of a batch that was split."""
         self.builder = BatchBuilder(codec)
         self.created_at = created_at
         """Seconds of the monotonic clock."""
@@ -48,6 +61,11 @@ class ProducerBatch:
         self.base_sequence = NO_SEQUENCE
         self.observed: set[int] = set()
         """The records in it, by index, whose outcome a caller waits for, or has."""
+        self.may_be_stored = False
+        """Whether the outcome of an attempt to send it is not known."""
+        self.parent: ProducerBatch | None = None
+        self.pieces: tuple[ProducerBatch, ...] = ()
+        """What it was split into."""
         self._future: Future[tuple[int, int]] = Future()
         self._future.set_running_or_notify_cancel()  # a waiter that gives up must not cancel the batch
 
@@ -68,15 +86,68 @@ class ProducerBatch:
 
     def is_observed(self) -> bool:
         """Whether a caller looks at the outcome of each of its records."""
-        return len(self.observed) == self.count
+        if self.parent is None:
+            return len(self.observed) == self.count
+        whole = self.parent
+        while whole.parent is not None:
+            whole = whole.parent
+        return whole.observed.issuperset(range(self.first, self.first + self.count))
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Its place in its partition, that of pieces within that of the whole: the order to keep."""
+        return self.number, self.first
+
+    def find(self, index: int) -> "tuple[ProducerBatch, int]":
+        """Where a record is by now: the batch that is sent with it, and its index in that."""
+        batch = self
+        while batch.pieces:
+            before, behind = batch.pieces
+            inside = index < before.count
+            batch, index = (before, index) if inside else (behind, index - before.count)
+        return batch, index
+
+    def split(self) -> "tuple[ProducerBatch, ...]":
+        """Two batches with a half of its records each, which take its place (``splitAndReenqueue``).
+
+        Their sequences are those that the records had: the broker refused it before it looked at them.
+        """
+        half = self.count // 2
+        builders = self.builder.split(half)
+        self.pieces = tuple(self._piece(builder) for builder in builders)
+        before, behind = self.pieces
+        behind.first += half
+        if self.base_sequence != NO_SEQUENCE:
+            before.base_sequence = self.base_sequence
+            behind.base_sequence = (self.base_sequence + half) & SEQUENCE_MAX
+        self.builder.release()
+        return self.pieces
+
+    def _piece(self, builder: BatchBuilder) -> "ProducerBatch":
+        piece = ProducerBatch(self.tp, Codec.NONE, self.created_at)
+        piece.builder = builder
+        piece.parent = self
+        piece.number, piece.first = self.number, self.first
+        piece.attempts = self.attempts
+        return piece
 
     def complete(self, base_offset: int, log_append_time: int) -> None:
         """The broker stored it; the offset is -1 when the broker did not say where."""
+        # A caller that keeps deliveries keeps no records with them.
+        self.builder.release()
         self._future.set_result((base_offset, log_append_time))
+        self._tell_parent()
 
     def fail(self, error: Exception) -> None:
         """It will not be stored, or that cannot be known."""
+        self.builder.release()
         self._future.set_exception(error)
+        self._tell_parent()
+
+    def _tell_parent(self) -> None:
+        # What became of the records is known by the pieces alone.
+        if self.parent is not None and all(piece.future.done() for piece in self.parent.pieces):
+            self.parent.complete(-1, -1)
 
     def __repr__(self) -> str:
         done = " done" if self._future.done() else ""
@@ -87,7 +158,11 @@ class ProducerBatch:
 
 
 class Delivery:
-    """One record that was accepted. ``await delivery`` or ``delivery.result()`` says where it was stored."""
+    """One record that was accepted. ``await delivery`` or ``delivery.result()`` says where it was stored.
+
+    It has what futures of ``asyncio`` and ``concurrent.futures`` have, but cannot be cancelled: the record is
+    on its way.
+    """
 
     __slots__ = ("_batch", "_index", "_timestamp")
 
@@ -100,22 +175,42 @@ class Delivery:
         """Whether the outcome is known."""
         return self._batch.future.done()
 
-    def add_done_callback(self, callback: DeliveryCallback) -> None:
-        """Calls it once when the outcome is known, in the thread of the producer's event loop; at once where
-        it is known already. The order is that of the records of a partition. It must be quick and must not
-        raise.
+    def running(self) -> bool:
+        """Whether it is not known yet."""
+        return not self.done()
+
+    def cancel(self) -> bool:
+        """False: a record that was accepted is sent."""
+        return False
+
+    def cancelled(self) -> bool:
+        """False, for the same reason."""
+        return False
+
+    def add_done_callback(self, callback: "Callable[[Delivery], object]") -> None:
+        """Calls it with this delivery when the outcome is known, in the thread of the producer's event loop;
+        at once where it is known already. The order is that of the records of a partition. It must be quick;
+        what it raises is logged. `exception` and `result` do not wait there.
         """
         self._batch.observed.add(self._index)
+        self.watch(lambda _error, _stored: callback(self))
 
-        def done(future: "Future[tuple[int, int]]") -> None:
-            error = future.exception()
-            if error is None:
-                callback(self._metadata(*future.result()), None)
-            else:
-                assert isinstance(error, Exception)  # `fail` takes no other
-                callback(None, error)
+    def watch(self, on_delivery: OnDelivery) -> None:
+        """As `add_done_callback`, with the outcome; does not count as a caller who looks at it."""
+
+        def done(_future: object) -> None:
+            error, stored = self._outcome()
+            try:
+                on_delivery(error, stored)
+            except Exception as problem:  # it is the caller's, who is not here
+                _log.error("delivery.callback_failed", partition=self._batch.tp, error=repr(problem))
 
         self._batch.future.add_done_callback(done)
+
+    def tell(self, on_delivery: OnDelivery) -> None:
+        """As `add_done_callback`, with the outcome."""
+        self._batch.observed.add(self._index)
+        self.watch(on_delivery)
 
     def result(self, timeout: float | None = None, *, timeout_ms: float | None = None) -> RecordMetadata:
         """Blocks until the record is stored, for at most `timeout` seconds or `timeout_ms` milliseconds.
@@ -126,16 +221,18 @@ class Delivery:
         if timeout is None and timeout_ms is not None:
             timeout = timeout_ms / 1000
         self._batch.observed.add(self._index)
+        future = self._batch.future
         try:
-            stored = self._batch.future.result(timeout)
+            # Its own error is a record's, and looked for below.
+            future.exception(timeout)
         except BaseException as error:
             self._not_seen_yet()
-            if isinstance(error, TimeoutError) and not self._batch.future.done():
+            if isinstance(error, TimeoutError) and not future.done():
                 raise DeliveryTimeoutError(
                     f"No acknowledgement from {self._batch.tp} in {timeout} s"
                 ) from None
             raise
-        return self._metadata(*stored)
+        return self._stored()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """As `result`, with what it would raise for a value; None once the record is stored."""
@@ -161,13 +258,22 @@ class Delivery:
             except BaseException:
                 self._not_seen_yet()
                 raise
-        return self._metadata(*future.result())
+        return self._stored()
 
-    def _metadata(self, base_offset: int, log_append_time: int) -> RecordMetadata:
+    def _outcome(self) -> tuple[Exception | None, RecordMetadata | None]:
+        try:
+            return None, self._stored()
+        except Exception as error:
+            return error, None
+
+    def _stored(self) -> RecordMetadata:
+        """Where the record was stored, of a batch that is over. Raises why it was not."""
+        batch, index = self._batch.find(self._index)
+        base_offset, log_append_time = batch.future.result()
         return RecordMetadata(
-            self._batch.tp.topic,
-            self._batch.tp.partition,
-            base_offset + self._index if base_offset >= 0 else -1,
+            batch.tp.topic,
+            batch.tp.partition,
+            base_offset + index if base_offset >= 0 else -1,
             self._timestamp if log_append_time < 0 else log_append_time,
         )
 

@@ -5,6 +5,7 @@ records beside it.
 """
 
 import operator
+from collections.abc import Mapping
 from typing import Any, Final
 
 from barnabas.client.errors import InvalidRecordError
@@ -44,7 +45,9 @@ def whole_number(name: str, value: Any, most: int) -> int:
 
 
 def plain_headers(headers: Any) -> Headers:
-    """Headers as pairs of text and bytes; raises TypeError, InvalidRecordError."""
+    """Headers as pairs of text and bytes, of a list or a mapping; raises TypeError, InvalidRecordError."""
+    if isinstance(headers, Mapping):
+        headers = list(headers.items())
     if not isinstance(headers, list | tuple):
         raise TypeError(
             f"a record's headers must be a list of (name, value) pairs, not {type(headers).__name__}"

@@ -23,10 +23,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from barnabas.client.accumulator import RecordAccumulator
+from barnabas.client.broker_delays import BrokerDelays
 from barnabas.client.cluster import Cluster, Versions
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError, DeliveryError
 from barnabas.client.partition_queue import NO_IDENTITY, PartitionQueue, ProducerIdentity
-from barnabas.client.producer_batch import ProducerBatch
+from barnabas.client.producer_batch import NO_SEQUENCE, ProducerBatch
+from barnabas.client.producer_metrics import ProducerMetrics
 from barnabas.client.retries import Deadline
 from barnabas.client.transactions import TransactionManager
 from barnabas.core.config import Config
@@ -55,6 +57,14 @@ _LOST_SEQUENCE: Final = frozenset(
         ErrorCode.INVALID_PRODUCER_EPOCH,
     }
 )
+_STORED_PERHAPS: Final = frozenset(
+    {
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Refusals of a batch that the leader may have in its log."""
 
 Sent = list[tuple[PartitionQueue, ProducerBatch]]
 
@@ -75,8 +85,12 @@ class Sender:
         accumulator: RecordAccumulator,
         on_finished: Callable[[ProducerBatch, Exception | None], object],
         transactions: TransactionManager | None,
+        metrics: ProducerMetrics,
+        delays: BrokerDelays,
     ) -> None:
         self._config = config
+        self._metrics = metrics
+        self._delays = delays
         self._cluster = cluster
         self._accumulator = accumulator
         self._on_finished = on_finished
@@ -159,6 +173,7 @@ class Sender:
             # one.
             while queues and self._has_room(node_id):
                 self._send(node_id, self._drain(node_id, queues))
+            self._delays.looked_at(node_id, keeps_waiting=bool(queues))
 
     def _may_send(self, queue: PartitionQueue, leader: int) -> bool:
         """Whether no batch of an idempotent producer overtakes one whose answer another broker owes.
@@ -206,15 +221,20 @@ class Sender:
             versions = _by_name(versions)
         # The answer names topics as the request did: by then one may have been made anew, with another id.
         names = {topic.topic_id: topic.name for topic in request.topic_data}
+        now = time.monotonic()
+        self._metrics.sent(sent, now)
         call = self._cluster.request(node_id, request, versions=versions, expects_response=self._acks != 0)
-        call.when_done(lambda done: self._completed(node_id, sent, names, done))
+        call.when_done(lambda done: self._completed(node_id, sent, names, now, done))
 
-    def _completed(self, node_id: int, sent: Sent, names: Mapping[Uuid, str], call: Pending[Any]) -> None:
+    def _completed(
+        self, node_id: int, sent: Sent, names: Mapping[Uuid, str], sent_at: float, call: Pending[Any]
+    ) -> None:
         """A request has its answer, or failed (``handleProduceResponse``)."""
         if self._closed:
             return
         try:
             if call.error is None:
+                self._metrics.answered(time.monotonic() - sent_at)
                 self._answered(sent, names, call.result())
             else:
                 self._request_failed(sent, call.error)
@@ -255,6 +275,7 @@ class Sender:
         for queue, batch in sent:
             if isinstance(error, DisconnectedError | OSError):
                 # With acks=0 as well: a request that needs no answer was not sent then.
+                batch.may_be_stored = True
                 self._again(queue, batch, error)
             else:
                 self._give_up(queue, batch, error)
@@ -270,14 +291,22 @@ class Sender:
             for topic in response.responses
             for one in topic.partition_responses
         }
+        # KIP-951: a broker that leads a partition no longer says who does, and where that one is.
+        moved = self._cluster.leaders_changed(
+            {tp: one.current_leader for tp, one in answers.items() if one.current_leader is not None},
+            response.node_endpoints,
+        )
         for queue, batch in sent:
             answer = answers.get(queue.tp)
             if answer is None:
+                batch.may_be_stored = True
                 self._again(queue, batch, DisconnectedError(f"the broker left out {queue.tp}"))
             else:
-                self._judge(queue, batch, answer)
+                self._judge(queue, batch, answer, at_once=queue.tp in moved)
 
-    def _judge(self, queue: PartitionQueue, batch: ProducerBatch, answer: PartitionProduceResponse) -> None:
+    def _judge(
+        self, queue: PartitionQueue, batch: ProducerBatch, answer: PartitionProduceResponse, *, at_once: bool
+    ) -> None:
         code = ErrorCode.of(answer.error_code)
         if code is ErrorCode.NONE:
             self._stored(queue, batch, answer.base_offset, answer.log_append_time_ms)
@@ -296,12 +325,15 @@ class Sender:
             else:
                 queue.restart()
                 self._again(queue, batch, error)
+        elif code is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1 and not self._keeps_whole(batch):
+            self._split(queue, batch)
         else:
             error = DeliveryError(queue.tp, code, answer.error_message)
             # Most of these mean that another broker leads the partition by now.
             if code.retriable:
+                batch.may_be_stored |= code in _STORED_PERHAPS
                 self._cluster.refresh_soon()
-                self._again(queue, batch, error)
+                self._again(queue, batch, error, at_once=at_once)
             else:
                 self._give_up(queue, batch, error)
 
@@ -310,7 +342,25 @@ class Sender:
         batch.complete(offset, append_time)
         self._on_finished(batch, None)
 
-    def _again(self, queue: PartitionQueue, batch: ProducerBatch, error: Exception) -> None:
+    @staticmethod
+    def _keeps_whole(batch: ProducerBatch) -> bool:
+        """Whether an earlier attempt may have stored it, under a limit that was higher then: a broker would
+        not recognise its pieces by their sequences, and store them again.
+        """
+        return batch.may_be_stored and batch.base_sequence != NO_SEQUENCE
+
+    def _split(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """The topic takes no batch as large as this one (its ``max.message.bytes`` is below ``batch.size``):
+        its halves are sent, as often as it takes.
+        """
+        _log.debug("batch.split", partition=queue.tp, records=batch.count, size=batch.size_bytes)
+        self._metrics.split()
+        self._accumulator.split(queue, batch)
+
+    def _again(
+        self, queue: PartitionQueue, batch: ProducerBatch, error: Exception, *, at_once: bool = False
+    ) -> None:
+        """Sends it again, after a pause unless `at_once`: a new leader is known already."""
         now = time.monotonic()
         # KIP-91: ``delivery.timeout.ms`` bounds all tries together.
         if now - batch.created_at >= self._delivery_s:
@@ -321,10 +371,13 @@ class Sender:
             self._give_up(queue, batch, error)
             return
         _log.debug("batch.retry", partition=queue.tp, attempts=batch.attempts, error=error)
-        self._accumulator.retry(queue, batch, now + self._cluster.pause_s(batch.attempts - 1))
+        self._metrics.retried(batch)
+        pause_s = 0.0 if at_once else self._cluster.pause_s(batch.attempts - 1)
+        self._accumulator.retry(queue, batch, now + pause_s)
 
     def _give_up(self, queue: PartitionQueue, batch: ProducerBatch, error: Exception) -> None:
         self._accumulator.give_up(queue, batch)
+        self._metrics.failed(batch)
         if self._transactions is not None:
             self._transactions.records_failed(error)
         batch.fail(error)

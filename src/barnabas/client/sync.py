@@ -25,9 +25,11 @@ from barnabas.client.config import Given
 from barnabas.client.consumer import AsyncConsumer
 from barnabas.client.errors import ClientClosedError
 from barnabas.client.producer import AsyncProducer, warn_of_records
-from barnabas.client.producer_batch import Delivery
+from barnabas.client.producer_batch import Delivery, OnDelivery
+from barnabas.client.producer_hooks import ProducerRecord
+from barnabas.client.record_arguments import plain_headers
 from barnabas.client.retries import Deadline
-from barnabas.client.types import ConsumerRecord, Headers, OffsetAndMetadata, RecordMetadata
+from barnabas.client.types import ConsumerRecord, HeadersLike, OffsetAndMetadata, RecordMetadata
 from barnabas.core.ids import TopicPartition
 
 SyncListener: TypeAlias = Callable[[list[TopicPartition]], object]
@@ -254,33 +256,61 @@ class Producer(ClientFace[AsyncProducer]):
     def send(
         self,
         topic: str,
-        value: bytes | str | None = None,
-        key: bytes | str | None = None,
+        value: Any = None,
+        key: Any = None,
         *,
         partition: int | None = None,
         timestamp_ms: int | None = None,
-        headers: Headers = (),
+        headers: HeadersLike = (),
+        on_delivery: OnDelivery | None = None,
     ) -> Delivery:
         """Accepts a record for sending; ``.result()`` of what it returns waits until it is stored.
 
-        Raises as `AsyncProducer.send`.
+        Takes and raises what `AsyncProducer.send` does. `on_delivery` is called in the thread of the
+        producer's event loop.
         """
         twin = self._twin
+        if twin.hooks is not None or on_delivery is not None:
+            record = ProducerRecord(topic, value, key, partition, timestamp_ms, plain_headers(headers))
+            return self._send_with_hooks(record, on_delivery)
         delivery = twin.try_send(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
-            deadline = Deadline(self._max_block_ms)
-            while delivery is None:
-                self._thread.run(twin.make_ready(topic, deadline))
-                delivery = twin.try_send(topic, value, key, partition, timestamp_ms, headers)
-        elif twin.gives_way():
+            return self._send_later((topic, value, key, partition, timestamp_ms, headers))
+        if twin.is_woken and twin.gives_way():
             # Hands the interpreter to the sending thread, which else would wait for it up to 5 ms: measured,
             # that halves the rate of batches of 16 KB.
             time.sleep(0)
         return delivery
 
-    def send_and_wait(
-        self, topic: str, value: bytes | str | None = None, key: bytes | str | None = None, **options: Any
-    ) -> RecordMetadata:
+    def _send_later(self, record: tuple[str, Any, Any, int | None, int | None, HeadersLike]) -> Delivery:
+        """Waits for the topic and for room first."""
+        deadline = Deadline(self._max_block_ms)
+        while True:
+            self._thread.run(self._twin.make_ready(record[0], deadline))
+            delivery = self._twin.try_send(*record)
+            if delivery is not None:
+                return delivery
+
+    def _send_with_hooks(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> Delivery:
+        """The same with the functions that were given to the producer, or for this record."""
+        twin, hooks = self._twin, self._twin.hooks
+        if hooks is not None:
+            record = hooks.outgoing(record)
+        try:
+            delivery = twin.try_send(*record) or self._send_later(record)
+        except Exception as error:
+            if hooks is not None:
+                hooks.refused(error)
+            raise
+        if twin.gives_way():
+            time.sleep(0)
+        if hooks is not None:
+            hooks.accepted(delivery)
+        if on_delivery is not None:
+            delivery.tell(on_delivery)
+        return delivery
+
+    def send_and_wait(self, topic: str, value: Any = None, key: Any = None, **options: Any) -> RecordMetadata:
         """As `send`, and waits until the record is stored; raises `KafkaError` when it is refused."""
         return self.send(topic, value, key, **options).result()
 
@@ -321,6 +351,7 @@ class Producer(ClientFace[AsyncProducer]):
     flush = mirrored(AsyncProducer.flush)
     partitions_for = mirrored(AsyncProducer.partitions_for)
     available_partitions = mirrored(AsyncProducer.available_partitions)
+    metrics = mirrored(AsyncProducer.metrics)
 
     def __del__(self) -> None:
         thread = getattr(self, "_thread", None)

@@ -1,6 +1,6 @@
 """What goes into a producer and what comes out of a consumer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.core.ids import TopicPartition
@@ -8,6 +8,8 @@ from barnabas.records.batch import TimestampType
 
 Header: TypeAlias = tuple[str, bytes | None]
 Headers: TypeAlias = Sequence[Header]
+HeadersLike: TypeAlias = Headers | Mapping[str, bytes | None]
+"""Headers as `send` takes them."""
 
 EARLIEST_TIMESTAMP: Final = -2
 LATEST_TIMESTAMP: Final = -1

@@ -116,7 +116,7 @@ class _Packer:
             self._append(record)
 
     def _append(self, record: Record) -> bool:
-        return self._open.append(record.timestamp, record.key, record.value, record.headers, self._size)
+        return bool(self._open.append(record.timestamp, record.key, record.value, record.headers, self._size))
 
     def flush(self) -> None:
         """Ends the open batch."""
