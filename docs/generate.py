@@ -1,6 +1,7 @@
 """Fills the generated parts of docs (`make docs`): in compatibility.md the table that answers ApiVersions and
 the differences that `make parity` lets pass, in logs.md the lines and the loggers that stand for Kafka's, in
-architecture.md the stations of requests.
+architecture.md the stations of requests, in client-reference.md the options of the clients, and of those also
+the types in src/barnabas/client/options.py.
 
 A test compares the pages with what this would write, so that they cannot promise what the broker does not do.
 """
@@ -17,11 +18,14 @@ DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent))
 sys.path.append(str(DOCS))
 
+import client_options  # noqa: E402 - it stands in this folder
 import stations  # noqa: E402 - it stands in this folder
 from parity.allowed import table as parity_table  # noqa: E402 - it stands beside this folder
 
 PAGE = DOCS / "compatibility.md"
 LOGS_PAGE = DOCS / "logs.md"
+CLIENT_PAGE = DOCS / "client-reference.md"
+OPTIONS_MODULE = DOCS.parent / "src" / "barnabas" / "client" / "options.py"
 ARCHITECTURE_PAGE = DOCS / "architecture.md"
 GENUINE = {PROFILE_3_9.name: "3.9.2", PROFILE_4_4.name: "4.4.0"}
 """The release whose answer stands for a profile."""
@@ -94,7 +98,16 @@ def architecture_page() -> str:
     return part.sub(lambda found: f"{found[1]}\n{stations.tables()}\n{found[2]}", text)
 
 
+def client_page() -> str:
+    """The page of the clients' options as it should be."""
+    tables = client_options.tables()
+    part = re.compile(r"(<!-- options: .*? -->).*?(<!-- end of options -->)", re.DOTALL)
+    return part.sub(lambda found: f"{found[1]}\n{tables}\n{found[2]}", CLIENT_PAGE.read_text())
+
+
 if __name__ == "__main__":
     PAGE.write_text(page())
     LOGS_PAGE.write_text(logs_page())
     ARCHITECTURE_PAGE.write_text(architecture_page())
+    CLIENT_PAGE.write_text(client_page())
+    OPTIONS_MODULE.write_text(client_options.options_module())

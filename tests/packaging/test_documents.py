@@ -123,3 +123,11 @@ def test_the_check_without_java_knows_the_blocks_of_the_spark_page():
 
     compile(text, "docs/spark.md", "exec")
     assert not [place for place in check.PUT_IN if place in text]
+
+
+def test_the_page_and_the_types_of_the_clients_options_are_their_table():
+    generate = load_generator()
+
+    assert generate.client_page() == generate.CLIENT_PAGE.read_text(), "run `make docs`"
+    written = generate.client_options.options_module()
+    assert written == generate.OPTIONS_MODULE.read_text(), "run `make docs`"

@@ -7,7 +7,7 @@
         offsets = admin.offsets.list({TopicPartition("orders", 0): LATEST_TIMESTAMP})
 """
 
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from barnabas.admin.acls import Acls
 from barnabas.admin.cluster import ClusterInfo
@@ -25,6 +25,7 @@ from barnabas.admin.topics import Topics
 from barnabas.admin.transactions import Transactions
 from barnabas.client.cluster import Cluster
 from barnabas.client.config import ADMIN_CONFIG, Given, client_config, given_options
+from barnabas.client.options import AdminOptions
 from barnabas.client.sync import ClientFace, Face, made_in_thread, mirrored
 from barnabas.core.config import Config, Source
 from barnabas.core.errors import ConfigError
@@ -38,7 +39,7 @@ class AsyncAdmin:
     Use it as an async context manager. Raises ConfigError for a bad option.
     """
 
-    def __init__(self, bootstrap_servers: Given | None = None, /, **options: Any) -> None:
+    def __init__(self, bootstrap_servers: Given | None = None, /, **options: Unpack[AdminOptions]) -> None:
         config = _admin_config(given_options("admin", bootstrap_servers, options))
         self._cluster = Cluster(config, in_flight_max=_IN_FLIGHT_MAX)
         self._context = AdminContext(config, self._cluster)
@@ -212,7 +213,7 @@ class _SyncClusterInfo(Face[ClusterInfo]):
 class Admin(ClientFace[AsyncAdmin]):
     """`AsyncAdmin` without ``await``."""
 
-    def __init__(self, bootstrap_servers: Given | None = None, /, **options: Any) -> None:
+    def __init__(self, bootstrap_servers: Given | None = None, /, **options: Unpack[AdminOptions]) -> None:
         admin, thread = made_in_thread(lambda: AsyncAdmin(bootstrap_servers, **options), "barnabas-admin")
         super().__init__(admin, thread)
         self.topics = _SyncTopics(admin.topics, thread)

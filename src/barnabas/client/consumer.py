@@ -17,7 +17,7 @@ fetched bytes, `fetch_raw` these bytes themselves. Use one of them at a time.
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from barnabas.client import named
 from barnabas.client.cluster import Cluster
@@ -36,6 +36,7 @@ from barnabas.client.group.member import GroupMember, member_of
 from barnabas.client.group.settings import no_group
 from barnabas.client.keyed_call import raise_first
 from barnabas.client.offsets import list_offsets
+from barnabas.client.options import ConsumerOptions
 from barnabas.client.positions import Positions
 from barnabas.client.retries import Deadline
 from barnabas.client.subscription_state import AssignedPartition, Listener, SubscriptionState
@@ -68,7 +69,7 @@ class AsyncConsumer:
     Use it as an async context manager. Raises ConfigError for a bad option.
     """
 
-    def __init__(self, bootstrap_servers: Given | None = None, /, **options: Any) -> None:
+    def __init__(self, bootstrap_servers: Given | None = None, /, **options: Unpack[ConsumerOptions]) -> None:
         config = client_config(
             CONSUMER_CONFIG,
             given_options("consumer", bootstrap_servers, options),

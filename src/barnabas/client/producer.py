@@ -17,7 +17,7 @@ import contextlib
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self, Unpack
 
 from barnabas.client.accumulator import RecordAccumulator
 from barnabas.client.broker_delays import BrokerDelays
@@ -30,8 +30,9 @@ from barnabas.client.errors import (
     InvalidRecordError,
 )
 from barnabas.client.metadata import ClusterMetadata
+from barnabas.client.options import OnDelivery, Partitioner, ProducerOptions
 from barnabas.client.partition_queue import PartitionQueue
-from barnabas.client.producer_batch import Delivery, OnDelivery, ProducerBatch
+from barnabas.client.producer_batch import Delivery, ProducerBatch
 from barnabas.client.producer_hooks import ProducerHooks, ProducerRecord
 from barnabas.client.producer_metrics import Metrics, ProducerMetrics
 from barnabas.client.record_arguments import (
@@ -52,11 +53,6 @@ from barnabas.core.ids import TopicPartition
 from barnabas.records.batch import HEADER_SIZE
 from barnabas.records.compression import Codec
 
-Partitioner: TypeAlias = Callable[[Any, Sequence[int], Sequence[int]], int | None]
-"""Chooses a partition for a key (as bytes) out of all partitions and those that have a leader; None leaves it
-to the producer.
-"""
-
 _NS_PER_MS = 1_000_000
 _GIVE_WAY_S = 0.001
 
@@ -75,7 +71,7 @@ class AsyncProducer:
     _released = True
     """Whether nothing can be lost with the object: it was closed, or never came to be."""
 
-    def __init__(self, bootstrap_servers: Given | None = None, /, **options: Any) -> None:
+    def __init__(self, bootstrap_servers: Given | None = None, /, **options: Unpack[ProducerOptions]) -> None:
         config = producer_config(given_options("producer", bootstrap_servers, options))
         self._config = config
         self.max_block_ms: int = config["max.block.ms"]

@@ -10,10 +10,11 @@ and its deliveries look for their outcome in the piece that has their record.
 import asyncio
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from typing import Any, TypeAlias
+from typing import Any
 
 from barnabas.client.batch_builder import BatchBuilder
 from barnabas.client.errors import DeliveryTimeoutError
+from barnabas.client.options import OnDelivery
 from barnabas.client.types import RecordMetadata
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
@@ -21,9 +22,6 @@ from barnabas.records.batch import SEQUENCE_MAX
 from barnabas.records.compression import Codec
 
 NO_SEQUENCE = -1
-
-OnDelivery: TypeAlias = Callable[[Exception | None, RecordMetadata | None], object]
-"""Gets why a record was not stored (None where it was), and where it was, as confluent-kafka has it."""
 
 _log = EventLog("client.producer")
 

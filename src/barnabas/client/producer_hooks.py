@@ -5,13 +5,16 @@ bytes of it. What an interceptor or a callback raises is logged and passed over:
 way. What a serializer raises concerns the record, and reaches the caller.
 """
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from barnabas.client.producer_batch import Delivery, OnDelivery
+from barnabas.client.producer_batch import Delivery
 from barnabas.client.serialization import serializer_of
 from barnabas.client.types import Headers, RecordMetadata
 from barnabas.core.config import Config
 from barnabas.core.eventlog import EventLog
+
+if TYPE_CHECKING:
+    from barnabas.client.options import OnDelivery
 
 _log = EventLog("client.producer")
 

@@ -12,7 +12,7 @@ _SAMPLES: Final = 2
 _WINDOW_S: Final = 30.0
 
 
-class _Sample:
+class _Span:
     __slots__ = ("begun_at", "count", "most", "total")
 
     def __init__(self, begun_at: float) -> None:
@@ -31,14 +31,14 @@ class Sampled:
         self.total = 0.0
         self.count = 0
         self._clock = clock
-        self._samples = [_Sample(clock())]
+        self._samples = [_Span(clock())]
 
     def record(self, value: float) -> None:
         """The quantity was this once more."""
         now = self._clock()
         sample = self._samples[-1]
         if now - sample.begun_at >= _WINDOW_S:
-            sample = _Sample(now)
+            sample = _Span(now)
             self._samples = [*self._samples, sample][-_SAMPLES:]
         sample.count += 1
         sample.total += value
@@ -46,7 +46,7 @@ class Sampled:
         self.total += value
         self.count += 1
 
-    def _recent(self) -> list[_Sample]:
+    def _recent(self) -> list[_Span]:
         oldest = self._clock() - _SAMPLES * _WINDOW_S
         return [sample for sample in self._samples if sample.begun_at > oldest]
 

@@ -18,14 +18,26 @@ import re
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar, overload
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from barnabas.client.committed import Offsets
 from barnabas.client.config import Given
 from barnabas.client.consumer import AsyncConsumer
 from barnabas.client.errors import ClientClosedError
+from barnabas.client.options import ConsumerOptions, OnDelivery, ProducerOptions
 from barnabas.client.producer import AsyncProducer, warn_of_records
-from barnabas.client.producer_batch import Delivery, OnDelivery
+from barnabas.client.producer_batch import Delivery
 from barnabas.client.producer_hooks import ProducerRecord
 from barnabas.client.record_arguments import plain_headers
 from barnabas.client.retries import Deadline
@@ -247,7 +259,7 @@ class Producer(ClientFace[AsyncProducer]):
     `send` appends in the calling thread, so a record costs no hop to the loop's thread.
     """
 
-    def __init__(self, bootstrap_servers: Given | None = None, /, **options: Any) -> None:
+    def __init__(self, bootstrap_servers: Given | None = None, /, **options: Unpack[ProducerOptions]) -> None:
         super().__init__(
             *made_in_thread(lambda: AsyncProducer(bootstrap_servers, **options), "barnabas-producer")
         )
@@ -372,7 +384,7 @@ class Producer(ClientFace[AsyncProducer]):
 class Consumer(ClientFace[AsyncConsumer]):
     """`AsyncConsumer` without ``await``; use it from one thread at a time."""
 
-    def __init__(self, bootstrap_servers: Given | None = None, /, **options: Any) -> None:
+    def __init__(self, bootstrap_servers: Given | None = None, /, **options: Unpack[ConsumerOptions]) -> None:
         super().__init__(
             *made_in_thread(lambda: AsyncConsumer(bootstrap_servers, **options), "barnabas-consumer")
         )

@@ -159,9 +159,19 @@ def between(low: float, high: float) -> Callable[[Any], str | None]:
     return check
 
 
-def one_of(*allowed: str) -> Callable[[Any], str | None]:
+@dataclass(frozen=True, slots=True)
+class OneOf:
     """A check: one of these strings."""
-    return lambda value: None if value in allowed else f"String must be one of: {', '.join(allowed)}"
+
+    allowed: tuple[str, ...]
+
+    def __call__(self, value: Any) -> str | None:
+        return None if value in self.allowed else f"String must be one of: {', '.join(self.allowed)}"
+
+
+def one_of(*allowed: str) -> OneOf:
+    """A check: one of these strings."""
+    return OneOf(allowed)
 
 
 def octal(high: int) -> Callable[[Any], str | None]:

@@ -80,7 +80,7 @@ def by_topic(rows: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.
 def _producer(client: dict[str, str]) -> Producer:
     servers = client.pop("bootstrap.servers")
     chosen = {**_DEFAULTS, **client_options(client, PRODUCER_CONFIG)}
-    return Producer(servers, **{name.replace(".", "_"): value for name, value in chosen.items()})
+    return Producer({**chosen, "bootstrap.servers": servers})
 
 
 _producers: Final = KeptClients(_producer)

@@ -29,7 +29,9 @@ def records_of(
     ends = admin.offsets.list(dict.fromkeys(wanted, LATEST_TIMESTAMP), read_committed=committed)
     found: dict[TopicPartition, list[ConsumerRecord]] = {tp: [] for tp in wanted}
     with Consumer(
-        bootstrap_servers, isolation_level=isolation_level, auto_offset_reset="earliest"
+        bootstrap_servers,
+        isolation_level="read_committed" if committed else "read_uncommitted",
+        auto_offset_reset="earliest",
     ) as consumer:
         consumer.assign(wanted)
         consumer.seek_to_beginning(*wanted)

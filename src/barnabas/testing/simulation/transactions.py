@@ -10,7 +10,7 @@ import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from barnabas.admin.admin import AsyncAdmin
 from barnabas.admin.types import NewTopic
@@ -247,7 +247,9 @@ class TransactionsReader:
         return {tp: self._judge.read[self._name, tp] for tp in self._tps}, left
 
     @contextlib.asynccontextmanager
-    async def _consumer(self, isolation_level: str) -> AsyncIterator[AsyncConsumer]:
+    async def _consumer(
+        self, isolation_level: Literal["read_committed", "read_uncommitted"]
+    ) -> AsyncIterator[AsyncConsumer]:
         consumer = AsyncConsumer(
             self._address,
             auto_offset_reset="earliest",
