@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from barnabas.client.consumer import AsyncConsumer
+    from barnabas.client.consumer_hooks import ConsumerInterceptor
     from barnabas.client.errors import (
         AbortableTransactionError,
         ClientClosedError,
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
         NoBrokerError,
         NoOffsetError,
         ProducerFencedError,
+        RecordDeserializationError,
         RecordTooLargeError,
         TransactionStateError,
+        WakeupError,
     )
     from barnabas.client.producer import AsyncProducer
     from barnabas.client.producer_batch import Delivery
     from barnabas.client.producer_hooks import ProducerInterceptor, ProducerRecord
+    from barnabas.client.record_parser import UnparsedValue
     from barnabas.client.sync import Consumer, Producer
     from barnabas.client.types import (
         ConsumerGroupMetadata,
@@ -42,6 +46,10 @@ if TYPE_CHECKING:
     from barnabas.records.batch import TimestampType
 
 _HOMES = {
+    "UnparsedValue": "barnabas.client.record_parser",
+    "WakeupError": "barnabas.client.errors",
+    "RecordDeserializationError": "barnabas.client.errors",
+    "ConsumerInterceptor": "barnabas.client.consumer_hooks",
     "AbortableTransactionError": "barnabas.client.errors",
     "FatalTransactionError": "barnabas.client.errors",
     "ProducerFencedError": "barnabas.client.errors",
@@ -89,6 +97,7 @@ __all__ = [
     "ConfigError",
     "Consumer",
     "ConsumerGroupMetadata",
+    "ConsumerInterceptor",
     "ConsumerRecord",
     "Delivery",
     "DeliveryError",
@@ -108,11 +117,14 @@ __all__ = [
     "ProducerInterceptor",
     "ProducerRecord",
     "RawFetch",
+    "RecordDeserializationError",
     "RecordMetadata",
     "RecordTooLargeError",
     "TimestampType",
     "TopicPartition",
     "TransactionStateError",
+    "UnparsedValue",
+    "WakeupError",
 ]
 
 

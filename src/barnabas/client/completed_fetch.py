@@ -7,13 +7,18 @@ marker (``CompletedFetch.nextFetchedRecord`` of Kafka's consumer).
 
 from collections import deque
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from barnabas.client.record_decoder import decode_consumer_records
+from barnabas.client.record_parser import RecordParser
 from barnabas.client.types import AbortedTransaction, ConsumerRecord
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.records.batch import MAGIC, BatchHeader, batch_headers
 from barnabas.records.control import ControlType, control_type, marker_of
+
+if TYPE_CHECKING:
+    from barnabas.client.errors import RecordDeserializationError
 
 
 class CompletedFetch:
@@ -27,6 +32,7 @@ class CompletedFetch:
         "_failure",
         "_headers",
         "_left",
+        "_parser",
         "_records",
         "next_offset",
         "tp",
@@ -40,6 +46,7 @@ class CompletedFetch:
         aborted: Sequence[AbortedTransaction],
         *,
         check_crcs: bool,
+        parser: RecordParser | None = None,
     ) -> None:
         self.tp = tp
         self.next_offset = position
@@ -49,9 +56,10 @@ class CompletedFetch:
         self._aborted = deque(sorted(aborted, key=lambda one: one.first_offset))
         self._aborting: set[int] = set()
         self._check_crcs = check_crcs
+        self._parser = parser
         self._left: list[ConsumerRecord] = []
         self._batch_end = position
-        self._failure: KafkaError | None = None
+        self._failure: KafkaError | RecordDeserializationError | None = None
 
     @property
     def is_damaged(self) -> bool:
@@ -61,7 +69,8 @@ class CompletedFetch:
     def take(self, limit: int) -> list[ConsumerRecord]:
         """The next records, at most `limit`; fewer only when there are no more, or none before damage.
 
-        Raises `KafkaError` when a damaged batch is next; `next_offset` is then in front of it.
+        Raises `KafkaError` when a damaged batch is next, `RecordDeserializationError` when a record is that
+        does not parse; `next_offset` is then in front of it.
         """
         taken: list[ConsumerRecord] = []
         while len(taken) < limit and (self._left or self._advance(raising=not taken)):
@@ -80,6 +89,11 @@ class CompletedFetch:
             if header is not None:
                 self._left = self._decode(header)
                 self._batch_end = max(self.next_offset, header.next_offset)
+                if self._parser is not None:
+                    self._left, failure = self._parser.parse(self._left)
+                    if failure is not None:
+                        # The records before it are handed out first, and the position stays in front of it.
+                        self._failure, self._batch_end = failure, failure.offset
                 return True
         except KafkaError as error:
             self._failure = error

@@ -16,19 +16,29 @@ fetched bytes, `fetch_raw` these bytes themselves. Use one of them at a time.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, Self, Unpack
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from barnabas.client import named
 from barnabas.client.cluster import Cluster
 from barnabas.client.committed import Offsets
 from barnabas.client.completed_fetch import CompletedFetch
-from barnabas.client.config import CONSUMER_CONFIG, ISOLATION_LEVELS, Given, client_config, given_options
+from barnabas.client.config import (
+    CONSUMER_CONFIG,
+    CONSUMER_OBJECTS,
+    ISOLATION_LEVELS,
+    Given,
+    client_config,
+    given_options,
+)
+from barnabas.client.consumer_hooks import intercepted
 from barnabas.client.errors import (
     ClientClosedError,
     ClientTimeoutError,
     LogTruncationError,
     NoOffsetError,
+    RecordDeserializationError,
 )
 from barnabas.client.fetcher import Fetcher
 from barnabas.client.group.commits import CommitCallback, offsets_to_commit
@@ -38,6 +48,8 @@ from barnabas.client.keyed_call import raise_first
 from barnabas.client.offsets import list_offsets
 from barnabas.client.options import ConsumerOptions
 from barnabas.client.positions import Positions
+from barnabas.client.producer_metrics import Metrics
+from barnabas.client.record_parser import parser_of
 from barnabas.client.retries import Deadline
 from barnabas.client.subscription_state import AssignedPartition, Listener, SubscriptionState
 from barnabas.client.types import (
@@ -49,6 +61,7 @@ from barnabas.client.types import (
     OffsetAndTimestamp,
     RawFetch,
 )
+from barnabas.client.wakeup import Wakeup
 from barnabas.core.errors import BarnabasError, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.extras import extra
@@ -63,6 +76,11 @@ _CLOSE_TIMEOUT_MS: Final = 30_000
 _log = EventLog("client.consumer")
 
 
+def time_ms(when: datetime | int) -> int:
+    """A time as milliseconds since 1970, never below: those numbers have other meanings in Kafka."""
+    return max(0, int(when.timestamp() * 1000)) if isinstance(when, datetime) else when
+
+
 class AsyncConsumer:
     """Reads records. Options are the keys of Kafka's consumer with underscores: ``max_poll_records=5000``.
 
@@ -71,8 +89,7 @@ class AsyncConsumer:
 
     def __init__(self, bootstrap_servers: Given | None = None, /, **options: Unpack[ConsumerOptions]) -> None:
         config = client_config(
-            CONSUMER_CONFIG,
-            given_options("consumer", bootstrap_servers, options),
+            CONSUMER_CONFIG, given_options("consumer", bootstrap_servers, options), CONSUMER_OBJECTS
         )
         self._config = config
         self._isolation_level = ISOLATION_LEVELS[config["isolation.level"]]
@@ -80,7 +97,9 @@ class AsyncConsumer:
         self._cluster = Cluster(config, in_flight_max=_IN_FLIGHT_MAX)
         self._subscriptions = SubscriptionState()
         self._partitions = self._subscriptions.partitions
-        self._fetcher = Fetcher(config, self._cluster, self._partitions)
+        self._fetcher = Fetcher(config, self._cluster, self._partitions, parser_of(config))
+        self._interceptors: Sequence[Any] = config["interceptors"] or ()
+        self._wakeup = Wakeup()
         self._coordinator = member_of(config, self._cluster, self._subscriptions, self._fetcher.wake)
         self._positions = Positions(
             config,
@@ -121,11 +140,26 @@ class AsyncConsumer:
         """The assigned partitions."""
         return frozenset(self._partitions)
 
-    def seek(self, tp: named.Partition, offset: int) -> None:
-        """Continues a partition at this offset."""
+    def seek(self, tp: named.Partition, offset: int | datetime) -> None:
+        """Continues a partition at this offset, or at the first record that is not older than this time; at
+        its end where there is none yet. A time without a zone is one of this machine's.
+        """
+        if isinstance(offset, datetime):
+            self._assigned(tp).reset(time_ms(offset))
+            return
         if offset < 0:
             raise BarnabasError(f"seek offset must not be a negative number, and it is {offset}")
         self._assigned(tp).seek(offset)
+
+    def seek_to_time(self, when: datetime, *partitions: named.Partition) -> None:
+        """Continues these partitions (all when none is given) at their first record that is not older."""
+        self._reset(partitions, time_ms(when))
+
+    def wakeup(self) -> None:
+        """Ends the poll that is under way with `WakeupError`, or else the next one. From any thread, or a
+        signal handler: the one call of a consumer for which that is so.
+        """
+        self._wakeup.ask()
 
     def seek_to_beginning(self, *partitions: named.Partition) -> None:
         """Continues these partitions (all when none is given) at their first offset."""
@@ -271,10 +305,15 @@ class AsyncConsumer:
         """The next records, in order within each partition; waits up to the time for the first of them.
 
         Raises `NoOffsetError` (``auto.offset.reset`` is none; `LogTruncationError` where the leader's log
-        diverges from what was read) and `KafkaError` (damage, authorization).
+        diverges from what was read), `KafkaError` (damage, authorization), `RecordDeserializationError` and
+        `WakeupError`.
         """
-        limit = max_records or self._config["max.poll.records"]
-        deadline = Deadline(timeout_ms)
+        with self._wakeup:
+            records = await self._poll(Deadline(timeout_ms), max_records or self._config["max.poll.records"])
+        return intercepted(self._interceptors, records) if self._interceptors else records
+
+    async def _poll(self, deadline: Deadline, limit: int) -> list[ConsumerRecord]:
+        self._fetcher.metrics.polled()
         while True:
             await self._prepare()
             records = self._take_buffered(limit)
@@ -293,9 +332,8 @@ class AsyncConsumer:
                 records += self._drain(state, state.buffered, limit - len(records), first=not records)
         return records
 
-    @staticmethod
     def _drain(
-        state: AssignedPartition, fetch: CompletedFetch, limit: int, *, first: bool
+        self, state: AssignedPartition, fetch: CompletedFetch, limit: int, *, first: bool
     ) -> list[ConsumerRecord]:
         """Up to `limit` records of one partition. Damage is raised only when it comes first: records that
         were taken before it must reach the caller.
@@ -306,8 +344,15 @@ class AsyncConsumer:
             if first:
                 raise
             return []
+        except RecordDeserializationError as error:
+            if not first:
+                return []
+            # Fetched and parsed again by the next poll: the deserializer may take it then.
+            state.seek(error.offset, state.position_epoch)
+            raise
         state.position = fetch.next_offset
         if records:
+            self._fetcher.metrics.consumed(state.tp.topic, len(records))
             state.position_epoch = records[-1].leader_epoch
         if len(records) < limit and not fetch.is_damaged:
             state.buffered = None
@@ -317,12 +362,17 @@ class AsyncConsumer:
         """The record batches that arrived, as bytes, one piece a partition; waits up to the time for the
         first. Positions move behind the last whole batch. Raises as `poll`.
         """
-        deadline = Deadline(timeout_ms)
+        with self._wakeup:
+            return await self._fetch_raw(Deadline(timeout_ms))
+
+    async def _fetch_raw(self, deadline: Deadline) -> list[RawFetch]:
+        self._fetcher.metrics.polled()
         while True:
             await self._prepare()
             pieces = []
             while (raw := self._fetcher.take()) is not None:
-                self._partitions[raw.tp].move_behind(raw)
+                self._fetcher.metrics.consumed(raw.tp.topic, self._partitions[raw.tp].move_behind(raw))
+                self._fetcher.metrics.read(raw.tp.topic, len(raw.records))
                 pieces.append(raw)
             self._fetcher.send_fetches()
             if pieces or await self._is_over(deadline):
@@ -448,10 +498,12 @@ class AsyncConsumer:
         return {tp: one.offset for tp, one in found.items()}
 
     async def offsets_for_times(
-        self, times_ms: Mapping[TopicPartition, int]
+        self, times_ms: Mapping[TopicPartition, int | datetime]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first offset of each partition whose record is not older than the time; None without one."""
-        found = await self._offsets({named.partition(tp): time_ms for tp, time_ms in times_ms.items()})
+        """The first offset of each partition whose record is not older than the time (milliseconds since
+        1970, or a datetime); None without one.
+        """
+        found = await self._offsets({named.partition(tp): time_ms(when) for tp, when in times_ms.items()})
         return {tp: one if one.offset >= 0 else None for tp, one in found.items()}
 
     async def _offsets(
@@ -461,6 +513,14 @@ class AsyncConsumer:
             self._cluster, wanted, isolation_level=self._isolation_level, timeout_ms=self._timeout_ms
         )
         return raise_first(results)
+
+    def metrics(self) -> Metrics:
+        """What this consumer has done and how far behind it is, by Kafka's names in groups:
+        ``metrics()["consumer-fetch-manager-metrics"]["records-lag-max"]``; with ``.topic`` and
+        ``.topic:partition`` behind the group's name, those of one. Rates and averages are those of the last
+        half to whole minute; what did not happen in it is NaN.
+        """
+        return self._fetcher.metrics.shown(self._partitions.values(), self._isolation_level)
 
     def lag(self, tp: named.Partition) -> int | None:
         """Records between the position and the end that the last fetch saw; None before there was one."""

@@ -1,9 +1,13 @@
 """What a client raises beside `KafkaError` (an error code of a broker) and `ConfigError` (a bad option)."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.types import ConsumerRecord
 
 
 class ClientClosedError(BarnabasError):
@@ -31,6 +35,30 @@ class InvalidRecordError(BarnabasError, ValueError):
 
 class RecordTooLargeError(InvalidRecordError):
     """A record that does not fit the limits of this producer; the text names size, limit and option."""
+
+
+class WakeupError(BarnabasError):
+    """`wakeup` was called, so that this poll ends (``WakeupException``)."""
+
+    def __init__(self) -> None:
+        super().__init__("The poll was ended by wakeup()")
+
+
+class RecordDeserializationError(BarnabasError):
+    """A record whose key or value a deserializer does not take; the position is in front of it, and
+    ``consumer.seek(error.tp, error.offset + 1)`` goes on behind it. `record` has it as bytes
+    (``RecordDeserializationException``).
+    """
+
+    def __init__(self, tp: TopicPartition, record: "ConsumerRecord", part: str, cause: Exception) -> None:
+        super().__init__(
+            f"The {part} of {tp} at offset {record.offset} cannot be deserialized:"
+            f" {type(cause).__name__}: {cause}"
+        )
+        self.tp = tp
+        self.offset = record.offset
+        self.record = record
+        self.part = part
 
 
 class NoOffsetError(BarnabasError):

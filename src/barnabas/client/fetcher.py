@@ -21,6 +21,8 @@ from typing import Any, Final
 from barnabas.client.cluster import Cluster, Versions
 from barnabas.client.completed_fetch import CompletedFetch
 from barnabas.client.config import ISOLATION_LEVELS
+from barnabas.client.consumer_metrics import ConsumerMetrics
+from barnabas.client.record_parser import RecordParser
 from barnabas.client.subscription_state import AssignedPartition
 from barnabas.client.types import AbortedTransaction, RawFetch
 from barnabas.core.config import Config
@@ -64,11 +66,17 @@ class Fetcher:
     """The fetching half of a consumer; lives on one event loop."""
 
     def __init__(
-        self, config: Config, cluster: Cluster, partitions: Mapping[TopicPartition, AssignedPartition]
+        self,
+        config: Config,
+        cluster: Cluster,
+        partitions: Mapping[TopicPartition, AssignedPartition],
+        parser: RecordParser | None = None,
     ) -> None:
         self._config = config
         self._cluster = cluster
         self._partitions = partitions
+        self._parser = parser
+        self.metrics = ConsumerMetrics()
         self._sessions: dict[int, FetchSessionHandler] = {}
         self._asked: set[int] = set()
         """The brokers that have not answered yet (``nodesWithPendingFetchRequests``)."""
@@ -144,7 +152,8 @@ class Fetcher:
         request = self._request(session.plan(targets))
         self._asked.add(node_id)
         call = self._cluster.request(node_id, request, versions=self._versions(targets))
-        call.when_done(lambda done: self._completed(node_id, session, targets, done))
+        now = time.monotonic()
+        call.when_done(lambda done: self._completed(node_id, session, targets, now, done))
 
     def _target(self, state: AssignedPartition, *, checks: bool) -> FetchTarget:
         known = self._cluster.metadata.partition(state.tp)
@@ -199,6 +208,7 @@ class Fetcher:
         node_id: int,
         session: FetchSessionHandler,
         targets: Mapping[TopicPartition, FetchTarget],
+        asked_at: float,
         call: Pending[Any],
     ) -> None:
         """A request has its answer, or failed (``handleFetchSuccess``, ``handleFetchFailure``)."""
@@ -210,7 +220,10 @@ class Fetcher:
                 self._partitions[tp].in_flight = False
         self._news.set()
         if call.error is None:
-            self._answered(session, targets, call.result())
+            response = call.result()
+            size = sum(len(one.records or b"") for topic in response.responses for one in topic.partitions)
+            self.metrics.fetched(time.monotonic() - asked_at, size)
+            self._answered(session, targets, response)
             return
         # What the broker knows of the session is unknown: the next request begins a new one (KIP-227).
         session.failed()
@@ -342,8 +355,15 @@ class Fetcher:
 
     def open(self, raw: RawFetch) -> CompletedFetch:
         """The records of what was taken, to be decoded as they are handed out."""
-        check_crcs = self._config["check.crcs"]
-        return CompletedFetch(raw.tp, raw.position, raw.records, raw.aborted, check_crcs=check_crcs)
+        self.metrics.read(raw.tp.topic, len(raw.records))
+        return CompletedFetch(
+            raw.tp,
+            raw.position,
+            raw.records,
+            raw.aborted,
+            check_crcs=self._config["check.crcs"],
+            parser=self._parser,
+        )
 
     async def wait(self, timeout_s: float) -> None:
         """Until there may be something to do: an answer, new metadata, the end of a pause;

@@ -2,8 +2,9 @@
 
 Theory of operation
 -------------------
-A partition begins where the last `seek_to_...` says; else at the offset that its group has committed; else
-where ``auto.offset.reset`` says. One look-up is under way at a time, for all partitions without a position.
+A partition begins where the last `seek_to_...`, or `seek` with a time, says; else at the offset that its
+group has committed; else where ``auto.offset.reset`` says. One look-up is under way at a time, for all
+partitions without a position.
 When some of them are taken away meanwhile, it starts again with those that are left: else it might wait for
 partitions that are no longer assigned.
 """
@@ -97,6 +98,17 @@ class Positions:
                 timeout_ms=self._timeout_ms,
             )
         )
+        # A time for which there is no record yet: what comes next is.
+        late = {tp: LATEST_TIMESTAMP for tp, one in found.items() if one.offset < 0}
+        if late:
+            found |= raise_first(
+                await list_offsets(
+                    self._cluster,
+                    late,
+                    isolation_level=self._isolation_level,
+                    timeout_ms=self._timeout_ms,
+                )
+            )
         for state in left:
             # A seek in the meantime wins.
             if state.position is None and state.tp in found:

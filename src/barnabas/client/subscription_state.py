@@ -61,7 +61,9 @@ class AssignedPartition:
         self.checked_epoch = -1
         """The leader epoch in which a leader was asked whether its log has that record."""
         self.reset_to: int | None = None
-        """The special timestamp whose offset becomes the position, where `seek_to_...` asked for one."""
+        """The time, or special timestamp, whose offset becomes the position, where `seek` or `seek_to_...`
+        asked for one.
+        """
         self.paused = False
         self.pending_revocation = False
         """Nothing more is handed out: it is about to be taken away."""
@@ -89,17 +91,20 @@ class AssignedPartition:
         self.buffered = None
 
     def reset(self, timestamp: int | None) -> None:
-        """Continue where this special timestamp is (None: where ``auto.offset.reset`` says)."""
+        """Continue where this time or special timestamp is (None: where ``auto.offset.reset`` says)."""
         self.position = None
         self.position_epoch = -1
         self.reset_to = timestamp
         self.buffered = None
 
-    def move_behind(self, raw: RawFetch) -> None:
-        """Continue behind the last whole batch of these."""
+    def move_behind(self, raw: RawFetch) -> int:
+        """Continue behind the last whole batch of these; how many records they have."""
+        count = 0
         for header in batch_headers(raw.records):
+            count += header.count
             self.position = max(raw.position, header.next_offset)
             self.position_epoch = header.leader_epoch
+        return count
 
     def lag(self, isolation_level: int) -> int | None:
         """Records between the position and the end that the last fetch saw; None where one is not known."""

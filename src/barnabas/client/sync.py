@@ -430,6 +430,7 @@ class Consumer(ClientFace[AsyncConsumer]):
     group_metadata = mirrored(AsyncConsumer.group_metadata)
     enforce_rebalance = mirrored(AsyncConsumer.enforce_rebalance)
     seek = mirrored(AsyncConsumer.seek)
+    seek_to_time = mirrored(AsyncConsumer.seek_to_time)
     seek_to_beginning = mirrored(AsyncConsumer.seek_to_beginning)
     seek_to_end = mirrored(AsyncConsumer.seek_to_end)
     pause = mirrored(AsyncConsumer.pause)
@@ -437,6 +438,7 @@ class Consumer(ClientFace[AsyncConsumer]):
     paused = mirrored(AsyncConsumer.paused)
     position = mirrored(AsyncConsumer.position)
     lag = mirrored(AsyncConsumer.lag)
+    metrics = mirrored(AsyncConsumer.metrics)
     poll = mirrored(AsyncConsumer.poll)
     poll_arrow = mirrored(AsyncConsumer.poll_arrow)
     fetch_raw = mirrored(AsyncConsumer.fetch_raw)
@@ -445,6 +447,10 @@ class Consumer(ClientFace[AsyncConsumer]):
     beginning_offsets = mirrored(AsyncConsumer.beginning_offsets)
     end_offsets = mirrored(AsyncConsumer.end_offsets)
     offsets_for_times = mirrored(AsyncConsumer.offsets_for_times)
+
+    def wakeup(self) -> None:
+        """See `AsyncConsumer.wakeup`; returns at once."""
+        self._twin.wakeup()
 
     def close(self, timeout_ms: float | None = None) -> None:
         """See `AsyncConsumer.close`."""

@@ -1,7 +1,7 @@
 """What goes into a producer and what comes out of a consumer."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from barnabas.core.ids import TopicPartition
 from barnabas.records.batch import TimestampType
@@ -20,15 +20,17 @@ LATEST_TIERED_TIMESTAMP: Final = -5
 
 
 class ConsumerRecord(NamedTuple):
-    """One record as it was read. The timestamp is in milliseconds since 1970."""
+    """One record as it was read. The timestamp is in milliseconds since 1970. Key and value are bytes or
+    None, or what the consumer's deserializers made of them.
+    """
 
     topic: str
     partition: int
     offset: int
     timestamp: int
     timestamp_type: TimestampType
-    key: bytes | None
-    value: bytes | None
+    key: Any
+    value: Any
     headers: Headers
     leader_epoch: int
 

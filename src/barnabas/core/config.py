@@ -115,7 +115,7 @@ def _shown(key: ConfigKey, value: Any) -> str | None:
     """A value that was parsed, as a refusal names it."""
     if key.type is ConfigType.PASSWORD:
         return "[hidden]"
-    return f"[{', '.join(value)}]" if isinstance(value, list) else config_text(key, value)
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else config_text(key, value)
 
 
 def _convert(key: ConfigKey, value: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.committed import Offsets, commit_topics, fetched_offset, with_metadata
+from barnabas.client.consumer_hooks import intercepted_commit
 from barnabas.client.coordinator_link import CoordinatorLink
 from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.errors import ClientTimeoutError, CommitFailedError, GroupError
@@ -197,6 +198,7 @@ class Commits:
             raise GroupError(
                 ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"Not authorized to access topics: [{named}]"
             )
+        intercepted_commit(self._settings.interceptors, offsets)
 
     def _generation(self) -> Generation:
         """The one to commit in. Raises while a member is in none."""

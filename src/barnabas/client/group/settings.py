@@ -1,7 +1,8 @@
 """`MemberSettings`: what a consumer's configuration says about its group."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from barnabas.core.config import Config, Source
 from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
@@ -31,6 +32,8 @@ class MemberSettings:
     rack: str | None
     server_assignor: str | None
     """How the coordinator is to divide partitions (protocol ``consumer``); None leaves it to it."""
+    interceptors: Sequence[Any] = ()
+    """Those of them that have ``on_commit`` hear of what is committed."""
 
     @classmethod
     def of(cls, config: Config) -> Self | None:
@@ -54,6 +57,7 @@ class MemberSettings:
             auto_commit_interval_ms=config["auto.commit.interval.ms"] if automatic else None,
             rack=config["client.rack"] or None,
             server_assignor=config["group.remote.assignor"],
+            interceptors=config.get("interceptors") or (),
         )
 
 
