@@ -164,6 +164,68 @@ def test_what_is_wrong_is_said_in_one_line(read, old, new, words):
     assert "s3cret" not in str(caught.value)
 
 
+CHANGED = """
+checkpoint = "c"
+[source]
+kafka.bootstrap.servers = "127.0.0.1:9092"
+subscribe = "users"
+[format]
+kind = "json"
+envelope = "debezium"
+schema = "id INT, name STRING"
+key = { schema = "id INT" }
+[sink]
+kind = "delta"
+path = "table"
+mode = "merge"
+key = ["id"]
+"""
+
+
+def test_a_file_of_changes_is_read_whole(read):
+    found = read(CHANGED.replace('"merge"', '"history"\ndeletedBy = "gone"'))
+
+    assert (found.sink.changes.key, found.sink.changes.history) == (("id",), True)
+    assert found.sink.changes.deleted_by == "gone"
+    assert (found.format.envelope.times, found.format.envelope.decimals) == ("micros", "precise")
+    assert (found.format.key.kind, found.format.key.schema) == ("json", "id INT")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"merge"', '"upsert"', "sink.mode is 'upsert': it must be one of append, merge, history"),
+        ('mode = "merge"', "upsert = true", "sink.key has no use without mode"),
+        ('mode = "merge"\nkey = ["id"]', 'upsertMode = "on"', "sink.upsertMode is unknown"),
+        ('key = ["id"]', 'id-columns = "id"', "sink.key is missing: a list of the columns"),
+        ('key = ["id"]', 'key = "id"', "sink.key is 'id': it must be a list of texts"),
+        ('key = ["id"]', 'key = ["id", "id"]', "sink.key names a column twice: id, id"),
+        ('key = ["id"]', 'key = ["id"]\ndeletedBy = 5', "sink.deletedBy must be a text"),
+        ('mode = "merge"\nkey = ["id"]', 'deletedBy = "gone"', "sink.deletedBy has no use without mode"),
+        ('mode = "merge"\nkey = ["id"]', "", 'sink.mode must be "merge" or "history" with format.envelope'),
+        ('"delta"', '"parquet"', "sink.mode is 'merge', and plain Parquet files only grow"),
+        ('"debezium"', '"maxwell"', "format.envelope is 'maxwell': it must be one of debezium"),
+        ('kind = "json"', 'kind = "csv"', "format.envelope has no use with kind = 'csv'"),
+        ('key = { schema = "id INT" }', "", "format.key is missing: the tombstone behind a delete"),
+        ('key = { schema = "id INT" }', 'key = "id"', "format.key is 'id': it must be a table"),
+        ('{ schema = "id INT" }', "{ }", "format.key.schema is missing"),
+        ('{ schema = "id INT" }', '{ schema = "id INTT" }', "format.key.schema says that id is 'INTT'"),
+        ('{ schema = "id INT" }', '{ kind = "avro", schema = "a" }', "format.key.kind is 'avro'"),
+        ('{ schema = "id INT" }', '{ kind = "text", schema = "a INT, b INT" }', "has 2 columns"),
+        ('{ schema = "id INT" }', '{ schema = "id INT", x = 1 }', "format.key.x is unknown"),
+        ('"debezium"', '"debezium"\ntimes = "days"', "format.times is 'days': it must be one of micros"),
+        ('"debezium"', '"debezium"\ndecimals = "base64"', "format.decimals is 'base64': it must be one of"),
+        ('"debezium"', '"debezium"\nmalformed = "keep"', "format.malformed must be fail with an envelope"),
+        ('envelope = "debezium"', 'times = "millis"', "format.times is unknown"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_changes_is_said_in_one_line(read, old, new, words):
+    assert old in CHANGED
+    with pytest.raises(PipelineError, match=re.escape(words)) as caught:
+        read(CHANGED.replace(old, new, 1))
+    assert "\n" not in str(caught.value)
+
+
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(PipelineError, match=r"none\.toml: No such file or directory"):
         load(tmp_path / "none.toml")

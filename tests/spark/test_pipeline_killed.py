@@ -109,3 +109,54 @@ def test_every_row_is_there_once_after_kills_in_each_phase(broker, topic_name, t
     _, numbers = reader(tmp_path / "table")
     assert sorted(numbers) == list(range(15))
     assert list((tmp_path / "table" / "_barnabas").glob("staging-*")) == []
+
+
+CHANGED = """
+checkpoint = "checkpoint"
+[source]
+kafka.bootstrap.servers = "{broker}"
+subscribe = "{topic}"
+startingOffsets = "earliest"
+maxOffsetsPerTrigger = 10
+[format]
+kind = "json"
+schema = "number INT"
+key = {{ kind = "text", schema = "id INT" }}
+[sink]
+kind = "{kind}"
+path = "table"
+mode = "merge"
+key = ["id"]
+[spark]
+master = "local[1]"
+driver.memory = "512m"
+sql.shuffle.partitions = 1
+driver.extraJavaOptions = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""
+
+
+@pytest.mark.parametrize("reader", [delta, iceberg])
+def test_a_table_that_is_changed_is_as_the_topic_says_after_kills(broker, topic_name, tmp_path, reader):
+    topic = topic_name("changed")
+    with Admin(broker) as admin:
+        admin.topics.create([NewTopic(topic, partitions=1)])
+    with Producer(broker) as producer:
+        for number in range(30):  # ten keys, each three times; at last the even ones are deleted
+            value = None if number >= 20 and number % 2 == 0 else b'{"number": %d}' % number
+            producer.send_and_wait(topic, value, key=b"%d" % (number % 10))
+    file = tmp_path / "killed.toml"
+    file.write_text(CHANGED.format(broker=broker, topic=topic, kind=reader.__name__))
+
+    for point, last, numbers in (
+        ("after-write", 0, range(10)),
+        ("before-commit", 0, range(10)),
+        ("after-commit", 1, range(10, 20)),
+    ):
+        done = run(file, point, 1)
+        assert done.returncode == -signal.SIGKILL, (point, done.stdout, done.stderr[-2000:])
+        batch, found = reader(tmp_path / "table")
+        assert (batch, sorted(found)) == (last, list(numbers)), point
+    done = run(file)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+    assert sorted(reader(tmp_path / "table")[1]) == [21, 23, 25, 27, 29]

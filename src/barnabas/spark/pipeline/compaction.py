@@ -4,7 +4,7 @@ Knows files and their rows only. How merged files take the place of their source
 of table: see `parquet`, `delta` and `iceberg`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -51,7 +51,7 @@ def merge(sources: Sequence[Path], target: Path) -> None:
     import pyarrow as pa
 
     try:
-        _write(sources, target)
+        write_rows(sources, target)
     except (pa.ArrowException, OSError) as error:
         raise PipelineError(
             f"the files from {sources[0]} to {sources[-1].name} were not merged: {first_line(error)}"
@@ -59,7 +59,12 @@ def merge(sources: Sequence[Path], target: Path) -> None:
     synchronise(target)
 
 
-def _write(sources: Sequence[Path], target: Path) -> None:
+def write_rows(
+    sources: Sequence[Path], target: Path, edit: "Callable[[pa.Table], pa.Table] | None" = None
+) -> None:
+    """Writes the rows of all sources to one file as `merge` does; `edit` gets them in their order.
+    Raises what Arrow raises.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -74,7 +79,8 @@ def _write(sources: Sequence[Path], target: Path) -> None:
         target, schema, compression=_codec(newest), store_schema=False, store_decimal_as_integer=True
     ) as writer:
         newest.close()
-        for rows in _row_groups(sources, schema):
+        for read in _row_groups(sources, schema):
+            rows = edit(read) if edit is not None else read
             writer.write_table(rows, row_group_size=max(1, rows.num_rows))
 
 

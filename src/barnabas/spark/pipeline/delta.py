@@ -5,20 +5,23 @@ The files that Spark has written are named to the log (`AddAction`); no row pass
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 from urllib.parse import unquote
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import DeltaError
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline.compaction import groups
 from barnabas.spark.pipeline.evolution import Growth
-from barnabas.spark.pipeline.logged import LoggedTable, shape
+from barnabas.spark.pipeline.logged import Held, LoggedTable, folder_values, shape
+from barnabas.spark.pipeline.rewriting import Keys
 from barnabas.spark.pipeline.stats import statistics
 from barnabas.spark.pipeline.table import (
     Compacted,
@@ -31,8 +34,6 @@ from barnabas.spark.pipeline.table import (
 
 _MEMORY_BYTES: Final = 256 << 20
 """What delta-rs may hold of the rows that it merges before it goes to the disk."""
-_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-"""How Spark names the folder of null."""
 
 
 class DeltaFolder(LoggedTable):
@@ -86,18 +87,45 @@ class DeltaFolder(LoggedTable):
                 table.alter.add_columns(_schema(grown).fields)
         self._synchronise_behind(before)
 
-    def _commit(self, query: str, batch: int, files: Sequence[Path]) -> None:
+    def _commit(self, query: str, batch: int, files: Sequence[Path], removed: Sequence[Held]) -> None:
+        # The version that the files were looked up in, and no try behind another one: delta-rs does not take
+        # it for a conflict that a compaction of others has removed the same files.
+        table = self._table if removed else self._newest()
+        assert table is not None
+        before, now_ms = table.version(), time.time_ns() // 1_000_000
+        gone = [
+            RemoveAction(
+                path=held.path.relative_to(self.folder).as_posix(),
+                data_change=True,
+                deletion_timestamp=now_ms,
+                size=held.entry["size_bytes"],
+                partition_values=folder_values(held.path.relative_to(self.folder)),
+            )
+            for held in removed
+        ]
+        try:
+            table.create_write_transaction(
+                [*map(self._action, files), *gone],
+                "append",
+                table.schema(),
+                table.metadata().partition_columns,
+                commit_properties=_identified(query, batch, tries=0 if removed else None),
+            )
+        except DeltaError as error:
+            raise PipelineError(f"{self.folder}: {first_line(error)}") from error
+        self._synchronise_behind(before)
+
+    def _holding(self, keys: Keys) -> Iterator[Held]:
         table = self._newest()
         assert table is not None
-        before = table.version()
-        table.create_write_transaction(
-            [self._action(file) for file in files],
-            "append",
-            table.schema(),
-            table.metadata().partition_columns,
-            commit_properties=_identified(query, batch),
-        )
-        self._synchronise_behind(before)
+        layout = table.metadata().partition_columns
+        for entry in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+            path = self.folder / unquote(entry["path"])  # as an address has it
+            values = folder_values(path.relative_to(self.folder))
+            if set(values) != set(layout):
+                raise PipelineError(f"{path} was written by others, to no folder of its partition")
+            if all(keys.may_be_in(name, *_bounds(entry, name, values)) for name in keys.names):
+                yield Held(path, _folders(path.relative_to(self.folder)), values, entry)
 
     def compact(self, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:
         """One version that adds the merged files and removes their sources, by delta-rs;
@@ -158,11 +186,18 @@ class DeltaFolder(LoggedTable):
         return AddAction(
             path=path.as_posix(),
             size=status.st_size,
-            partition_values=_partition(path),
+            partition_values=folder_values(path),
             modification_time=status.st_mtime_ns // 1_000_000,
             data_change=True,
             stats=statistics(pq.read_metadata(file)),
         )
+
+
+def _bounds(entry: Mapping[str, Any], name: str, partition: Mapping[str, str | None]) -> tuple[Any, Any]:
+    """The least and the greatest value of a column in a file, None where the log does not say."""
+    if name in partition:
+        return partition[name], partition[name]
+    return entry.get(f"min.{name}"), entry.get(f"max.{name}")
 
 
 def _planned(sizes: Mapping[Path, int], target_bytes: int) -> list[list[Path]]:
@@ -187,11 +222,5 @@ def _schema(fields: Sequence[Mapping[str, Any]]) -> Schema:
     return Schema.from_json(json.dumps({"type": "struct", "fields": list(fields)}))
 
 
-def _identified(query: str, batch: int) -> CommitProperties:
-    return CommitProperties(app_transactions=[Transaction(query, batch)])
-
-
-def _partition(path: Path) -> dict[str, str | None]:
-    """The values in the names of folders such as ``day=2013-01-01``, behind the batch's own."""
-    pairs = (folder.partition("=") for folder in path.parent.parts[1:])
-    return {unquote(name): None if value == _NULL else unquote(value) for name, _, value in pairs}
+def _identified(query: str, batch: int, tries: int | None = None) -> CommitProperties:
+    return CommitProperties(app_transactions=[Transaction(query, batch)], max_commit_retries=tries)

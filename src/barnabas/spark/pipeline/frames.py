@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import PySparkException
 
+from barnabas.spark import ddl
 from barnabas.spark.errors import PipelineError, first_line
+from barnabas.spark.pipeline.changes import whole_rows, with_change, with_key
+from barnabas.spark.pipeline.debezium import DELETED, parsed, unwrapped
 from barnabas.spark.pipeline.formats import CORRUPT
 from barnabas.spark.pipeline.settings import Format, Pipeline, Sink
 
@@ -29,11 +32,31 @@ def build(spark: "SparkSession", pipeline: Pipeline) -> "DataFrame":
         frame = spark.readStream.format("barnabas").options(**pipeline.source).load()
     with _blames("format.schema"):
         frame = decoded(frame, pipeline.format)
+    changes = pipeline.sink.changes
+    if changes is not None:
+        frame = changing(frame, pipeline.format)
     if pipeline.sql is not None:
         frame = _by_sql(spark, frame, pipeline.sql)
     elif pipeline.python is not None:
         frame = _by_python(frame, pipeline.python, str(pipeline.folder))
+    elif changes is not None:
+        frame = whole_rows(frame, changes)
     return with_event_time(frame, pipeline.sink)
+
+
+def changing(frame: "DataFrame", form: Format) -> "DataFrame":
+    """The view of a pipeline that changes its table: the fields of the record's key, and ``_change``."""
+    from pyspark.sql import functions as sql
+
+    if form.envelope is not None:
+        frame = unwrapped(frame)
+        frame = with_change(
+            with_key(frame), deleted=sql.col(DELETED), time=sql.coalesce("source_time", "timestamp")
+        )
+        return frame.drop("source_time", DELETED)
+    frame = frame.withColumn("_tombstone", sql.col("value").isNull())
+    frame = with_change(with_key(frame), deleted=sql.col("_tombstone"), time=sql.col("timestamp"))
+    return frame.drop("_tombstone")
 
 
 @contextmanager
@@ -45,9 +68,12 @@ def _blames(key: str) -> Iterator[None]:
 
 
 def decoded(frame: "DataFrame", form: Format) -> "DataFrame":
-    """The frame with its values as the format says:
+    """The frame with its values, and its keys, as the format says:
     by Spark's own functions, or by a decoder in the executors.
     """
+    if form.key is not None:
+        with _blames("format.key.schema"):
+            frame = _keys(frame, form.key)
     if form.kind == "binary":
         return frame
     if form.decoder is not None:
@@ -56,12 +82,36 @@ def decoded(frame: "DataFrame", form: Format) -> "DataFrame":
         return decoding.decoded(frame, form.decoder, form.ids, keep_malformed=form.keep_malformed)
     from pyspark.sql import functions as sql
 
+    if form.envelope is not None:
+        return parsed(frame, form.schema, form.envelope)
     schema = f"{form.schema}, {CORRUPT} STRING" if form.keep_malformed else form.schema
     options = {"mode": "PERMISSIVE" if form.keep_malformed else "FAILFAST"}
     text = sql.col("value").cast("string")
     if form.kind == "json":
         return frame.withColumn("value", sql.from_json(text, schema, options))
     return frame.withColumn("value", sql.from_csv(text, schema, {**options, "sep": form.delimiter}))
+
+
+def _keys(frame: "DataFrame", form: Format) -> "DataFrame":
+    """The keys as structs of their columns."""
+    from pyspark.sql import functions as sql
+
+    text = sql.col("key").cast("string")
+    if form.kind == "text":
+        (field,) = ddl.columns(form.schema).fields
+        kind, name = field.dataType.simpleString(), field.name
+        # A text that is no such value is no key: the batch says which record has none.
+        return frame.withColumn(
+            "key", sql.struct(sql.expr(f"try_cast(CAST(key AS STRING) AS {kind})").alias(name))
+        )
+    whole = f"STRUCT<{form.schema}, payload: STRUCT<{form.schema}>>"
+    read = sql.from_json(text, whole, {"mode": "PERMISSIVE"})
+    names = ddl.columns(form.schema).names
+    frame = frame.withColumn("key", read)
+    fields = [
+        sql.coalesce(sql.col(f"key.`{name}`"), sql.col(f"key.payload.`{name}`")).alias(name) for name in names
+    ]
+    return frame.withColumn("key", sql.struct(*fields))
 
 
 def _by_sql(spark: "SparkSession", frame: "DataFrame", text: str) -> "DataFrame":

@@ -16,15 +16,18 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, In, LessThanOrEqual
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.manifest import DataFile
+from pyiceberg.table import DataScan
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline.compaction import groups, merge
 from barnabas.spark.pipeline.evolution import Growth
-from barnabas.spark.pipeline.logged import LoggedTable, shape
+from barnabas.spark.pipeline.logged import Held, LoggedTable, shape
+from barnabas.spark.pipeline.rewriting import Keys
 from barnabas.spark.pipeline.table import Compacted, State, Step, synchronise, synchronise_up
 
 _QUERY: Final = "barnabas.query"
@@ -45,6 +48,8 @@ _SPARKS: Final = {"int": "integer", "timestamptz": "timestamp", "timestamp": "ti
 _FILE: Final = "file://"
 _COMPACTED: Final = "compacted-"
 """How folders of merged files begin."""
+_VALUES_MAX: Final = 200
+"""With more values PyIceberg compares no file's bounds with each of them."""
 _PASSWORD: Final = re.compile(r"(://[^:/@\s]*):\S*@")
 """Of a catalog's address, which PyIceberg and the clients of its catalogs put into their errors."""
 
@@ -62,6 +67,8 @@ class IcebergFolder(LoggedTable):
         self._properties = dict(catalog)
         self._catalog_name = self._properties.pop("name", "default")
         self._catalog: Catalog | None = None
+        self._looked_up: IcebergTable | None = None
+        """The table as it was when files were looked up in it."""
 
     def state(self, query: str | None) -> State | None:
         """What the table's newest metadata say."""
@@ -107,15 +114,34 @@ class IcebergFolder(LoggedTable):
             for name in layout:
                 partitions.add_identity(name)
 
-    def _commit(self, query: str, batch: int, files: Sequence[Path]) -> None:
-        table = self._newest()
+    def _commit(self, query: str, batch: int, files: Sequence[Path], removed: Sequence[Held]) -> None:
+        # The state that the files were looked up in: a later commit of others has the catalog refuse this.
+        table = self._looked_up if removed else self._newest()
         assert table is not None
         identity = {_QUERY: query, _BATCH: str(batch)}
+        names = [f"{_FILE}{file}" for file in files]
         with _in_one_line("sink.catalog"), table.transaction() as change:
-            # Nothing refers to the files yet: their folder has a name of its own.
-            change.add_files([f"{_FILE}{file}" for file in files], identity, check_duplicate_files=False)
+            if removed:
+                new = list(parquet_files_to_data_files(table.io, table.metadata, iter(names)))
+                with change.update_snapshot(identity).overwrite() as snapshot:
+                    for held in removed:
+                        snapshot.delete_data_file(held.entry)
+                    for file in new:
+                        snapshot.append_data_file(file)
+            else:
+                # Nothing refers to the files yet: their folder has a name of its own.
+                change.add_files(names, identity, check_duplicate_files=False)
             change.set_properties(identity)
         self._synchronise(table)
+
+    def _holding(self, keys: Keys) -> Iterator[Held]:
+        table = self._looked_up = self._newest()
+        assert table is not None
+        scan = table.scan(
+            And(AlwaysTrue(), *(each for name in keys.names for each in _range(name, keys.values(name))))
+        )
+        for file in self._data_files(scan):
+            yield Held(_path(file), (), {}, file)
 
     def compact(self, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:
         """One snapshot that adds the merged files and removes their sources;
@@ -124,7 +150,7 @@ class IcebergFolder(LoggedTable):
         assert self._lock is not None
         table = self._newest()
         assert table is not None
-        old = self._data_files(table)
+        old = self._data_files(table.scan())
         planned = _planned(table, old, target_bytes)
         merging = sum(map(len, planned))
         size = sum(file.file_size_in_bytes for file in old)
@@ -139,11 +165,11 @@ class IcebergFolder(LoggedTable):
         if planned and not dry_run:
             merged = self._merged(table, planned, step)
             self._take_place(table, [file for group in planned for file in group], merged)
-            done.bytes_after = sum(file.file_size_in_bytes for file in self._data_files(table))
+            done.bytes_after = sum(file.file_size_in_bytes for file in self._data_files(table.scan()))
         return done
 
-    def _data_files(self, table: IcebergTable) -> list[DataFile]:
-        tasks = list(table.scan().plan_files())
+    def _data_files(self, scan: DataScan) -> list[DataFile]:
+        tasks = list(scan.plan_files())
         if any(task.delete_files for task in tasks):
             raise PipelineError(
                 f"{self._name} has files of deletes, which others wrote: compact it with rewrite_data_files "
@@ -210,6 +236,13 @@ def _in_one_line(words: str) -> Iterator[None]:
     except Exception as error:
         reason = _PASSWORD.sub(r"\1:***@", first_line(error))
         raise PipelineError(f"{words}: {type(error).__name__}: {reason}") from None
+
+
+def _range(name: str, values: Sequence[Any]) -> tuple[BooleanExpression, ...]:
+    """Which rows may have one of the values in a column, for leaving files out."""
+    if len(values) <= _VALUES_MAX:
+        return (In(name, values),)
+    return GreaterThanOrEqual(name, values[0]), LessThanOrEqual(name, values[-1])
 
 
 def _planned(table: IcebergTable, files: Sequence[DataFile], target_bytes: int) -> list[list[DataFile]]:

@@ -9,13 +9,32 @@ import re
 import shutil
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
+from urllib.parse import unquote
 
-from barnabas.spark.pipeline.table import Table, Write, synchronise_files
+from barnabas.spark.pipeline.rewriting import Changes, Keys, keys_of
+from barnabas.spark.pipeline.table import Table, Write, WriteChanges, synchronise_files, synchronise_up
+
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+"""How Spark names the folder of null."""
 
 _BATCH_FOLDER: Final = re.compile(r"batch-(\d{10,})-[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A file of the table that a batch may change."""
+
+    path: Path
+    folders: tuple[str, ...]
+    """Those in which the rows that are left belong, below a batch's own."""
+    partition: dict[str, str | None]
+    """The values of the partition columns that it lacks."""
+    entry: Any
+    """What the log has of it."""
 
 
 class LoggedTable(Table):
@@ -39,6 +58,61 @@ class LoggedTable(Table):
         self, query: str, batch: int, schema: dict[str, Any], layout: Sequence[str], write: Write
     ) -> None:
         """Appends a batch that the table does not have; one without rows leaves the log as it is."""
+        folder = self._begin(query, batch, schema, layout)
+        files = sorted(write(folder))
+        synchronise_files(folder, files, self.folder)
+        if files:
+            self._commit(query, batch, [folder / file for file in files], [])
+        else:
+            shutil.rmtree(folder)  # Spark writes a file without rows
+
+    def merge(
+        self,
+        query: str,
+        batch: int,
+        schema: dict[str, Any],
+        layout: Sequence[str],
+        changes: Changes,
+        write: WriteChanges,
+    ) -> None:
+        """One commit removes the files that have a key of the batch, and adds those of the batch with those
+        that have the other rows of the removed ones. A batch that changes nothing leaves the log as it is.
+        """
+        folder = self._begin(query, batch, schema, layout)
+        staged = write(folder)
+        folders = set(layout)
+        keys = Keys(
+            keys_of(
+                [
+                    (folder / file, self._partition(file, folders))
+                    for file in (*staged.added, *staged.deleted)
+                ],
+                changes,
+            ),
+            changes,
+        )
+        for file in staged.deleted:
+            (folder / file).unlink()
+        files = sorted(staged.added)
+        synchronise_files(folder, files, self.folder)
+        added, removed = [folder / file for file in files], []
+        for number, held in enumerate(self._holding(keys) if keys else ()):
+            target = folder.joinpath(*held.folders, f"kept-{number:05d}.parquet")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            rows = keys.rewrite(held.path, target, held.partition)
+            if rows is None:
+                continue
+            removed.append(held)
+            if rows:
+                added.append(target)
+                synchronise_up(target.parent, self.folder)
+        if added or removed:
+            self._commit(query, batch, added, removed)
+        else:
+            shutil.rmtree(folder)
+
+    def _begin(self, query: str, batch: int, schema: dict[str, Any], layout: Sequence[str]) -> Path:
+        """The folder of a batch, which is not there yet; what a kill has left of it is gone."""
         assert self._lock is not None
         assert not self.has(query, batch)
         for left in self._files.glob("batch-*"):
@@ -46,21 +120,33 @@ class LoggedTable(Table):
             if named is not None and int(named[1]) >= batch:
                 shutil.rmtree(left)
         self._prepare(query, schema, layout)
-        folder = self._files / f"batch-{batch:010d}-{uuid.uuid4().hex}"
-        files = sorted(write(folder))
-        synchronise_files(folder, files, self.folder)
-        if files:
-            self._commit(query, batch, [folder / file for file in files])
-        else:
-            shutil.rmtree(folder)  # Spark writes a file without rows
+        return self._files / f"batch-{batch:010d}-{uuid.uuid4().hex}"
+
+    def _partition(self, file: str, columns: Collection[str]) -> dict[str, str | None]:
+        """The values of the partition columns that a file in a batch's folder lacks."""
+        if self.keeps_partition_columns:
+            return {}
+        return {name: value for name, value in folder_values(Path(file)).items() if name in columns}
+
+    @abstractmethod
+    def _holding(self, keys: Keys) -> Iterator[Held]:
+        """The files of the table that may have one of the keys, by what the log says of them."""
 
     @abstractmethod
     def _prepare(self, query: str, schema: dict[str, Any], layout: Sequence[str]) -> None:
         """Makes the table where there is none, and adds the columns that it does not have."""
 
     @abstractmethod
-    def _commit(self, query: str, batch: int, files: Sequence[Path]) -> None:
-        """The commit point: the files are in the table from here on, and the batch's id with them."""
+    def _commit(self, query: str, batch: int, files: Sequence[Path], removed: Sequence[Held]) -> None:
+        """The commit point: the files are in the table from here on, the removed ones are not, and the
+        batch's id is with them.
+        """
+
+
+def folder_values(path: Path) -> dict[str, str | None]:
+    """The values in the names of folders such as ``day=2013-01-01``."""
+    pairs = (folder.partition("=") for folder in path.parent.parts if "=" in folder)
+    return {unquote(name): None if value == _NULL else unquote(value) for name, _, value in pairs}
 
 
 def _simple_types(kind: Any) -> Iterator[str]:

@@ -20,8 +20,10 @@ from barnabas.spark.options import (
     parse_duration_ms,
     source_options,
 )
+from barnabas.spark.pipeline.debezium import DECIMALS, TIMES, Envelope
 from barnabas.spark.pipeline.environment import expanded
 from barnabas.spark.pipeline.formats import CORRUPT
+from barnabas.spark.pipeline.rewriting import Changes
 from barnabas.spark.pipeline.section import Section, unknown
 
 if TYPE_CHECKING:
@@ -52,6 +54,10 @@ class Format:
     """What reads the values of a format with a schema of its own, such as Avro."""
     ids: "SchemaIds | None" = None
     """Which ids of a schema registry the values may have, where they have one."""
+    envelope: Envelope | None = None
+    """What is around the rows of a database's changes."""
+    key: "Format | None" = None
+    """How the keys of records become columns; they stay bytes without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,8 @@ class Sink:
     """The name of an Iceberg table in its catalog, with its namespace."""
     catalog: dict[str, str] = field(default_factory=dict)
     """PyIceberg's properties of that catalog, and the `name` that SQL catalogs keep their tables by."""
+    changes: Changes | None = None
+    """How rows change those of their key; without it they are appended."""
     compact_every: int = 0
     """After how many batches small files are merged; 0: never."""
 
@@ -154,6 +162,10 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
     for section in (restart, follow, top):
         section.close()
     _keep_apart(pipeline, path)
+    if pipeline.format.envelope is not None and pipeline.sink.changes is None:
+        raise PipelineError(
+            'sink.mode must be "merge" or "history" with format.envelope: its rows are changes'
+        )
     return pipeline
 
 
@@ -191,8 +203,10 @@ def _source(section: Section, folder: Path) -> tuple[dict[str, str], SourceOptio
 
 def _format(section: Section, folder: Path, checkpoint: Path) -> Format:
     kind = section.choice("kind", FORMATS, "binary")
+    envelope = _envelope(section, kind)
+    key = _key_format(section.section("key")) if "key" in section else None
     if kind == "binary":
-        found = Format(kind)
+        found = Format(kind, key=key)
     else:
         decoder, ids = None, None
         if kind in _DECODERS:
@@ -206,12 +220,46 @@ def _format(section: Section, folder: Path, checkpoint: Path) -> Format:
             section.choice("malformed", ("fail", "keep"), "fail") == "keep",
             decoder,
             ids,
+            envelope,
+            key,
         )
     section.close()
+    if envelope is not None and key is None:
+        raise section.wrong("key", "is missing: the tombstone behind a delete has no other")
+    if envelope is not None and found.keep_malformed:
+        raise section.wrong("malformed", "must be fail with an envelope: what is no change has no key")
     if kind in {"json", "csv"}:
         _check_columns(section, found.schema)
     if found.decoder is not None and found.keep_malformed and CORRUPT in found.decoder.type.names:
         raise section.wrong("schema", f"has a field {CORRUPT}, which malformed values are kept in")
+    return found
+
+
+def _envelope(section: Section, kind: str) -> Envelope | None:
+    """Debezium's, and how its rows are written where JSON has no types."""
+    if "envelope" not in section:
+        return None
+    section.choice("envelope", ("debezium",))
+    if kind == "json":
+        return Envelope(
+            section.choice("times", TIMES, "micros"), section.choice("decimals", DECIMALS, "precise")
+        )
+    if kind not in _DECODERS:
+        raise section.wrong("envelope", f"has no use with kind = {kind!r}: it must be json, avro or protobuf")
+    return Envelope()
+
+
+def _key_format(section: Section) -> Format:
+    kind = section.choice("kind", ("json", "text"), "json")
+    found = Format(kind, section.text("schema"))
+    section.close()
+    _check_columns(section, found.schema)
+    try:
+        fields = ddl.columns(found.schema).fields
+    except ddl.DdlError as error:
+        raise section.wrong("schema", str(error)) from None
+    if kind == "text" and len(fields) != 1:
+        raise section.wrong("schema", f"has {len(fields)} columns: a text is one")
     return found
 
 
@@ -302,6 +350,7 @@ def _sink(section: Section, folder: Path) -> Sink:
         event_time=event.text("column") if given else None,
         event_unit=event.choice("by", UNITS, "day") if given else "day",
         table=table,
+        changes=_changes(section, kind),
         compact_every=section.whole("compactEvery", most=1_000_000) or 0,
         catalog=catalog,
     )
@@ -310,6 +359,26 @@ def _sink(section: Section, folder: Path) -> Sink:
     if len(set(sink.layout)) < len(sink.layout):
         raise section.wrong("partitionBy", f"names a column twice: {', '.join(sink.layout)}")
     return sink
+
+
+def _changes(section: Section, kind: str) -> Changes | None:
+    """The keys by which rows are changed, None for a table that only grows."""
+    mode = section.choice("mode", ("append", "merge", "history"), "append")
+    key, deleted_by = section.texts("key"), section.optional_text("deletedBy")
+    if mode == "append":
+        for name, given in (("key", key), ("deletedBy", deleted_by)):
+            if given:
+                raise section.wrong(name, 'has no use without mode = "merge" or "history"')
+        return None
+    if kind == "parquet":
+        raise section.wrong(
+            "mode", f"is {mode!r}, and plain Parquet files only grow: kind must be delta or iceberg"
+        )
+    if not key:
+        raise section.wrong("key", "is missing: a list of the columns that tell the rows apart")
+    if len(set(key)) < len(key):
+        raise section.wrong("key", f"names a column twice: {', '.join(key)}")
+    return Changes(key, mode == "history", deleted_by)
 
 
 def _iceberg(section: Section, path: Path, folder: Path) -> tuple[str, dict[str, str]]:

@@ -8,18 +8,20 @@ import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped, unused-ignore]
 from pyspark.sql import Observation
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from barnabas.spark.errors import PipelineError, first_line
+from barnabas.spark.pipeline import changes
 from barnabas.spark.pipeline.compaction import TARGET_BYTES
 from barnabas.spark.pipeline.evolution import merged
 from barnabas.spark.pipeline.parquet import ParquetFolder
+from barnabas.spark.pipeline.rewriting import Changes
 from barnabas.spark.pipeline.settings import Sink
-from barnabas.spark.pipeline.table import Compacted, Step, Table, synchronise
+from barnabas.spark.pipeline.table import OURS, Compacted, Staged, Step, Table, synchronise, synchronise_up
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -64,6 +66,8 @@ def compact(sink: Sink, target_bytes: int, step: Step, *, dry_run: bool = False)
 
 def table_schema(table: Table, sink: Sink, checkpoint: Path, rows: StructType) -> StructType:
     """The columns of the table once it takes such rows. Raises PipelineError where it cannot."""
+    rows = changes.kept(rows, sink.changes, sink.layout, in_files=table.keeps_partition_columns)
+    _require_mode(table, sink)
     state = table.state(query_id(checkpoint))
     if state is not None and state.batch is None:
         raise PipelineError(
@@ -84,6 +88,43 @@ def table_schema(table: Table, sink: Sink, checkpoint: Path, rows: StructType) -
                 "CAST it"
             )
     return schema
+
+
+def _require_mode(table: Table, sink: Sink) -> None:
+    """Raises PipelineError where the rows of the table were told apart in another way, or not at all."""
+    path = table.folder / OURS / "changes.json"
+    try:
+        was = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        was = None
+    except ValueError as error:
+        raise PipelineError(f"{path} cannot be read: {error}") from None
+    if was != _mode(sink) and (was is not None or table.state(None) is not None):
+        raise PipelineError(
+            f"{sink.path} was written with {_words(was)}, not with {_words(_mode(sink))}: "
+            "give the pipeline another path"
+        )
+
+
+def _mode(sink: Sink) -> dict[str, Any] | None:
+    if sink.changes is None:
+        return None
+    return {"mode": "history" if sink.changes.history else "merge", "key": list(sink.changes.key)}
+
+
+def _words(mode: dict[str, Any] | None) -> str:
+    return f"mode {mode['mode']} by {', '.join(mode['key'])}" if mode else "mode append"
+
+
+def _keep_mode(table: Table, sink: Sink) -> None:
+    """Writes down how the rows of a new table are told apart."""
+    mode, path = _mode(sink), table.folder / OURS / "changes.json"
+    if mode is not None and not path.exists():
+        new = path.with_suffix(".new")
+        new.write_text(json.dumps(mode), encoding="utf-8")
+        synchronise(new)
+        new.replace(path)
+        synchronise_up(path.parent, table.folder)
 
 
 def query_id(checkpoint: Path) -> str | None:
@@ -115,6 +156,7 @@ class BatchSink:
         self._table.__enter__()
         try:
             self._schema = table_schema(self._table, self._sink, self._checkpoint, self._rows)
+            _keep_mode(self._table, self._sink)
         except BaseException:
             self._table.__exit__()
             raise
@@ -147,6 +189,19 @@ class BatchSink:
         offsets = self._checkpoint / "offsets"
         for path in (offsets / str(batch), offsets):
             synchronise(path)
+        if self._sink.changes is not None:
+            self._change(query, frame, batch, self._sink.changes)
+        else:
+            self._add(query, frame, batch)
+        every = self._sink.compact_every
+        if every and (batch + 1) % every == 0:
+            # The batch is in the table: a compaction that fails or is killed now takes nothing away from it.
+            try:
+                self._table.compact(TARGET_BYTES, lambda *_: None)
+            except (PipelineError, OSError) as error:
+                _log.warning("%s was not compacted: %s", self._sink.path, first_line(error))
+
+    def _add(self, query: str, frame: "DataFrame", batch: int) -> None:
         written = 0
 
         def stage(folder: Path) -> Iterator[str]:
@@ -157,26 +212,56 @@ class BatchSink:
 
         self._table.append(query, batch, self._schema.jsonValue(), self._sink.layout, stage)
         self.rows_written += written
-        every = self._sink.compact_every
-        if every and (batch + 1) % every == 0:
-            # The batch is in the table: a compaction that fails or is killed now takes nothing away from it.
-            try:
-                self._table.compact(TARGET_BYTES, lambda *_: None)
-            except (PipelineError, OSError) as error:
-                _log.warning("%s was not compacted: %s", self._sink.path, first_line(error))
 
-    def _stage(self, frame: "DataFrame", folder: Path) -> Iterator[tuple[str, int]]:
-        """Writes the files; those with rows, and how many."""
+    def _change(self, query: str, frame: "DataFrame", batch: int, how: Changes) -> None:
+        """Has the newest rows of the batch take the place of those with their keys."""
+        from pyspark.sql import functions as sql
+
+        written = 0
+        seen = Observation()
+
+        def stage(folder: Path) -> Staged:
+            nonlocal written
+            rows = changes.ordered(frame.observe(seen, *changes.without_key(how)), how)
+            files = list(self._stage(rows, folder, sql.col(changes.GONE)))
+            changes.require_keys(seen.get, how)
+            kept, gone = f"{changes.GONE}=0/", f"{changes.GONE}=1/"
+            if (folder / kept).exists():
+                # Without the folder that kept them apart: the table's files are as those of an append.
+                for each in (folder / kept).iterdir():
+                    each.rename(folder / each.name)
+            written = sum(rows for path, rows in files if path.startswith(kept))
+            return Staged(
+                [path.removeprefix(kept) for path, _ in files if path.startswith(kept)],
+                [path for path, _ in files if path.startswith(gone)],
+            )
+
+        self._table.merge(query, batch, self._schema.jsonValue(), self._sink.layout, how, stage)
+        self.rows_written += written
+
+    def _stage(
+        self, frame: "DataFrame", folder: Path, apart: "Column | None" = None
+    ) -> Iterator[tuple[str, int]]:
+        """Writes the files; those with rows, and how many. `apart` has a folder for each of its values."""
         from pyspark.sql import functions as sql
 
         # By name: null where the rows have no such column or field, and narrower numbers as the table's.
-        frame, columns = frame.to(self._schema), [sql.col(f"`{field.name}`") for field in self._schema.fields]
+        columns = [sql.col(f"`{field.name}`") for field in self._schema.fields]
         layout = list(self._sink.layout)
+        if apart is None:
+            frame = frame.to(self._schema)
+        else:
+            frame = frame.withColumn(changes.GONE, apart).to(
+                StructType([*self._schema.fields, StructField(changes.GONE, IntegerType())])
+            )
         if (
             self._table.keeps_partition_columns
         ):  # Spark takes the columns of folders out of the files: it gets copies
             columns += [_told_apart(self._schema[name]).alias(f"_{name}") for name in layout]
             layout = [f"_{name}" for name in layout]
+        if apart is not None:
+            columns.append(sql.col(changes.GONE))
+            layout.insert(0, changes.GONE)
         # Spark's own INT96 has neither statistics nor a place in the formats with a log.
         frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         seen = Observation()

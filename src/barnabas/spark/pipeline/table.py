@@ -10,16 +10,33 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, ClassVar, Final, Self
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.evolution import Growth
+
+if TYPE_CHECKING:
+    from barnabas.spark.pipeline.rewriting import Changes
 
 OURS: Final = "_barnabas"
 """The folder in a table's folder that is not part of it; readers leave out all names that begin so."""
 
 Write = Callable[[Path], Iterable[str]]
 """Fills a folder, which it must make, and returns the paths in it that become part of the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Files of a batch of changes, by their paths in its folder."""
+
+    added: list[str]
+    """They become part of the table."""
+    deleted: list[str]
+    """They have the keys of deleted rows, and are removed once they are read."""
+
+
+WriteChanges = Callable[[Path], Staged]
+"""Fills a folder, which it must make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +145,21 @@ class Table(ABC):
         self, query: str, batch: int, schema: dict[str, Any], layout: Sequence[str], write: Write
     ) -> None:
         """Appends a batch that the table does not have; the query is the table's, or there is no table."""
+
+    def merge(
+        self,
+        query: str,
+        batch: int,
+        schema: dict[str, Any],
+        layout: Sequence[str],
+        changes: "Changes",
+        write: WriteChanges,
+    ) -> None:
+        """As `append`, and of the rows that are there those with a key of the batch go, or are closed.
+        Raises PipelineError where tables of the kind only grow.
+        """
+        del query, batch, schema, layout, changes, write
+        raise PipelineError("plain Parquet files only grow: give sink.kind delta or iceberg")
 
     @abstractmethod
     def compact(self, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:

@@ -1,0 +1,161 @@
+"""Rows that change a table: which of a batch's rows of a key is the newest, and which are deletes.
+
+The view ``source`` has one column more then, ``_change``: where the record stood, when it was written and
+whether it deletes. A transformation hands it on as it is, and it is not in the table.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import types as spark
+
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline.rewriting import FROM, TO, Changes
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+CHANGE: Final = "_change"
+GONE: Final = "_barnabas_deleted"
+"""The column of folders that keeps the deletes of a batch apart from its rows, until its commit."""
+_KEYS: Final = (
+    spark.BooleanType, spark.ByteType, spark.ShortType, spark.IntegerType, spark.LongType, spark.DecimalType,
+    spark.StringType, spark.BinaryType, spark.DateType, spark.TimestampType, spark.TimestampNTZType,
+)  # fmt: skip
+"""Types whose values are equal or not; of floating numbers none equals NaN, and structs have no bounds."""
+_IN_FOLDERS: Final = (spark.ByteType, spark.ShortType, spark.IntegerType, spark.LongType, spark.StringType,
+                      spark.DateType)  # fmt: skip
+"""Those of which each value has one name as a folder."""
+
+
+def with_change(frame: "DataFrame", *, deleted: "Column", time: "Column") -> "DataFrame":
+    """The frame of the source with what tells its changes apart."""
+    from pyspark.sql import functions as sql
+
+    return frame.withColumn(
+        CHANGE,
+        sql.struct(
+            sql.col("topic"), sql.col("partition"), sql.col("offset"),
+            time.alias("time"), deleted.alias("deleted"),
+        ),
+    )  # fmt: skip
+
+
+def whole_rows(frame: "DataFrame", changes: Changes) -> "DataFrame":
+    """The fields of the values as columns, for a pipeline without a transformation; the columns of the key
+    come from the record's key where the value has no such field.
+    """
+    from pyspark.sql import functions as sql
+
+    value, key = frame.schema["value"].dataType, frame.schema["key"].dataType
+    if not isinstance(value, spark.StructType):
+        raise PipelineError("transform is missing: values are bytes, and the table needs columns")
+    more = [
+        sql.col(f"key.`{name}`")
+        for name in changes.key
+        if isinstance(key, spark.StructType) and name in key.names and name not in value.names
+    ]
+    return frame.select(*more, "value.*", CHANGE)
+
+
+def with_key(frame: "DataFrame") -> "DataFrame":
+    """The frame with the fields of the record's key in its value: a tombstone has no others."""
+    from pyspark.sql import functions as sql
+
+    value, key = frame.schema["value"].dataType, frame.schema["key"].dataType
+    if not isinstance(value, spark.StructType) or not isinstance(key, spark.StructType):
+        return frame
+    fields = [
+        sql.coalesce(
+            sql.col(f"value.`{name}`"), *([sql.col(f"key.`{name}`")] if name in key.names else ())
+        ).alias(name)
+        for name in value.names
+    ]
+    return frame.withColumn("value", sql.struct(*fields))
+
+
+def kept(
+    rows: spark.StructType, changes: Changes | None, layout: Sequence[str], *, in_files: bool
+) -> spark.StructType:
+    """The columns of the rows that are the table's. Raises PipelineError where they cannot change one."""
+    if changes is None:
+        return rows
+    if CHANGE not in rows.names:
+        raise PipelineError(f"sink.mode: the transformation must hand on the column {CHANGE} as it is")
+    gone = {CHANGE, *((changes.deleted_by,) if changes.deleted_by else ())}
+    for name in changes.key:
+        if name not in rows.names or name in gone:
+            others = ", ".join(one for one in rows.names if one not in gone)
+            raise PipelineError(f"sink.key: the rows have no column {name}; they have {others}")
+        kind = rows[name].dataType
+        if not isinstance(kind, _KEYS):
+            raise PipelineError(f"sink.key: column {name} is {kind.simpleString()}, which is no key: CAST it")
+        if name in layout and not in_files and not isinstance(kind, _IN_FOLDERS):
+            raise PipelineError(
+                f"sink.key: column {name} is {kind.simpleString()}, and the table is partitioned by it: "
+                "CAST it to a whole number, a text or a date"
+            )
+    if changes.deleted_by is not None and (
+        changes.deleted_by not in rows.names
+        or not isinstance(rows[changes.deleted_by].dataType, spark.BooleanType)
+    ):
+        raise PipelineError(f"sink.deletedBy: the rows have no column {changes.deleted_by} of type boolean")
+    fields = [field for field in rows.fields if field.name not in gone]
+    if not changes.history:
+        return spark.StructType(fields)
+    taken = {field.name.lower() for field in fields} & {FROM, TO}
+    if taken:
+        raise PipelineError(
+            f"sink.mode: the rows have a column {taken.pop()} already, which the history fills"
+        )
+    times = [spark.StructField(name, spark.TimestampType()) for name in (FROM, TO)]
+    return spark.StructType([*fields, *times])
+
+
+def ordered(frame: "DataFrame", changes: Changes) -> "DataFrame":
+    """The rows that a batch leaves of each key, with `GONE`: the newest one by partition and offset,
+    or of a history all, each valid until the next one.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sql
+
+    gone = sql.col(f"{CHANGE}.deleted")
+    if changes.deleted_by is not None:
+        gone = gone | sql.coalesce(sql.col(f"`{changes.deleted_by}`"), sql.lit(False))
+    frame = frame.withColumn(GONE, gone.cast("int"))
+    place = [sql.col(f"{CHANGE}.{name}") for name in ("topic", "partition", "offset")]
+    by_key = Window.partitionBy(*(sql.col(f"`{name}`") for name in changes.key))
+    if changes.history:
+        in_order = by_key.orderBy(*place)
+        return frame.withColumn(FROM, sql.col(f"{CHANGE}.time")).withColumn(
+            TO, sql.lead(sql.col(FROM)).over(in_order)
+        )
+    number = sql.row_number().over(by_key.orderBy(*(each.desc() for each in place)))
+    return frame.withColumn("_barnabas_row", number).filter("_barnabas_row = 1").drop("_barnabas_row")
+
+
+def without_key(changes: Changes) -> "list[Column]":
+    """Aggregates of the rows whose key is not whole: how many, and one of their places."""
+    from pyspark.sql import functions as sql
+
+    missing = sql.lit(False)
+    for name in changes.key:
+        missing = missing | sql.col(f"`{name}`").isNull()
+    place = sql.concat_ws(
+        " ", sql.col(f"{CHANGE}.topic"), sql.col(f"{CHANGE}.partition"), sql.col(f"{CHANGE}.offset")
+    )
+    return [
+        sql.count(sql.when(missing, sql.lit(1))).alias("without_key"),
+        sql.min(sql.when(missing, place)).alias("where"),
+    ]
+
+
+def require_keys(seen: dict[str, Any], changes: Changes) -> None:
+    """Raises PipelineError for a batch in which `without_key` has counted some."""
+    if seen["without_key"]:
+        topic, partition, offset = seen["where"].split(" ")
+        raise PipelineError(
+            f"{seen['without_key']:,} records have null in the key ({', '.join(changes.key)}), the first is "
+            f"{topic}-{partition} offset {offset}: leave them out by transform.sql, or read the record's key "
+            "with [format.key]"
+        )
