@@ -93,6 +93,8 @@ class RecordAccumulator:
                 self._topics[topic] = TopicQueues(topic, count, available, self.batch_bytes, self._loads)
                 return
             known.available = available
+            if known.sticky.partition not in available:
+                known.sticky.partition = -1
             for number in range(len(known.queues), count):
                 known.queues.append(PartitionQueue(TopicPartition(topic, number)))
 
@@ -121,7 +123,8 @@ class RecordAccumulator:
                 queue = known.queues[key_hash(key) % len(known.queues)]
             else:
                 sticky = known.sticky
-                queue = known.queues[sticky.choose(known.available)]
+                number = sticky.partition
+                queue = known.queues[number if number >= 0 else sticky.choose(known.available)]
             batch = queue.waiting[-1] if queue.waiting else None
             if batch is not None and not batch.attempts:
                 builder = batch.builder
@@ -129,8 +132,10 @@ class RecordAccumulator:
                 if added:
                     self.waiting_bytes += added
                     is_full = builder.size_bytes >= self.batch_bytes
-                    if sticky is not None:
+                    if sticky is not None and (is_full or sticky.bytes_left <= added):
                         sticky.produced(added, batch_is_full=is_full)
+                    elif sticky is not None:
+                        sticky.bytes_left -= added
                     if is_full:
                         self._on_work(True)
                     return Delivery(batch, builder.count - 1, timestamp)
@@ -152,6 +157,7 @@ class RecordAccumulator:
             queue = _explicit(known, topic, partition)
             batch = ProducerBatch(queue.tp, self._codec, self._monotonic())
             batch.builder.fill(section, count, timestamp)
+            batch.is_section = True
             self._enqueue(queue, batch)
             return Delivery(batch, count - 1, timestamp)
 

@@ -64,7 +64,7 @@ from barnabas.client.types import (
 from barnabas.client.wakeup import Wakeup
 from barnabas.core.errors import BarnabasError, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.extras import extra
+from barnabas.core.extras import extra, needed
 from barnabas.core.ids import TopicPartition, Uuid
 
 if TYPE_CHECKING:
@@ -406,6 +406,54 @@ class AsyncConsumer:
             batches = [batch for batch in batches if batch.num_rows]
             if batches or deadline.is_over:
                 return batches
+
+    async def arrow_batches(
+        self, *, to_end: bool = False, include_headers: bool = False
+    ) -> "AsyncIterator[pa.RecordBatch]":
+        """Every record in pyarrow batches, as of `poll_arrow`, without end; with `to_end` up to the ends that
+        the assigned partitions have now. Raises as `poll_arrow`.
+        """
+        ends = await self.ends() if to_end else None
+        while ends is None or not self.has_read_to(ends):
+            for batch in await self.poll_arrow(timeout_ms=1000, include_headers=include_headers):
+                yield batch
+
+    async def ends(self) -> dict[TopicPartition, int]:
+        """The ends of the assigned partitions; raises BarnabasError where none is assigned."""
+        if not self._partitions:
+            raise BarnabasError("There is no end without an assigned partition: assign some, or poll first")
+        ends = await self.end_offsets(list(self._partitions))
+        await self._positions.find(Deadline(self._timeout_ms))
+        return ends
+
+    def has_read_to(self, ends: Mapping[TopicPartition, int]) -> bool:
+        """Whether every partition of these that is assigned still was read up to its end."""
+        places = [(self._partitions[tp].position, end) for tp, end in ends.items() if tp in self._partitions]
+        return all(position is not None and position >= end for position, end in places)
+
+    async def to_arrow(self, *, include_headers: bool = False) -> "pa.Table":
+        """All records from here to the ends that the assigned partitions have now, as one pyarrow table.
+        Raises as `poll_arrow`.
+        """
+        with extra("arrow", "to_arrow", "pyarrow"):
+            import pyarrow as pa  # noqa: PLC0415
+
+            from barnabas.records.columnar import SCHEMA, SCHEMA_WITH_HEADERS  # noqa: PLC0415
+
+        batches = self.arrow_batches(to_end=True, include_headers=include_headers)
+        found = [batch async for batch in batches]
+        return pa.Table.from_batches(found, SCHEMA_WITH_HEADERS if include_headers else SCHEMA)
+
+    async def to_pandas(self, *, include_headers: bool = False) -> Any:
+        """As `to_arrow`, as a frame of pandas, which has to be installed."""
+        needed("to_pandas", "pandas")
+        table = await self.to_arrow(include_headers=include_headers)
+        return table.to_pandas()
+
+    async def to_polars(self, *, include_headers: bool = False) -> Any:
+        """As `to_arrow`, as a frame of polars, which has to be installed."""
+        polars = needed("to_polars", "polars")
+        return polars.from_arrow(await self.to_arrow(include_headers=include_headers))
 
     async def _prepare(self) -> None:
         if self._closed:

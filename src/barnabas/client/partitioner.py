@@ -48,7 +48,7 @@ _LOOKED_AT_MAX: Final = 64
 class StickyPartitioner:
     """The partition that key-less records of one topic go to at the moment (``BuiltInPartitioner``)."""
 
-    __slots__ = ("_loads", "_produced_bytes", "_random", "_sticky_bytes", "partition")
+    __slots__ = ("_loads", "_random", "_sticky_bytes", "bytes_left", "partition")
 
     def __init__(
         self,
@@ -58,25 +58,26 @@ class StickyPartitioner:
     ) -> None:
         """`loads` are those of the partitions of these numbers; without it each is as good as any other."""
         self.partition = -1
+        self.bytes_left = sticky_bytes
+        """How much goes there until another one is chosen; below 0 where its last batch is not full yet."""
         # Seeded by the process's own generator, so that a simulation decides.
         self._random = source or random.Random(random.getrandbits(64))
         self._sticky_bytes = sticky_bytes
-        self._produced_bytes = 0
         self._loads = loads
 
     def choose(self, available: Sequence[int]) -> int:
         """The partition for the next record; `available` are the partitions that have a leader."""
-        if self.partition < 0 or self.partition not in available:
+        if self.partition not in available:
             self.partition = self._next(available)
-            self._produced_bytes = 0
+            self.bytes_left = self._sticky_bytes
         return self.partition
 
     def produced(self, size_bytes: int, *, batch_is_full: bool) -> None:
         """A record of this size went to the partition. Another one is chosen after ``batch.size`` bytes,
         where a batch ends, so that none is left half empty; after twice as many in any case.
         """
-        self._produced_bytes += size_bytes
-        if self._produced_bytes >= self._sticky_bytes * (1 if batch_is_full else 2):
+        self.bytes_left -= size_bytes
+        if self.bytes_left <= (0 if batch_is_full else -self._sticky_bytes):
             self.partition = -1
 
     def _next(self, available: Sequence[int]) -> int:
@@ -95,4 +96,4 @@ class StickyPartitioner:
         return self._random.choices(usable, weights)[0][0]
 
     def __repr__(self) -> str:
-        return f"<StickyPartitioner on {self.partition}, {self._produced_bytes} bytes produced>"
+        return f"<StickyPartitioner on {self.partition}, {self.bytes_left} bytes left>"

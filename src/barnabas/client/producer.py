@@ -17,9 +17,11 @@ import contextlib
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from time import time_ns
 from typing import Any, Final, Self, Unpack
 
 from barnabas.client.accumulator import RecordAccumulator
+from barnabas.client.arrow_rows import sections
 from barnabas.client.broker_delays import BrokerDelays
 from barnabas.client.cluster import Cluster
 from barnabas.client.config import Given, given_options, producer_config
@@ -123,7 +125,8 @@ class AsyncProducer:
         self.is_woken = False
         """Whether the event loop was woken for what is there, and has not come to it."""
         self._woken_at = 0.0
-        self._full = False
+        self.is_full = False
+        """Whether a batch is full that the loop has not come to."""
         self._closed = False
         self._ended = asyncio.Event()
         self._room: list[asyncio.Future[None]] = []
@@ -234,7 +237,7 @@ class AsyncProducer:
             chosen = self._partitioner(key, *known)
             partition = None if chosen is None else whole_number("partition", chosen, PARTITION_MAX)
         if timestamp_ms is None:
-            timestamp_ms = time.time_ns() // _NS_PER_MS
+            timestamp_ms = time_ns() // _NS_PER_MS
         else:
             timestamp_ms = whole_number("timestamp_ms", timestamp_ms, TIMESTAMP_MAX)
         plain = plain_headers(headers) if headers else ()
@@ -254,6 +257,46 @@ class AsyncProducer:
         except InvalidRecordError as error:
             self._refused(error)
             raise
+
+    async def send_arrow(
+        self,
+        topic: str,
+        table: Any,
+        *,
+        key: str | None = None,
+        value: str | None = None,
+        headers: str | None = None,
+        partition: str | None = None,
+    ) -> list[Delivery]:
+        """Sends each row of a table (of pyarrow, polars, pandas) as a record with the time of now, without a
+        Python object a record. `key`, `value`, `headers` and `partition` name columns; those that are not
+        named are the columns of these names, if there are any, as in Spark's Kafka sink. Keys and values are
+        texts or bytes, headers lists of structs of ``key`` and ``value``. Serializers, partitioners and
+        interceptors are passed by.
+
+        The deliveries are those of batches, each for all of its records. Needs ``barnabas[arrow]``. Raises as
+        `send`: InvalidRecordError names the column, and then earlier rows may have been sent.
+        """
+        columns = {"key": key, "value": value, "headers": headers, "partition": partition}
+        self._attach()
+        partitions, available = await self.partitions_for(topic), await self.available_partitions(topic)
+        rows = sections(
+            table,
+            columns,
+            partitions=len(partitions),
+            available=available,
+            section_bytes=self.section_bytes,
+        )
+        deliveries = []
+        for one in rows:
+            arguments = topic, one.partition, one.records, one.record_count
+            deadline = Deadline(self.max_block_ms)
+            while (delivery := self.try_send_section(*arguments)) is None:
+                await self.make_ready(topic, deadline)
+            deliveries.append(delivery)
+            # Each batch is full: the sender gets its turn.
+            await asyncio.sleep(0)
+        return deliveries
 
     async def make_ready(self, topic: str, deadline: Deadline) -> None:
         """Waits until the topic is known and there is room; raises as `send` does."""
@@ -305,9 +348,9 @@ class AsyncProducer:
         if not self.is_woken:
             return False
         now = time.monotonic()
-        if not self._full and now - self._woken_at < _GIVE_WAY_S:
+        if not self.is_full and now - self._woken_at < _GIVE_WAY_S:
             return False
-        self._full = False
+        self.is_full = False
         self._woken_at = now
         return True
 
@@ -338,7 +381,7 @@ class AsyncProducer:
         """
         if self._loop is None:
             return
-        self._full = self._full or full
+        self.is_full = self.is_full or full
         if not self.is_woken:
             self._check_loop()
             self._woken_at = time.monotonic()
@@ -350,7 +393,7 @@ class AsyncProducer:
             raise ClientClosedError("The event loop that the producer ran on is closed")
 
     def _woken_up(self) -> None:
-        self.is_woken = self._full = False
+        self.is_woken = self.is_full = False
         self._sender.pump()
 
     def _pump(self) -> None:

@@ -36,6 +36,7 @@ class ProducerBatch:
         "builder",
         "created_at",
         "first",
+        "is_section",
         "may_be_stored",
         "number",
         "observed",
@@ -59,6 +60,8 @@ class ProducerBatch:
         self.base_sequence = NO_SEQUENCE
         self.observed: set[int] = set()
         """The records in it, by index, whose outcome a caller waits for, or has."""
+        self.is_section = False
+        """Whether its records came as one, with one delivery that stands for all of them."""
         self.may_be_stored = False
         """Whether the outcome of an attempt to send it is not known."""
         self.parent: ProducerBatch | None = None
@@ -84,11 +87,13 @@ class ProducerBatch:
 
     def is_observed(self) -> bool:
         """Whether a caller looks at the outcome of each of its records."""
-        if self.parent is None:
-            return len(self.observed) == self.count
-        whole = self.parent
+        whole = self
         while whole.parent is not None:
             whole = whole.parent
+        if whole.is_section:
+            return bool(whole.observed)
+        if whole is self:
+            return len(self.observed) == self.count
         return whole.observed.issuperset(range(self.first, self.first + self.count))
 
     @property
@@ -104,6 +109,12 @@ class ProducerBatch:
             inside = index < before.count
             batch, index = (before, index) if inside else (behind, index - before.count)
         return batch, index
+
+    def raise_failure(self) -> None:
+        """Raises what became of any piece of it that was not stored."""
+        for piece in self.pieces:
+            piece.raise_failure()
+        self._future.result()
 
     def split(self) -> "tuple[ProducerBatch, ...]":
         """Two batches with a half of its records each, which take its place (``splitAndReenqueue``).
@@ -162,11 +173,12 @@ class Delivery:
     on its way.
     """
 
-    __slots__ = ("_batch", "_index", "_timestamp")
+    __slots__ = ("_batch", "_timestamp", "index")
 
     def __init__(self, batch: ProducerBatch, index: int, timestamp: int) -> None:
         self._batch = batch
-        self._index = index
+        self.index = index
+        """Which record of its batch it is, from 0."""
         self._timestamp = timestamp
 
     def done(self) -> bool:
@@ -190,7 +202,7 @@ class Delivery:
         at once where it is known already. The order is that of the records of a partition. It must be quick;
         what it raises is logged. `exception` and `result` do not wait there.
         """
-        self._batch.observed.add(self._index)
+        self._batch.observed.add(self.index)
         self.watch(lambda _error, _stored: callback(self))
 
     def watch(self, on_delivery: OnDelivery) -> None:
@@ -207,7 +219,7 @@ class Delivery:
 
     def tell(self, on_delivery: OnDelivery) -> None:
         """As `add_done_callback`, with the outcome."""
-        self._batch.observed.add(self._index)
+        self._batch.observed.add(self.index)
         self.watch(on_delivery)
 
     def result(self, timeout: float | None = None, *, timeout_ms: float | None = None) -> RecordMetadata:
@@ -218,7 +230,7 @@ class Delivery:
         """
         if timeout is None and timeout_ms is not None:
             timeout = timeout_ms / 1000
-        self._batch.observed.add(self._index)
+        self._batch.observed.add(self.index)
         future = self._batch.future
         try:
             # Its own error is a record's, and looked for below.
@@ -245,10 +257,10 @@ class Delivery:
     def _not_seen_yet(self) -> None:
         """A wait has ended. When it was cut short, the caller has no outcome: then `flush` raises it."""
         if not self._batch.future.done():
-            self._batch.observed.discard(self._index)
+            self._batch.observed.discard(self.index)
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        self._batch.observed.add(self._index)
+        self._batch.observed.add(self.index)
         future = self._batch.future
         if not future.done():
             try:
@@ -266,7 +278,9 @@ class Delivery:
 
     def _stored(self) -> RecordMetadata:
         """Where the record was stored, of a batch that is over. Raises why it was not."""
-        batch, index = self._batch.find(self._index)
+        if self._batch.is_section:
+            self._batch.raise_failure()
+        batch, index = self._batch.find(self.index)
         base_offset, log_append_time = batch.future.result()
         return RecordMetadata(
             batch.tp.topic,
@@ -276,4 +290,4 @@ class Delivery:
         )
 
     def __repr__(self) -> str:
-        return f"<Delivery {self._index} of {self._batch!r}>"
+        return f"<Delivery {self.index} of {self._batch!r}>"

@@ -42,7 +42,9 @@ class Sampled:
             self._samples = [*self._samples, sample][-_SAMPLES:]
         sample.count += 1
         sample.total += value
-        sample.most = max(sample.most, value)
+        # As a comparison: `max` takes three times as long, and this is done ten times a request.
+        if value > sample.most:  # noqa: PLR1730
+            sample.most = value
         self.total += value
         self.count += 1
 

@@ -3,12 +3,23 @@
 import contextlib
 import importlib
 from collections.abc import Iterator
+from types import ModuleType
 
 from barnabas.core.errors import BarnabasError
 
 
 class MissingExtraError(BarnabasError, ImportError):
     """A package is not installed; the text says which extra of barnabas brings it."""
+
+
+def needed(user: str, package: str) -> ModuleType:
+    """A package that `user`, a noun, works with, and that no extra brings. Raises MissingExtraError."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{user} needs {package}, which is not here: pip install {package}"
+        ) from error
 
 
 @contextlib.contextmanager

@@ -7,8 +7,8 @@ Then a compiled pass writes the records of one partition, as many as a batch hol
 object exists for a record. What comes out is the section of a batch behind its header, uncompressed: the
 producer compresses it, numbers it and sends it.
 
-pyarrow and numba (extra ``barnabas[arrow]``) are imported here, in `barnabas.records.columnar` and in
-`barnabas.spark`, nowhere else.
+numba (extra ``barnabas[arrow]``) is imported here and in `barnabas.records.columnar` alone; pyarrow also in
+`barnabas.spark`, and by the client's methods that give or take tables.
 """
 
 import random
