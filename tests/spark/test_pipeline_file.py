@@ -226,6 +226,60 @@ def test_what_is_wrong_with_changes_is_said_in_one_line(read, old, new, words):
     assert "\n" not in str(caught.value)
 
 
+LETTERS = (
+    WHOLE
+    + """
+[deadLetter]
+kind = "parquet"
+path = "letters"
+[[expect]]
+rule = "a > 0"
+violation = "deadLetter"
+"""
+)
+
+
+def test_letters_and_rules_are_read_whole(read, tmp_path):
+    found = read(LETTERS.replace('"letters"', '"letters"\nmaxRecords = 10\nmaxShare = 0.5'))
+
+    assert (found.letters.kind, found.letters.path) == ("parquet", tmp_path / "letters")
+    assert (found.letters.records_max, found.letters.share_max) == (10, 0.5)
+    assert [(one.rule, one.violation) for one in found.expectations] == [("a > 0", "deadLetter")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('kind = "parquet"\npath = "letters"', "", "deadLetter.kind is missing"),
+        ('kind = "parquet"\npath = "letters"', 'kind = "iceberg"', "deadLetter.kind is 'iceberg'"),
+        ('path = "letters"', "", "deadLetter.path is missing"),
+        ('"parquet"\npath = "letters"', '"topic"', "deadLetter.topic is missing"),
+        ('"parquet"\npath = "letters"', '"topic"\ntopic = "a b"', "'a b', which is no name of a topic"),
+        ('"parquet"\npath = "letters"', '"topic"\ntopic = "flights"', "is read by the pipeline itself"),
+        ('"letters"', '"table/x"', "must be a folder apart from sink.path"),
+        ('"letters"', '"c"', "must be a folder apart from checkpoint"),
+        ('"letters"', '"s3://a"', "deadLetter.path is 's3://a': it must be a folder of a file system"),
+        ('"letters"', '"letters"\nmaxRecords = -1', "deadLetter.maxRecords is -1: it must be a whole number"),
+        ('"letters"', '"letters"\nmaxShare = 2', "deadLetter.maxShare is 2: it must be a number from 0 to 1"),
+        ('"letters"', '"letters"\nmaxshare = 1', "deadLetter.maxshare is unknown; did you mean maxShare?"),
+        ("[deadLetter]", '[format]\nkind = "json"\nschema = "a INT"\nmalformed = "keep"\n[deadLetter]',
+            "format.malformed must be fail with [deadLetter]"),
+        ('[deadLetter]\nkind = "parquet"\npath = "letters"', "", "expect[0].violation is 'deadLetter', and"),
+        ('rule = "a > 0"', "", "expect[0].rule is missing"),
+        ('rule = "a > 0"', 'rulee = "a > 0"', "expect[0].rulee is unknown; did you mean rule?"),
+        ('rule = "a > 0"', "rule = \"reflect('java.lang.System', 'exit', 0)\"", "expect[0].rule has reflect"),
+        ('rule = "a > 0"', 'rule = "a IN (SELECT 1)"', "expect[0].rule has SELECT: it may only compare"),
+        ('"deadLetter"\n', '"ignore"\n', "expect[0].violation is 'ignore': it must be"),
+        ("[[expect]]", "[expect]", "expect must be tables, each below [[expect]]"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_letters_and_rules_is_said_in_one_line(read, old, new, words):
+    assert old in LETTERS
+    with pytest.raises(PipelineError, match=re.escape(words)) as caught:
+        read(LETTERS.replace(old, new, 1))
+    assert "\n" not in str(caught.value)
+
+
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(PipelineError, match=r"none\.toml: No such file or directory"):
         load(tmp_path / "none.toml")

@@ -38,7 +38,8 @@ _FETCH_DEFAULTS: Final = {
 }
 
 
-def _consumer(client: Mapping[str, str]) -> Consumer:
+def consumer_client(client: Mapping[str, str]) -> Consumer:
+    """A consumer with these ``kafka.*`` options, which reads from offsets that it is given."""
     given = dict(client)
     servers = given.pop("bootstrap.servers")
     chosen = {**_FETCH_DEFAULTS, **client_options(given, CONSUMER_CONFIG), "auto.offset.reset": "none"}
@@ -171,7 +172,7 @@ class KafkaFetcher:
     """`barnabas.spark.reading.RecordFetcher`: one consumer for all tasks of a worker, one after the other."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
-        self._consumer = _consumer(client)
+        self._consumer = consumer_client(client)
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         """Fetches these partitions, and no longer those that a task before this one left behind."""

@@ -77,13 +77,14 @@ def by_topic(rows: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.
         yield name, rows if len(names) == 1 else rows.filter(pc.equal(topics, name))
 
 
-def _producer(client: dict[str, str]) -> Producer:
+def producer_client(client: dict[str, str]) -> Producer:
+    """A producer with these ``kafka.*`` options, which are taken out of the dictionary."""
     servers = client.pop("bootstrap.servers")
     chosen = {**_DEFAULTS, **client_options(client, PRODUCER_CONFIG)}
     return Producer({**chosen, "bootstrap.servers": servers})
 
 
-_producers: Final = KeptClients(_producer)
+_producers: Final = KeptClients(producer_client)
 
 
 class _TopicWriter:

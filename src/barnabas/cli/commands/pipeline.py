@@ -26,6 +26,7 @@ def pipeline() -> None:
       barnabas pipeline check flights.toml
       barnabas pipeline run flights.toml
       barnabas pipeline compact flights.toml
+      barnabas pipeline replay flights.toml
     """
 
 
@@ -67,7 +68,25 @@ def run(file: Path) -> None:
     click.echo(
         f"{found.name}: {outcome.records_read:,} records read, {outcome.rows_written:,} rows written "
         f"in {outcome.batches:,} batches, {outcome.restarts} restarts"
+        + (f", {outcome.letters:,} dead letters" if found.letters is not None else "")
+        + (f", {outcome.rows_dropped:,} rows dropped" if outcome.rows_dropped else "")
     )
+
+
+@pipeline.command()
+@FILE
+def replay(file: Path) -> None:
+    """Send the dead letters of FILE to the topics that they came from, those that were not sent yet.
+
+    \b
+    Example:
+      barnabas pipeline replay flights.toml
+    """
+    settings, _ = _modules()
+    from barnabas.spark.pipeline import replay as replaying
+
+    found = settings.load(file)
+    click.echo(f"{found.name}: {replaying.replay(found):,} records sent again")
 
 
 def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import types as spark
 
 from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline.letters import RECORD
 from barnabas.spark.pipeline.rewriting import FROM, TO, Changes
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def whole_rows(frame: "DataFrame", changes: Changes) -> "DataFrame":
         for name in changes.key
         if isinstance(key, spark.StructType) and name in key.names and name not in value.names
     ]
-    return frame.select(*more, "value.*", CHANGE)
+    return frame.select(*more, "value.*", CHANGE, *([RECORD] if RECORD in frame.columns else ()))
 
 
 def with_key(frame: "DataFrame") -> "DataFrame":
@@ -78,6 +79,7 @@ def kept(
     rows: spark.StructType, changes: Changes | None, layout: Sequence[str], *, in_files: bool
 ) -> spark.StructType:
     """The columns of the rows that are the table's. Raises PipelineError where they cannot change one."""
+    rows = spark.StructType([field for field in rows.fields if field.name != RECORD])
     if changes is None:
         return rows
     if CHANGE not in rows.names:
@@ -134,13 +136,21 @@ def ordered(frame: "DataFrame", changes: Changes) -> "DataFrame":
     return frame.withColumn("_barnabas_row", number).filter("_barnabas_row = 1").drop("_barnabas_row")
 
 
-def without_key(changes: Changes) -> "list[Column]":
-    """Aggregates of the rows whose key is not whole: how many, and one of their places."""
+def lacks_key(changes: Changes) -> "Column":
+    """Whether a row has null in a column of the key."""
     from pyspark.sql import functions as sql
 
     missing = sql.lit(False)
     for name in changes.key:
         missing = missing | sql.col(f"`{name}`").isNull()
+    return missing
+
+
+def without_key(changes: Changes) -> "list[Column]":
+    """Aggregates of the rows whose key is not whole: how many, and one of their places."""
+    from pyspark.sql import functions as sql
+
+    missing = lacks_key(changes)
     place = sql.concat_ws(
         " ", sql.col(f"{CHANGE}.topic"), sql.col(f"{CHANGE}.partition"), sql.col(f"{CHANGE}.offset")
     )

@@ -16,6 +16,8 @@ from pyspark.sql import types as spark
 
 from barnabas.spark import ddl
 from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline.formats import CORRUPT
+from barnabas.spark.pipeline.letters import REASON
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -46,8 +48,10 @@ class Envelope:
     decimals: str = "precise"
 
 
-def parsed(frame: "DataFrame", schema: str, envelope: Envelope) -> "DataFrame":
-    """The frame with its JSON values as envelopes, whose rows have the columns of the schema."""
+def parsed(frame: "DataFrame", schema: str, envelope: Envelope, *, letters: bool = False) -> "DataFrame":
+    """The frame with its JSON values as envelopes, whose rows have the columns of the schema. With `letters`
+    one that is no JSON of this form is in a field `CORRUPT`, and does not end the query.
+    """
     from pyspark.sql import functions as sql
 
     columns = ddl.columns(schema)
@@ -60,14 +64,15 @@ def parsed(frame: "DataFrame", schema: str, envelope: Envelope) -> "DataFrame":
         spark.StructField("op", spark.StringType()),
         spark.StructField("source", spark.StructType([spark.StructField("ts_ms", spark.LongType())])),
     ]
-    whole = spark.StructType([*fields, spark.StructField("payload", spark.StructType(fields))])
-    frame = frame.withColumn(
-        "value", sql.from_json(sql.col("value").cast("string"), whole, {"mode": "FAILFAST"})
-    )
+    corrupt = [spark.StructField(CORRUPT, spark.StringType())] if letters else []
+    whole = spark.StructType([*fields, spark.StructField("payload", spark.StructType(fields)), *corrupt])
+    mode = {"mode": "PERMISSIVE" if letters else "FAILFAST"}
+    frame = frame.withColumn("value", sql.from_json(sql.col("value").cast("string"), whole, mode))
     plain = sql.struct(*(sql.col(f"value.{field.name}") for field in fields))
-    frame = frame.withColumn(
-        "value", sql.when(sql.col("value").isNotNull(), sql.coalesce(sql.col("value.payload"), plain))
-    )
+    found = sql.coalesce(sql.col("value.payload"), plain)
+    if letters:
+        found = found.withField(CORRUPT, sql.col(f"value.{CORRUPT}"))
+    frame = frame.withColumn("value", sql.when(sql.col("value").isNotNull(), found))
     for name in ("before", "after"):
         typed = sql.struct(
             *(
@@ -85,8 +90,10 @@ def parsed(frame: "DataFrame", schema: str, envelope: Envelope) -> "DataFrame":
     return frame
 
 
-def unwrapped(frame: "DataFrame") -> "DataFrame":
-    """The frame with the row as its value, ``op``, the time of the change and `DELETED`."""
+def unwrapped(frame: "DataFrame", *, letters: bool = False) -> "DataFrame":
+    """The frame with the row as its value, ``op``, the time of the change and `DELETED`. What is no change
+    ends the query with its place, or with `letters` is in `REASON`; a TRUNCATE ends it in any case.
+    """
     from pyspark.sql import functions as sql
 
     kind = frame.schema["value"].dataType
@@ -104,13 +111,20 @@ def unwrapped(frame: "DataFrame") -> "DataFrame":
     for name in texts:
         unavailable = unavailable | (sql.col(f"value.after.`{name}`") == UNAVAILABLE)
     place = sql.concat_ws(" ", sql.concat_ws("-", "topic", "partition"), sql.lit("offset"), "offset")
-    deleted = (
-        sql.when(sql.col("value").isNull() | (op == "d"), sql.lit(True))
-        .when(sql.coalesce(unavailable, sql.lit(False)), _refused(place, _NOT_SENT))
-        .when(op.isin("c", "u", "r") & sql.col("value.after").isNotNull(), sql.lit(False))
-        .when(op == "t", _refused(place, _TRUNCATED))
-        .otherwise(_refused(place, "is no change as Debezium writes them"))
+    gone = sql.col("value").isNull() | (op == "d")
+    change = op.isin("c", "u", "r") & sql.col("value.after").isNotNull()
+    reason = (
+        sql.when(gone, sql.lit(None))
+        .when(sql.coalesce(unavailable, sql.lit(False)), sql.lit(_NOT_SENT))
+        .when(change | (op == "t"), sql.lit(None))
+        .otherwise(sql.lit("is no change as Debezium writes them"))
     )
+    deleted = sql.when(gone, sql.lit(True)).when(op == "t", _refused(place, sql.lit(_TRUNCATED)))
+    if letters:
+        frame = frame.withColumn(REASON, sql.coalesce(REASON, reason))
+    else:
+        deleted = deleted.when(reason.isNotNull(), _refused(place, reason))
+    deleted = deleted.otherwise(sql.lit(False))
     has_time = "source" in kind.names and "ts_ms" in getattr(kind["source"].dataType, "names", ())
     time = (
         sql.timestamp_millis(sql.col("value.source.ts_ms")) if has_time else sql.lit(None).cast("timestamp")
@@ -120,10 +134,10 @@ def unwrapped(frame: "DataFrame") -> "DataFrame":
     return frame.withColumn("value", row)
 
 
-def _refused(place: "Column", words: str) -> "Column":
+def _refused(place: "Column", words: "Column") -> "Column":
     from pyspark.sql import functions as sql
 
-    return sql.raise_error(sql.concat(place, sql.lit(f" {words}"))).cast("boolean")
+    return sql.raise_error(sql.concat(place, sql.lit(" "), words)).cast("boolean")
 
 
 def _written(kind: spark.DataType) -> spark.DataType:

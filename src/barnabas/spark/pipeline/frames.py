@@ -4,9 +4,11 @@ The view ``source`` has the columns of ``format("barnabas")``; where a format is
 """
 
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import PySparkException
@@ -16,40 +18,93 @@ from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline.changes import whole_rows, with_change, with_key
 from barnabas.spark.pipeline.debezium import DELETED, parsed, unwrapped
 from barnabas.spark.pipeline.formats import CORRUPT
+from barnabas.spark.pipeline.letters import REASON, with_record
 from barnabas.spark.pipeline.settings import Format, Pipeline, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_STATEFUL: Final = re.compile(
+    r"^[\s:+~-]*(Aggregate|Distinct|Deduplicate\w*|EventTimeWatermark|\w*GroupsWithState|Window|"
+    r"TransformWithState\w*)\b",
+    re.MULTILINE,
+)
+"""How Spark's plan names what a stream has a state for."""
 _VIEW: Final = "source"
 # As Iceberg names and writes partitions by time.
 _PATTERNS: Final = {"month": "yyyy-MM", "day": "yyyy-MM-dd", "hour": "yyyy-MM-dd-HH"}
 
 
-def build(spark: "SparkSession", pipeline: Pipeline) -> "DataFrame":
-    """The rows for the sink. Nothing is read yet. Raises PipelineError that names the key at fault."""
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The frames of a pipeline. Nothing is read yet."""
+
+    batches: "DataFrame"
+    """What the query hands over: the rows, or with dead letters the records with `REASON`."""
+    rows: "DataFrame"
+    """The rows for the sink."""
+
+
+def build(spark: "SparkSession", pipeline: Pipeline) -> Built:
+    """The frames of a file. Raises PipelineError that names the key at fault."""
+    frame = records(spark.readStream, pipeline)
+    if pipeline.letters is None:
+        rows = transformed(spark, frame, pipeline)
+        return Built(rows, rows)
+    rows = transformed(spark, frame.filter(f"{REASON} IS NULL").drop(REASON), pipeline)
+    _require_each_by_itself(rows)
+    return Built(frame, rows)
+
+
+def records(reader: Any, pipeline: Pipeline) -> "DataFrame":
+    """What the view ``source`` has; with dead letters also `RECORD`, and `REASON` where one does not fit."""
+    options, letters = dict(pipeline.source), pipeline.letters is not None
+    if letters:
+        options = {name: value for name, value in options.items() if name.lower() != "includeheaders"}
+        options["includeHeaders"] = "true"
     with _blames("source"):
-        frame = spark.readStream.format("barnabas").options(**pipeline.source).load()
+        frame = reader.format("barnabas").options(**options).load()
+    if letters:
+        frame = with_record(frame)
+        if not pipeline.source_options.include_headers:
+            frame = frame.drop("headers")
     with _blames("format.schema"):
-        frame = decoded(frame, pipeline.format)
-    changes = pipeline.sink.changes
-    if changes is not None:
-        frame = changing(frame, pipeline.format)
+        frame = decoded(frame, pipeline.format, letters=letters)
+    if pipeline.sink.changes is not None:
+        frame = changing(frame, pipeline.format, letters=letters)
+    return frame
+
+
+def transformed(spark: "SparkSession", frame: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+    """The rows of such records, of a stream or of a batch."""
     if pipeline.sql is not None:
         frame = _by_sql(spark, frame, pipeline.sql)
     elif pipeline.python is not None:
         frame = _by_python(frame, pipeline.python, str(pipeline.folder))
-    elif changes is not None:
-        frame = whole_rows(frame, changes)
+    elif pipeline.sink.changes is not None:
+        frame = whole_rows(frame, pipeline.sink.changes)
     return with_event_time(frame, pipeline.sink)
 
 
-def changing(frame: "DataFrame", form: Format) -> "DataFrame":
+def _require_each_by_itself(rows: "DataFrame") -> None:
+    """Raises PipelineError for a query that remembers rows of earlier batches: with dead letters the
+    transformation sees one batch at a time.
+    """
+    plan = rows._jdf.queryExecution().analyzed().toString()  # noqa: SLF001
+    found = _STATEFUL.search(plan)
+    if found is not None:
+        raise PipelineError(
+            f"transform has a {found[1]} over batches, which [deadLetter] does not go with: each batch is "
+            "transformed by itself then"
+        )
+
+
+def changing(frame: "DataFrame", form: Format, *, letters: bool = False) -> "DataFrame":
     """The view of a pipeline that changes its table: the fields of the record's key, and ``_change``."""
     from pyspark.sql import functions as sql
 
     if form.envelope is not None:
-        frame = unwrapped(frame)
+        frame = unwrapped(frame, letters=letters)
         frame = with_change(
             with_key(frame), deleted=sql.col(DELETED), time=sql.coalesce("source_time", "timestamp")
         )
@@ -67,10 +122,12 @@ def _blames(key: str) -> Iterator[None]:
         raise PipelineError(f"{key}: {first_line(error)}") from error
 
 
-def decoded(frame: "DataFrame", form: Format) -> "DataFrame":
-    """The frame with its values, and its keys, as the format says:
-    by Spark's own functions, or by a decoder in the executors.
+def decoded(frame: "DataFrame", form: Format, *, letters: bool = False) -> "DataFrame":
+    """The frame with its values, and its keys, as the format says: by Spark's own functions, or by a decoder
+    in the executors. With `letters` a value that does not fit is null, and why is in `REASON`.
     """
+    if letters:
+        return _with_reasons(frame, form)
     if form.key is not None:
         with _blames("format.key.schema"):
             frame = _keys(frame, form.key)
@@ -90,6 +147,30 @@ def decoded(frame: "DataFrame", form: Format) -> "DataFrame":
     if form.kind == "json":
         return frame.withColumn("value", sql.from_json(text, schema, options))
     return frame.withColumn("value", sql.from_csv(text, schema, {**options, "sep": form.delimiter}))
+
+
+def _with_reasons(frame: "DataFrame", form: Format) -> "DataFrame":
+    from pyspark.sql import functions as sql
+
+    if form.key is not None:
+        with _blames("format.key.schema"):
+            frame = _keys(frame, form.key)
+    if form.kind == "binary":
+        return frame.withColumn(REASON, sql.lit(None).cast("string"))
+    if form.decoder is not None:
+        from barnabas.spark.pipeline.formats import decoding
+
+        frame = decoding.decoded(frame, form.decoder, form.ids, keep_malformed=False, keep_reasons=True)
+        reason = sql.col(f"value.{CORRUPT}")
+    else:
+        if form.envelope is not None:
+            frame = parsed(frame, form.schema, form.envelope, letters=True)
+        else:
+            frame = decoded(frame, replace(form, key=None, keep_malformed=True))
+        bad = sql.col(f"value.{CORRUPT}").isNotNull()
+        reason = sql.when(bad, sql.lit(f"it is no {form.kind.upper()} that fits format.schema"))
+    frame = frame.withColumn(REASON, reason)
+    return frame.withColumn("value", sql.col("value").dropFields(CORRUPT))
 
 
 def _keys(frame: "DataFrame", form: Format) -> "DataFrame":
@@ -118,7 +199,7 @@ def _by_sql(spark: "SparkSession", frame: "DataFrame", text: str) -> "DataFrame"
     frame.createOrReplaceTempView(_VIEW)
     with _blames("transform.sql"):
         found = spark.sql(text)
-    return _streaming(found, "transform.sql")
+    return _streaming(found, "transform.sql") if frame.isStreaming else found
 
 
 def _by_python(frame: "DataFrame", name: str, folder: str) -> "DataFrame":
@@ -135,7 +216,7 @@ def _by_python(frame: "DataFrame", name: str, folder: str) -> "DataFrame":
         found: Any = getattr(module, function_name)(frame)
     except Exception as error:  # it is the user's code: any error in it is theirs to mend
         raise PipelineError(f"transform.python: {type(error).__name__}: {first_line(error)}") from error
-    return _streaming(found, "transform.python")
+    return _streaming(found, "transform.python") if frame.isStreaming else found
 
 
 def _streaming(frame: Any, key: str) -> "DataFrame":

@@ -73,6 +73,24 @@ class Section:
             raise self.wrong(key, f"is {value!r}: it must be a whole number from 0 to {most}")
         return value
 
+    def share(self, key: str) -> float | None:
+        """A number from 0 to 1, or None where there is none."""
+        value = self._take(key)
+        if value is not None and (type(value) not in {int, float} or not 0 <= value <= 1):
+            raise self.wrong(key, f"is {value!r}: it must be a number from 0 to 1")
+        return None if value is None else float(value)
+
+    def sections(self, key: str, *, most: int) -> "list[Section]":
+        """A list of tables (``[[key]]``), empty unless given."""
+        value = self._take(key)
+        if value is None:
+            return []
+        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+            raise self.wrong(key, f"must be tables, each below [[{key}]]")
+        if len(value) > most:
+            raise self.wrong(key, f"has {len(value)} tables: at most {most}")
+        return [Section(one, f"{self._name(key)}[{number}]") for number, one in enumerate(value)]
+
     def wholes(self, key: str, *, most: int) -> tuple[int, ...]:
         """A list of whole numbers from 0 to `most`, empty unless given; one that is given has some."""
         value = self._take(key)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from barnabas.core.ids import is_topic_name
 from barnabas.spark import ddl
 from barnabas.spark.errors import FormatError, OptionError, PipelineError
 from barnabas.spark.options import (
@@ -22,7 +23,9 @@ from barnabas.spark.options import (
 )
 from barnabas.spark.pipeline.debezium import DECIMALS, TIMES, Envelope
 from barnabas.spark.pipeline.environment import expanded
+from barnabas.spark.pipeline.expectations import RULES_MAX, VIOLATIONS, Expectation, forbidden
 from barnabas.spark.pipeline.formats import CORRUPT
+from barnabas.spark.pipeline.letters import DeadLetters
 from barnabas.spark.pipeline.rewriting import Changes
 from barnabas.spark.pipeline.section import Section, unknown
 
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from barnabas.spark.pipeline.formats.schema_ids import SchemaIds
 
 _STORES: Final = ("kafka.ssl.keystore.location", "kafka.ssl.truststore.location")
+LETTER_KINDS: Final = ("topic", "parquet", "delta")
 SINKS: Final = ("parquet", "delta", "iceberg")
 UNITS: Final = ("month", "day", "hour")
 """What a table can be partitioned by, of an event time; Iceberg's transforms have these names."""
@@ -111,6 +115,9 @@ class Pipeline:
     """The consumer group that the progress is committed to."""
     metrics_port: int | None
     spark: dict[str, str]
+    letters: DeadLetters | None = None
+    """Where records go that do not fit; without it one ends the query."""
+    expectations: tuple[Expectation, ...] = ()
 
 
 def load(path: Path) -> Pipeline:
@@ -151,6 +158,8 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
         backoff_ms=_duration(restart, "backoff", "2s"),
         group=follow.optional_text("group"),
         metrics_port=follow.whole("metricsPort", most=65535),
+        letters=_letters(top.section("deadLetter"), path.parent) if "deadLetter" in top else None,
+        expectations=tuple(map(_expectation, top.sections("expect", most=RULES_MAX))),
         spark={f"spark.{key}": value for key, value in top.section("spark").settings().items()},
     )
     zone = pipeline.spark.get("spark.sql.session.timeZone", "UTC")
@@ -162,11 +171,56 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
     for section in (restart, follow, top):
         section.close()
     _keep_apart(pipeline, path)
+    _require_letters(pipeline)
     if pipeline.format.envelope is not None and pipeline.sink.changes is None:
         raise PipelineError(
             'sink.mode must be "merge" or "history" with format.envelope: its rows are changes'
         )
     return pipeline
+
+
+def _expectation(section: Section) -> Expectation:
+    rule, violation = section.text("rule"), section.choice("violation", VIOLATIONS, "fail")
+    section.close()
+    word = forbidden(rule)
+    if word is not None:
+        raise section.wrong("rule", f"has {word}: it may only compare the columns of a row")
+    return Expectation(rule, violation)
+
+
+def _letters(section: Section, folder: Path) -> DeadLetters:
+    kind = section.choice("kind", LETTER_KINDS)
+    found = DeadLetters(
+        kind,
+        topic=section.text("topic") if kind == "topic" else "",
+        path=_local(section, "path", folder) if kind != "topic" else Path(),
+        records_max=section.whole("maxRecords", most=2**31 - 1),
+        share_max=section.share("maxShare"),
+    )
+    section.close()
+    if found.topic and not is_topic_name(found.topic):
+        raise section.wrong("topic", f"is {found.topic!r}, which is no name of a topic")
+    return found
+
+
+def _require_letters(pipeline: Pipeline) -> None:
+    """Refuses what letters and rules cannot be together with."""
+    letters = pipeline.letters
+    if letters is None:
+        for number, one in enumerate(pipeline.expectations):
+            if one.violation == "deadLetter":
+                raise PipelineError(
+                    f"expect[{number}].violation is 'deadLetter', and [deadLetter] is missing"
+                )
+        return
+    if pipeline.format.keep_malformed:
+        raise PipelineError("format.malformed must be fail with [deadLetter], where malformed values go")
+    for place, whose in ((pipeline.sink.path, "sink.path"), (pipeline.checkpoint, "checkpoint")):
+        inside = letters.path in (place, *place.parents) or place in letters.path.parents
+        if letters.kind != "topic" and inside:
+            raise PipelineError(f"deadLetter.path {letters.path} must be a folder apart from {whose}")
+    if letters.topic and letters.topic in pipeline.source.get("subscribe", "").split(","):
+        raise PipelineError(f"deadLetter.topic {letters.topic} is read by the pipeline itself")
 
 
 def _keep_apart(pipeline: Pipeline, file: Path) -> None:

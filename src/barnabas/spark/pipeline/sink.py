@@ -6,7 +6,8 @@ The executors write the files; the driver hands their names to the table and see
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,9 +16,10 @@ from pyspark.sql import Observation
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from barnabas.spark.errors import PipelineError, first_line
-from barnabas.spark.pipeline import changes
+from barnabas.spark.pipeline import changes, expectations
 from barnabas.spark.pipeline.compaction import TARGET_BYTES
 from barnabas.spark.pipeline.evolution import merged
+from barnabas.spark.pipeline.expectations import Expectation
 from barnabas.spark.pipeline.parquet import ParquetFolder
 from barnabas.spark.pipeline.rewriting import Changes
 from barnabas.spark.pipeline.settings import Sink
@@ -140,15 +142,27 @@ def query_id(checkpoint: Path) -> str | None:
 class BatchSink:
     """Takes batches from ``foreachBatch``; ``with`` holds the table's lock."""
 
-    def __init__(self, sink: Sink, checkpoint: Path, rows: StructType) -> None:
+    def __init__(
+        self,
+        sink: Sink,
+        checkpoint: Path,
+        rows: StructType,
+        rules: Sequence[Expectation] = (),
+        sort: "Callable[[DataFrame, int], AbstractContextManager[DataFrame]] | None" = None,
+    ) -> None:
+        """`sort` makes rows of a batch of records and puts aside those that do not fit."""
         self._table = open_table(sink)
         self._sink = sink
         self._checkpoint = checkpoint
         self._rows = rows
         self._schema = rows
+        self._rules = rules
+        self._sort = sort
         self.batches = 0
         """Those that ended well, among them at most one that the table had already."""
         self.rows_written = 0
+        self.rows_dropped = 0
+        """Those that violate a rule whose violation is to be dropped."""
         self.failure: str | None = None
         """Why the last batch failed, in one line; what Spark makes of it says only that Python failed."""
 
@@ -189,10 +203,8 @@ class BatchSink:
         offsets = self._checkpoint / "offsets"
         for path in (offsets / str(batch), offsets):
             synchronise(path)
-        if self._sink.changes is not None:
-            self._change(query, frame, batch, self._sink.changes)
-        else:
-            self._add(query, frame, batch)
+        with self._sort(frame, batch) if self._sort is not None else nullcontext(frame) as rows:
+            self._take(query, rows, batch)
         every = self._sink.compact_every
         if every and (batch + 1) % every == 0:
             # The batch is in the table: a compaction that fails or is killed now takes nothing away from it.
@@ -200,6 +212,26 @@ class BatchSink:
                 self._table.compact(TARGET_BYTES, lambda *_: None)
             except (PipelineError, OSError) as error:
                 _log.warning("%s was not compacted: %s", self._sink.path, first_line(error))
+
+    def _take(self, query: str, rows: "DataFrame", batch: int) -> None:
+        self._seen = Observation()
+        if self._rules:
+            rows = rows.observe(self._seen, *expectations.counts(self._rules))
+            rows = rows.filter(expectations.violated(self._rules, "drop").isNull())
+        if self._sink.changes is not None:
+            self._change(query, rows, batch, self._sink.changes)
+        else:
+            self._add(query, rows, batch)
+
+    def _judge(self) -> None:
+        """Counts what the rules have said of the batch. Raises PipelineError for a row that is to end it."""
+        found = self._seen.get if self._rules else {}
+        for number, one in enumerate(self._rules):
+            count = found[f"rule_{number}"]
+            if count and one.violation == "fail":
+                raise PipelineError(f"{count:,} rows of the batch violate the rule {one.rule}")
+            if one.violation == "drop":
+                self.rows_dropped += count
 
     def _add(self, query: str, frame: "DataFrame", batch: int) -> None:
         written = 0
@@ -209,6 +241,7 @@ class BatchSink:
             for path, rows in self._stage(frame, folder):
                 written += rows
                 yield path
+            self._judge()
 
         self._table.append(query, batch, self._schema.jsonValue(), self._sink.layout, stage)
         self.rows_written += written
@@ -225,6 +258,7 @@ class BatchSink:
             rows = changes.ordered(frame.observe(seen, *changes.without_key(how)), how)
             files = list(self._stage(rows, folder, sql.col(changes.GONE)))
             changes.require_keys(seen.get, how)
+            self._judge()
             kept, gone = f"{changes.GONE}=0/", f"{changes.GONE}=1/"
             if (folder / kept).exists():
                 # Without the folder that kept them apart: the table's files are as those of an append.

@@ -25,7 +25,9 @@ from barnabas.spark import sessions
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.follower import QueryFollower, Totals
 from barnabas.spark.kafka import admin_client
-from barnabas.spark.pipeline import frames
+from barnabas.spark.pipeline import expectations, frames
+from barnabas.spark.pipeline.letterbox import LetterBox
+from barnabas.spark.pipeline.letters import RECORD
 from barnabas.spark.pipeline.settings import Pipeline
 from barnabas.spark.pipeline.sink import BatchSink, open_table, table_schema
 
@@ -53,6 +55,10 @@ class RunOutcome:
     rows_written: int = 0
     batches: int = 0
     restarts: int = 0
+    rows_dropped: int = 0
+    """Rows that violate a rule whose violation is to be dropped."""
+    letters: int = 0
+    """Records that do not fit and went to `[deadLetter]`."""
 
 
 @contextlib.contextmanager
@@ -74,8 +80,16 @@ def session(pipeline: Pipeline) -> Iterator["SparkSession"]:
 
 def check(spark: "SparkSession", pipeline: Pipeline) -> "StructType":
     """The columns that the table has once the pipeline has run. Asks no broker. Raises PipelineError."""
-    frame = frames.build(spark, pipeline)
-    return table_schema(open_table(pipeline.sink), pipeline.sink, pipeline.checkpoint, frame.schema)
+    rows = _checked(frames.build(spark, pipeline), pipeline).rows
+    return table_schema(open_table(pipeline.sink), pipeline.sink, pipeline.checkpoint, rows.schema)
+
+
+def _checked(built: frames.Built, pipeline: Pipeline) -> frames.Built:
+    expectations.check(built.rows, pipeline.expectations)
+    violations = {one.violation for one in pipeline.expectations}
+    if "deadLetter" in violations and RECORD not in built.rows.columns:
+        raise PipelineError(f"expect: the transformation must hand on the column {RECORD} as it is")
+    return built
 
 
 def run(
@@ -85,14 +99,21 @@ def run(
     Raises PipelineError.
     """
     outcome = RunOutcome()
-    frame = frames.build(spark, pipeline)
-    with BatchSink(pipeline.sink, pipeline.checkpoint, frame.schema) as sink:
+    built = _checked(frames.build(spark, pipeline), pipeline)
+    with contextlib.ExitStack() as held:
+        box = held.enter_context(LetterBox(pipeline)) if pipeline.letters is not None else None
+        sort = box.sorted if box is not None else None
+        rows = built.rows.schema
+        sink = held.enter_context(
+            BatchSink(pipeline.sink, pipeline.checkpoint, rows, pipeline.expectations, sort)
+        )
         if pipeline.format.ids is not None:
             pipeline.format.ids.prepare()
         watch = _Watch(spark, pipeline, console, stop or threading.Event(), outcome)
         _look_for_brokers(watch)
-        _supervise(lambda: _start(frame, sink, pipeline), sink, watch)
+        _supervise(lambda: _start(built.batches, sink, pipeline), sink, watch)
         outcome.rows_written, outcome.batches = sink.rows_written, sink.batches
+        outcome.rows_dropped, outcome.letters = sink.rows_dropped, box.letters if box is not None else 0
     return outcome
 
 

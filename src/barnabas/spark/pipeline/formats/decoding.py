@@ -16,14 +16,23 @@ if TYPE_CHECKING:
 
 
 def decoded(
-    frame: "DataFrame", decoder: Decoder, ids: SchemaIds | None = None, *, keep_malformed: bool
+    frame: "DataFrame",
+    decoder: Decoder,
+    ids: SchemaIds | None = None,
+    *,
+    keep_malformed: bool,
+    keep_reasons: bool = False,
 ) -> "DataFrame":
-    """The data source's columns, ``value`` as the decoder's struct; with `ids`, only of these schemas."""
+    """The data source's columns, ``value`` as the decoder's struct; with `ids`, only of these schemas.
+    With `keep_reasons` it has the reason of a malformed value instead of its bytes, as a text.
+    """
     from pyspark.sql import functions as sql
 
     kind = decoder.type
     if keep_malformed:
         kind = spark.StructType([*kind.fields, spark.StructField(CORRUPT, spark.BinaryType())])
+    elif keep_reasons:
+        kind = spark.StructType([*kind.fields, spark.StructField(CORRUPT, spark.StringType())])
 
     # The annotations are how Spark knows that the function takes and gives Arrow's arrays.
     def decode(value: pa.Array, topic: pa.Array, partition: pa.Array, offset: pa.Array) -> pa.Array:
@@ -35,6 +44,9 @@ def decoded(
                 column, malformed = ids.column_of(decoder, values, topic.to_pylist())
             if keep_malformed:
                 return with_malformed(column, value, malformed)
+            if keep_reasons:
+                reasons = pa.array([malformed.get(row) for row in range(len(values))], pa.string())
+                return _with_field(column, reasons, value)
             for row, why in malformed.items():
                 place = f"{topic[row]}-{partition[row]} offset {offset[row]}"
                 raise PipelineError(f"[MALFORMED_RECORD] {place} does not fit format.schema: {why}")
@@ -52,5 +64,9 @@ def with_malformed(column: pa.StructArray, values: pa.Array, malformed: dict[int
     """
     rows = pa.array([row in malformed for row in range(len(values))], pa.bool_())
     corrupt = pc.if_else(rows, values.cast(pa.binary()), pa.scalar(None, pa.binary()))
-    fields = [*column.type, pa.field(CORRUPT, pa.binary())]
+    return _with_field(column, corrupt, values)
+
+
+def _with_field(column: pa.StructArray, corrupt: pa.Array, values: pa.Array) -> pa.StructArray:
+    fields = [*column.type, pa.field(CORRUPT, corrupt.type)]
     return pa.StructArray.from_arrays([*column.flatten(), corrupt], fields=fields, mask=values.is_null())

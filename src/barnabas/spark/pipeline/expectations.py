@@ -1,0 +1,69 @@
+"""What the rows of a pipeline must be (``[[expect]]``), and what becomes of those that are not.
+
+A rule is an expression of Spark's SQL over the columns of a row, as in a WHERE clause. As with CHECK of SQL a
+row violates it when it is false: one that is null, because a column is, is none.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql.types import BooleanType
+
+from barnabas.spark.errors import PipelineError, first_line
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+VIOLATIONS: Final = ("drop", "deadLetter", "fail")
+RULES_MAX: Final = 100
+_FORBIDDEN: Final = re.compile(r"\b(try_reflect|reflect|java_method|select)\b", re.IGNORECASE)
+"""They call Java's methods, or read other tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """One rule."""
+
+    rule: str
+    violation: str = "fail"
+
+
+def forbidden(rule: str) -> str | None:
+    """A word that no rule may have, None where it has none."""
+    found = _FORBIDDEN.search(rule)
+    return found[0] if found else None
+
+
+def check(rows: "DataFrame", expectations: Sequence[Expectation]) -> None:
+    """Raises PipelineError for a rule that is none of these rows."""
+    for number, one in enumerate(expectations):
+        try:
+            kind = rows.selectExpr(f"({one.rule}) AS rule").schema["rule"].dataType
+        except PySparkException as error:
+            raise PipelineError(f"expect[{number}].rule: {first_line(error)}") from error
+        if not isinstance(kind, BooleanType):
+            raise PipelineError(f"expect[{number}].rule is {kind.simpleString()}: it must be true or false")
+
+
+def violated(expectations: Sequence[Expectation], violation: str) -> "Column":
+    """The first rule of a kind that a row violates, null where it keeps all."""
+    from pyspark.sql import functions as sql
+
+    found = sql.lit(None).cast("string")
+    for one in reversed(expectations):
+        if one.violation == violation:
+            found = sql.when(~sql.expr(f"({one.rule})"), sql.lit(one.rule)).otherwise(found)
+    return found
+
+
+def counts(expectations: Sequence[Expectation]) -> "list[Column]":
+    """Aggregates: how many rows violate each rule."""
+    from pyspark.sql import functions as sql
+
+    return [
+        sql.count(sql.when(~sql.expr(f"({one.rule})"), sql.lit(1))).alias(f"rule_{number}")
+        for number, one in enumerate(expectations)
+    ]

@@ -1,0 +1,102 @@
+"""Sorts the records of each batch: letters to where they go, the others to the table."""
+
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Final, Self
+
+from pyspark.sql import types as spark
+
+from barnabas.spark.pipeline import changes, expectations, frames
+from barnabas.spark.pipeline.letters import REASON, RECORD, STAGES, as_records, judge, letters
+from barnabas.spark.pipeline.settings import Pipeline, Sink
+from barnabas.spark.pipeline.sink import BatchSink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import Column, DataFrame
+
+_CLIENT: Final = ("kafka.bootstrap.servers", "kafka.security.", "kafka.sasl.", "kafka.ssl.")
+"""Of the source's options those that hold for a producer too."""
+_SCHEMA: Final = spark.StructType([
+    spark.StructField("topic", spark.StringType()), spark.StructField("partition", spark.IntegerType()),
+    spark.StructField("offset", spark.LongType()), spark.StructField("timestamp", spark.TimestampType()),
+    spark.StructField("key", spark.BinaryType()), spark.StructField("value", spark.BinaryType()),
+    spark.StructField("headers", spark.ArrayType(spark.StructType([
+        spark.StructField("key", spark.StringType()), spark.StructField("value", spark.BinaryType()),
+    ]))),
+    spark.StructField("stage", spark.StringType()), spark.StructField("reason", spark.StringType()),
+])  # fmt: skip
+
+
+class LetterBox:
+    """The dead letters of a pipeline; ``with`` holds the lock of their table."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        assert pipeline.letters is not None
+        self._pipeline = pipeline
+        self._limits = pipeline.letters
+        self._open = ExitStack()
+        self._table: BatchSink | None = None
+        self.letters = 0
+        """Those that were written."""
+
+    def __enter__(self) -> Self:
+        if self._limits.kind != "topic":
+            sink = Sink(self._limits.kind, self._limits.path, (), None, "day")
+            self._table = self._open.enter_context(BatchSink(sink, self._pipeline.checkpoint, _SCHEMA))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @contextmanager
+    def sorted(self, frame: "DataFrame", batch: int) -> "Iterator[DataFrame]":
+        """The rows of a batch of records, once its letters are written.
+        Raises PipelineError for a batch with too many of them.
+        """
+        from pyspark.sql import functions as sql
+
+        pipeline = self._pipeline
+        frame.persist()
+        try:
+            bad = letters(frame.filter(f"{REASON} IS NOT NULL"), STAGES[0], sql.col(REASON))
+            fitting = frame.filter(f"{REASON} IS NULL").drop(REASON)
+            rows = frames.transformed(frame.sparkSession, fitting, pipeline)
+            if RECORD in rows.columns:
+                reason = self._reason()
+                bad = bad.unionByName(letters(rows.filter(reason.isNotNull()), STAGES[1], reason))
+                rows = rows.filter(reason.isNull())
+            self._put(bad, frame.count(), batch)
+            yield rows
+        finally:
+            frame.unpersist()
+
+    def _reason(self) -> "Column":
+        """Why a row is a letter, null where it is none."""
+        from pyspark.sql import functions as sql
+
+        rule = expectations.violated(self._pipeline.expectations, "deadLetter")
+        reason = sql.when(rule.isNotNull(), sql.concat(sql.lit("it violates the rule "), rule))
+        how = self._pipeline.sink.changes
+        if how is None:
+            return reason
+        words = sql.lit(f"it has null in the key ({', '.join(how.key)})")
+        return sql.when(changes.lacks_key(how), words).otherwise(reason)
+
+    def _put(self, bad: "DataFrame", records: int, batch: int) -> None:
+        found = bad.count()
+        if found == 0:
+            return
+        one = bad.first()
+        judge(found, records, self._limits, f"{one.topic}-{one.partition} offset {one.offset}: {one.reason}")
+        if self._table is not None:
+            self._table.write(bad, batch)
+        else:
+            options = {
+                name: value
+                for name, value in self._pipeline.source.items()
+                if name.lower().startswith(_CLIENT)
+            }
+            rows = as_records(bad, self._pipeline.name)
+            rows.write.format("barnabas").options(**options, topic=self._limits.topic).mode("append").save()
+        self.letters += found

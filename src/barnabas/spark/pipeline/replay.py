@@ -1,0 +1,150 @@
+"""Sends dead letters through again: each goes back to the partition of the topic that it came from.
+
+What was sent is remembered behind it, so that a kill sends some twice and leaves none out: of a topic of
+letters as the offsets of a group, of a table as the last offset of each partition that letters came from,
+which only grow.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from barnabas.client import Consumer, Producer
+from barnabas.core.ids import TopicPartition
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.kafka import consumer_client
+from barnabas.spark.pipeline.letters import PREFIX
+from barnabas.spark.pipeline.settings import Pipeline
+from barnabas.spark.pipeline.table import OURS, synchronise, synchronise_up
+from barnabas.spark.sink import producer_client
+
+_POLL_MS: Final = 500
+_UNSENT_MAX: Final = 1000
+"""Letters that are sent before it is remembered that they were."""
+
+
+class Letter(NamedTuple):
+    """A record as it came."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+def replay(pipeline: Pipeline) -> int:
+    """Sends the letters that were not sent yet; how many. Raises PipelineError, and what clients raise."""
+    limits = pipeline.letters
+    if limits is None:
+        raise PipelineError("[deadLetter] is missing: no letters are kept")
+    if pipeline.sink.changes is not None:
+        raise PipelineError(
+            "sink.mode: an old record that is sent again would count as the newest of its key. Write what is "
+            "to be mended to the topic yourself"
+        )
+    client = pipeline.source_options.client
+    with closing(producer_client(dict(client))) as producer:
+        if limits.kind == "topic":
+            with closing(
+                consumer_client({**client, "group.id": f"barnabas-replay-{pipeline.name}"})
+            ) as consumer:
+                return _from_topic(consumer, producer, limits.topic)
+        return _from_table(producer, limits.path, limits.kind)
+
+
+def _from_topic(consumer: Consumer, producer: Producer, topic: str) -> int:
+    partitions = [TopicPartition(topic, number) for number in producer.partitions_for(topic)]
+    ends, begins = consumer.end_offsets(partitions), consumer.beginning_offsets(partitions)
+    committed = consumer.committed(partitions)
+    consumer.assign(partitions)
+    at: dict[TopicPartition, int] = {}
+    for tp in partitions:
+        known = committed[tp]
+        at[tp] = max(begins[tp], known.offset if known is not None else 0)
+        consumer.seek(tp, at[tp])
+    sent = 0
+    # Those that come while it runs are of records that were sent again and still do not fit.
+    while any(at[tp] < ends[tp] for tp in partitions):
+        for record in consumer.poll(_POLL_MS, _UNSENT_MAX):
+            tp = TopicPartition(record.topic, record.partition)
+            if record.offset < ends[tp]:
+                _send(producer, _letter(record.topic, record.offset, record))
+                sent += 1
+        for tp in partitions:
+            at[tp] = consumer.position(tp)
+        producer.flush()
+        consumer.commit({tp: min(at[tp], ends[tp]) for tp in partitions})
+    return sent
+
+
+def _letter(topic: str, offset: int, record: Any) -> Letter:
+    """The record of a letter of Kafka Connect's form. Raises PipelineError."""
+    said = {key: value for key, value in record.headers if key.startswith(PREFIX)}
+    try:
+        came, partition = said[f"{PREFIX}topic"].decode(), int(said[f"{PREFIX}partition"])
+    except (KeyError, ValueError, AttributeError) as error:
+        raise PipelineError(
+            f"{topic}-{record.partition} offset {offset} is no dead letter: it has no headers {PREFIX}topic "
+            f"and {PREFIX}partition"
+        ) from error
+    own = [(key, value) for key, value in record.headers if not key.startswith(PREFIX)]
+    return Letter(came, partition, record.key, record.value, own)
+
+
+def _from_table(producer: Producer, folder: Path, kind: str) -> int:
+    marker = folder / OURS / "replayed.json"
+    try:
+        done = json.loads(marker.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        done = {}
+    except ValueError as error:
+        raise PipelineError(f"{marker} cannot be read: {error}") from None
+    if not folder.exists():
+        return 0  # no record has ever not fitted
+    sent = 0
+    for place, offset, letter in _rows(folder, kind):
+        if offset > done.get(place, -1):
+            _send(producer, letter)
+            sent += 1
+    producer.flush()
+    last = dict(done)
+    for place, offset, _ in _rows(folder, kind):
+        last[place] = max(offset, last.get(place, -1))
+    new = marker.with_suffix(".new")
+    new.write_text(json.dumps(last), encoding="utf-8")
+    synchronise(new)
+    new.replace(marker)
+    synchronise_up(marker.parent, folder)
+    return sent
+
+
+def _rows(folder: Path, kind: str) -> Iterator[tuple[str, int, Letter]]:
+    """The letters of a table with where they came from."""
+    import pyarrow.dataset as ds
+
+    if kind == "delta":
+        from deltalake import DeltaTable
+
+        if not DeltaTable.is_deltatable(str(folder)):
+            return
+        source = DeltaTable(str(folder)).to_pyarrow_dataset()
+    else:
+        source = ds.dataset(folder, format="parquet")
+    if not source.schema.names:
+        return
+    for batch in source.to_batches(columns=["topic", "partition", "offset", "key", "value", "headers"]):
+        for row in batch.to_pylist():
+            headers = [(one["key"], one["value"]) for one in row["headers"] or ()]
+            place = f"{row['topic']}-{row['partition']}"
+            yield (
+                place,
+                row["offset"],
+                Letter(row["topic"], row["partition"], row["key"], row["value"], headers),
+            )
+
+
+def _send(producer: Producer, letter: Letter) -> None:
+    producer.send(letter.topic, letter.value, letter.key, partition=letter.partition, headers=letter.headers)
