@@ -21,6 +21,7 @@ sys.path.append(str(DOCS))
 import client_options  # noqa: E402 - it stands in this folder
 import stations  # noqa: E402 - it stands in this folder
 from parity.allowed import table as parity_table  # noqa: E402 - it stands beside this folder
+from parity.judges import JUDGES  # noqa: E402
 
 PAGE = DOCS / "compatibility.md"
 LOGS_PAGE = DOCS / "logs.md"
@@ -31,7 +32,7 @@ GENUINE = {PROFILE_3_9.name: "3.9.2", PROFILE_4_4.name: "4.4.0"}
 """The release whose answer stands for a profile."""
 GOLDEN = DOCS.parent / "tests" / "golden"
 _APIS = re.compile(r"(<!-- apis: .*? -->).*?(<!-- end of apis -->)", re.DOTALL)
-_PARITY = re.compile(r"(<!-- parity: .*? -->).*?(<!-- end of parity -->)", re.DOTALL)
+_PARITY = re.compile(r"(<!-- parity (\S+): .*? -->).*?(<!-- end of parity -->)", re.DOTALL)
 
 
 def genuine_versions(profile: Profile) -> dict[int, tuple[str, int, int]]:
@@ -71,7 +72,11 @@ def served_apis() -> str:
 def page() -> str:
     """The whole page as it should be."""
     text = _APIS.sub(lambda found: f"{found[1]}\n{served_apis()}\n{found[2]}", PAGE.read_text())
-    return _PARITY.sub(lambda found: f"{found[1]}\n{parity_table()}\n{found[2]}", text)
+    return _PARITY.sub(lambda found: f"{found[1]}\n{_differences(found[2])}\n{found[3]}", text)
+
+
+def _differences(judge: str) -> str:
+    return parity_table(judge, JUDGES[judge].allowed)
 
 
 def logs_page() -> str:

@@ -1,4 +1,4 @@
-"""The differences that are meant: `allowed.toml`, each entry with its reason.
+"""The differences that are meant: `allowed.toml` and `allowed_4_4.toml`, each entry with its reason.
 
 An entry names step and field, and what either side says there; `*` stands for anything. It is used up by the
 differences that it fits; an entry that fits none is a promise that nobody needs any more.
@@ -9,11 +9,8 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from parity.compare import Difference
-
-ENTRIES: Final = Path(__file__).parent / "allowed.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +39,9 @@ def _matches(pattern: str, text: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL) is not None
 
 
-def entries(mode: str | None = None) -> list[Allowed]:
-    """The allow-list; with `mode` that of one mode."""
-    found = [Allowed(**entry) for entry in tomllib.loads(ENTRIES.read_text()).get("difference", [])]
+def entries(file: Path, mode: str | None = None) -> list[Allowed]:
+    """An allow-list; with `mode` that of one mode."""
+    found = [Allowed(**entry) for entry in tomllib.loads(file.read_text()).get("difference", [])]
     return [entry for entry in found if mode is None or mode in entry.modes]
 
 
@@ -65,10 +62,10 @@ def missed(unused: Iterable[Allowed], mode: str) -> list[Allowed]:
     return [entry for entry in unused if entry.modes[0] == mode]
 
 
-def table() -> str:
-    """The allow-list as a table for the compatibility page."""
-    lines = ["| asked | field | Kafka 3.9 | Barnabas | why |", "|---|---|---|---|---|"]
-    for entry in entries():
+def table(kafka: str, file: Path) -> str:
+    """An allow-list as a table for the compatibility page."""
+    lines = [f"| asked | field | Kafka {kafka} | Barnabas | why |", "|---|---|---|---|---|"]
+    for entry in entries(file):
         cells = (entry.where, entry.field, entry.theirs, entry.ours)
         lines.append(f"| {' | '.join(map(_cell, cells))} | {entry.reason} |")
     return "\n".join(lines)

@@ -62,7 +62,8 @@ def _by_key(entries: list[Any]) -> dict[str, Any]:
     """Entries by what names them, else by their place."""
     if all(isinstance(each, dict) for each in entries):
         keyed = {key_of(each): each for each in entries}
-        if len(keyed) == len(entries) and "" not in keyed:
+        # One that has an empty name is told from the others all the same.
+        if len(keyed) == len(entries) and ("" not in keyed or len(entries) > 1):
             return keyed
     return {str(place): each for place, each in enumerate(entries)}
 

@@ -28,6 +28,7 @@ KEYS: Final = (
     "broker_id",
     "resource_name",
     "group_id",
+    "transactional_id",
     "key",
     "entity_type",
 )

@@ -2,16 +2,16 @@
 
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from parity.compare import Step
+from parity.judges import Judge
 from parity.modes import NOBODY, PLAIN, Mode
 from parity.normal import Normalizer
-from parity.scenarios import SCENARIOS
-from parity.sides import Side, two_sides
-from parity.world import TABLE, World
+from parity.sides import Side, Table
+from parity.world import World
 
 
 @dataclass
@@ -23,15 +23,15 @@ class Transcripts:
     asked: set[tuple[int, int]] = field(default_factory=set)
 
 
-def run(folder: Path, only: str = "", mode: Mode = PLAIN) -> Transcripts:
-    """The transcripts of all scenarios whose name has the word `only` in it."""
+def run(judge: Judge, folder: Path, only: str = "", mode: Mode = PLAIN) -> Transcripts:
+    """The transcripts of all of a judge's scenarios whose name has the word `only` in it."""
     transcripts = Transcripts()
-    with two_sides(folder, mode=mode) as (theirs, ours):
+    with judge.sides(folder, mode) as (theirs, ours):
         for side, steps in ((theirs, transcripts.theirs), (ours, transcripts.ours)):
-            for name in SCENARIOS:
+            for name, scenario in judge.scenarios.items():
                 if only in name:
                     started = time.monotonic()
-                    world = _play(side, name)
+                    world = _play(side, name, scenario)
                     took = time.monotonic() - started
                     print(f"{side.name}: {name}, {len(world.steps)} answers, {took:.1f} s", file=sys.stderr)
                     steps += world.steps
@@ -39,10 +39,10 @@ def run(folder: Path, only: str = "", mode: Mode = PLAIN) -> Transcripts:
     return transcripts
 
 
-def _play(side: Side, name: str) -> World:
+def _play(side: Side, name: str, scenario: Callable[[World], None]) -> World:
     world = World(side, Normalizer(side.words), name)
     try:
-        SCENARIOS[name](world)
+        scenario(world)
     except Exception as error:
         if side.mode.user == NOBODY:
             # Who is refused everything has nothing to go on with.
@@ -55,11 +55,11 @@ def _play(side: Side, name: str) -> World:
     return world
 
 
-def uncovered(asked: Collection[tuple[int, int]]) -> list[str]:
-    """The APIs that Barnabas serves and nobody asked at their lowest or their highest version."""
+def uncovered(table: Table, asked: Collection[tuple[int, int]]) -> list[str]:
+    """The APIs that Barnabas shows its clients and nobody asked at their lowest or their highest version."""
     return [
         f"{api.key.name} v{version}"
-        for api in TABLE.values()
+        for api in table.values()
         for version in dict.fromkeys((api.min_version, api.max_version))
         if (api.key, version) not in asked
     ]

@@ -1,4 +1,4 @@
-"""The two sides: a genuine Kafka 3.9 broker with its ZooKeeper, and `barnabas serve`, configured alike."""
+"""The two sides, configured alike: a genuine Kafka, 3.9 with its ZooKeeper or 4.4, and `barnabas serve`."""
 
 import contextlib
 import sys
@@ -6,8 +6,11 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
+from barnabas.broker.handlers import api_table
+from barnabas.broker.profiles import PROFILE_3_9, PROFILE_4_4
+from barnabas.broker.registry import Api
 from barnabas.protocol.framing import decode_response
 from barnabas.protocol.messages.metadata import MetadataRequest
 from parity.modes import PLAIN, Mode
@@ -18,7 +21,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "jvm"))
 import kafka_harness
 from kafka_harness import Server, UnavailableError
 
-__all__ = ["Side", "UnavailableError", "two_sides"]
+__all__ = ["Side", "Table", "UnavailableError", "beside_kafka_3_9", "beside_kafka_4_4", "table_of"]
+
+Table: TypeAlias = Mapping[int, Api]
 
 READY_S: Final = 60
 
@@ -32,7 +37,23 @@ SETTINGS: Final = {
 }
 """What both brokers are told. The small limits let a scenario go beyond them cheaply."""
 
-OUR_SETTINGS: Final = {"barnabas.validate.records": "true", "barnabas.api.profile": "3.9"}
+SETTINGS_OF_4: Final = SETTINGS | {
+    # Coordinators that are there sooner, as no scenario is about which broker has which.
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    # Each step of the consumer protocol is answered by what the step before it has made.
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.migration.policy": "bidirectional",
+}
+"""What both are told beside a Kafka 4.4."""
+
+OUR_SETTINGS: Final = {"barnabas.validate.records": "true"}
+_PROFILES: Final = {profile.name: profile for profile in (PROFILE_3_9, PROFILE_4_4)}
+
+
+def table_of(profile: str) -> Table:
+    """The APIs and versions that ours shows its clients in a profile."""
+    return {key: api for key, api in api_table(_PROFILES[profile]).items() if api.advertised}
 
 
 @dataclass
@@ -43,6 +64,13 @@ class Side:
     port: int
     words: Mapping[str, str] = field(default_factory=dict)
     mode: Mode = PLAIN
+    profile: str = PROFILE_3_9.name
+    """Whose versions it is asked at, where a scenario does not say."""
+
+    @property
+    def table(self) -> Table:
+        """The APIs at the versions of the profile."""
+        return table_of(self.profile)
 
     def wire(self, *, prepares: bool = False) -> Wire:
         """A new connection, of who asks or of who prepares."""
@@ -53,27 +81,42 @@ class Side:
 
 
 @contextlib.contextmanager
-def two_sides(
-    folder: Path, settings: Mapping[str, object] = SETTINGS, mode: Mode = PLAIN
+def beside_kafka_3_9(
+    folder: Path, mode: Mode = PLAIN, settings: Mapping[str, object] = SETTINGS
 ) -> Iterator[tuple[Side, Side]]:
-    """Kafka's side and ours, ready. Raises kafka_harness.UnavailableError without Java or the artifacts."""
+    """A Kafka 3.9 and ours, ready. Raises kafka_harness.UnavailableError without Java or the artifacts."""
     kafka_harness.artifacts(kafka_harness.ZOOKEEPER_ERA)
-    for part in ("zookeeper", "kafka", "barnabas"):
-        (folder / part).mkdir(parents=True)
-    servers = [kafka_harness.start_zookeeper(folder / "zookeeper")]
-    try:
-        servers[0].wait_until_listening()
+    with contextlib.ExitStack() as running:
+        zookeeper = kafka_harness.start_zookeeper(_own(folder, "zookeeper"))
+        running.callback(zookeeper.kill)
+        zookeeper.wait_until_listening()
         port = kafka_harness.free_port()
-        own = settings | mode.settings(folder / "kafka", port)
-        servers.append(kafka_harness.start_broker(folder / "kafka", servers[0].bootstrap, 0, own, port=port))
-        servers.append(_start_ours(folder / "barnabas", settings, mode))
-        yield (
-            _side("Apache Kafka", servers[1], folder / "kafka", mode),
-            _side("Barnabas", servers[2], folder / "barnabas", mode),
-        )
-    finally:
-        for server in servers:
-            server.kill()
+        own = {**settings, **mode.settings(_own(folder, "kafka"), port)}
+        kafka = kafka_harness.start_broker(folder / "kafka", zookeeper.bootstrap, 0, own, port=port)
+        running.callback(kafka.kill)
+        ours = _start_ours(_own(folder, "barnabas"), {**settings, "barnabas.api.profile": "3.9"}, mode)
+        running.callback(ours.kill)
+        profile = PROFILE_3_9.name
+        yield _side("Apache Kafka", kafka, mode, profile), _side("Barnabas", ours, mode, profile)
+
+
+@contextlib.contextmanager
+def beside_kafka_4_4(folder: Path, mode: Mode = PLAIN) -> Iterator[tuple[Side, Side]]:
+    """A Kafka 4.4 that is its own controller, and ours as it starts by default; as above."""
+    kafka_harness.artifacts(kafka_harness.KRAFT_ERA)
+    with contextlib.ExitStack() as running:
+        kafka = kafka_harness.start_kraft(_own(folder, "kafka"), SETTINGS_OF_4, node_id=0)
+        running.callback(kafka.kill)
+        ours = _start_ours(_own(folder, "barnabas"), SETTINGS_OF_4, mode)
+        running.callback(ours.kill)
+        profile = PROFILE_4_4.name
+        yield _side("Apache Kafka", kafka, mode, profile), _side("Barnabas", ours, mode, profile)
+
+
+def _own(folder: Path, part: str) -> Path:
+    made = folder / part
+    made.mkdir(parents=True)
+    return made
 
 
 def _start_ours(folder: Path, settings: Mapping[str, object], mode: Mode) -> Server:
@@ -91,11 +134,11 @@ def _start_ours(folder: Path, settings: Mapping[str, object], mode: Mode) -> Ser
     return Server(command, port, folder / "barnabas.log")
 
 
-def _side(name: str, server: Server, folder: Path, mode: Mode) -> Side:
+def _side(name: str, server: Server, mode: Mode, profile: str) -> Side:
     server.wait_until_listening()
-    side = Side(name, server.port, mode=mode)
+    side = Side(name, server.port, mode=mode, profile=profile)
     cluster_id = _wait_until_serving(server, side)
-    words = {str(folder / "data"): "data", cluster_id: "cluster id", str(server.port): "port"}
+    words = {str(server.data): "data", cluster_id: "cluster id", str(server.port): "port"}
     return replace(side, words=words)
 
 

@@ -8,14 +8,18 @@ asked, and the version. `prepare` asks without recording, for what a scenario ne
 Nothing in a scenario may depend on the side it runs against.
 """
 
+import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from barnabas.broker.handlers import api_table
-from barnabas.broker.profiles import PROFILE_3_9
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from barnabas.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from parity.compare import Step
@@ -28,9 +32,10 @@ Asked = Request | Callable[[int], Request]
 """A request, or what makes one for a version."""
 
 
-TABLE: Final = api_table(PROFILE_3_9)
 CREATE_VERSION: Final = 7
+LIST_OFFSETS_VERSION: Final = 7
 METADATA_VERSION: Final = 12
+PATIENCE_S: Final = 20
 PRODUCE_VERSION: Final = 9
 
 
@@ -39,6 +44,7 @@ class World:
 
     def __init__(self, side: Side, normalizer: Normalizer, scenario: str) -> None:
         self.side = side
+        self.table = side.table
         self.steps: list[Step] = []
         self.asked: set[tuple[int, int]] = set()
         """The APIs and versions that were asked."""
@@ -52,7 +58,7 @@ class World:
         returns the last response (None: no answer).
         """
         response = None
-        for version in versions or _lowest_and_highest(request):
+        for version in versions or self._lowest_and_highest(request):
             made = request(version) if callable(request) else request
             response = self.send(f"{what} / v{version}", frame_of(made, version))
         return response
@@ -112,6 +118,18 @@ class World:
         )
         made = self.prepare(CreateTopicsRequest(topics=[wanted]), CREATE_VERSION).topics[0]
         assert made.error_code == 0, f"{self.side!r}: {made!r}"
+        self._until_led(topic, partitions)
+
+    def _until_led(self, topic: str, partitions: int) -> None:
+        """Waits for the leaders: Kafka 4 answers CreateTopics before its broker leads."""
+        asked = [ListOffsetsPartition(partition_index=each, timestamp=-1) for each in range(partitions)]
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=asked)])
+        deadline = time.monotonic() + PATIENCE_S
+        while any(
+            each.error_code for each in self.prepare(request, LIST_OFFSETS_VERSION).topics[0].partitions
+        ):
+            assert time.monotonic() < deadline, f"{self.side!r} does not lead {topic}"
+            time.sleep(0.01)
 
     def topic_id(self, topic: str) -> bytes:
         """The id that this side gave a topic."""
@@ -159,6 +177,12 @@ class World:
         self.steps.append(Step(where, self._normalizer.normal(tree)))
         return response
 
+    def _lowest_and_highest(self, request: Asked) -> Iterable[int]:
+        key = (request(0) if callable(request) else request).api
+        assert key is not None
+        api = self.table[key]
+        return dict.fromkeys((api.min_version, api.max_version))
+
     def __repr__(self) -> str:
         return f"<World {self._scenario} of {self.side!r} steps={len(self.steps)}>"
 
@@ -190,11 +214,4 @@ class Parked:
         return f"<Parked {self._what}>"
 
 
-def _lowest_and_highest(request: Asked) -> Iterable[int]:
-    key = (request(0) if callable(request) else request).api
-    assert key is not None
-    api = TABLE[key]
-    return dict.fromkeys((api.min_version, api.max_version))
-
-
-__all__ = ["CLOSED", "TABLE", "Asked", "Parked", "World"]
+__all__ = ["CLOSED", "Asked", "Parked", "World"]

@@ -34,7 +34,7 @@ JOBS: Final[dict[str, Callable[[Connector], Results]]] = {
     "refusals": errors.refusals,
 }
 BROKERS: Final = ("kafka", "barnabas")
-"""In the order of `sides.two_sides`."""
+"""In the order of `sides.beside_kafka_3_9`."""
 
 _BROKER_SETTINGS: Final = {
     "log.cleaner.backoff.ms": 200,
@@ -59,7 +59,7 @@ def run(jobs: Sequence[str], brokers: Sequence[str], *, thorough: bool) -> Itera
     jars = kafka_harness.connector_jars()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="barnabas-connectors-")))
-        both = stack.enter_context(sides.two_sides(folder, _BROKER_SETTINGS))
+        both = stack.enter_context(sides.beside_kafka_3_9(folder, settings=_BROKER_SETTINGS))
         addresses = {
             name: f"127.0.0.1:{side.port}"
             for name, side in zip(BROKERS, both, strict=True)

@@ -7,6 +7,7 @@ from parity.scenarios import (
     classic_groups,
     cluster,
     configs,
+    consumer_groups,
     control,
     coordinators,
     delete_records,
@@ -18,6 +19,7 @@ from parity.scenarios import (
     group_offsets,
     groups,
     log_dirs,
+    newest_versions,
     offsets,
     produce,
     producer_ids,
@@ -27,8 +29,10 @@ from parity.scenarios import (
     security,
     shutdown,
     silent_members,
+    topic_ids,
     topics,
     transactions,
+    transactions_of_4,
 )
 from parity.world import World
 
@@ -110,3 +114,39 @@ SCENARIOS: Final[dict[str, Callable[[World], None]]] = {
     "stop replica": control.stop_replica,
     "controlled shutdown": shutdown.controlled_shutdown,
 }
+"""What a Kafka 3.9 with ZooKeeper is asked."""
+
+_ONLY_OF_3_9: Final = frozenset(
+    {
+        # Between brokers and their controller; Kafka 4 shows its clients nothing of it.
+        *("alter partition", "leader and isr", "update metadata", "stop replica", "controlled shutdown"),
+        *("allocate producer ids", "fetch as follower"),
+        # Levels that a cluster with ZooKeeper has not.
+        "update features",
+        # That it is refused.
+        "consumer protocol",
+    }
+)
+
+SCENARIOS_OF_4: Final[dict[str, Callable[[World], None]]] = {
+    **{name: scenario for name, scenario in SCENARIOS.items() if name not in _ONLY_OF_3_9},
+    "api versions of 4": newest_versions.api_versions_of_4,
+    "describe cluster of 4": newest_versions.describe_cluster_of_4,
+    "topic partitions": newest_versions.topic_partitions,
+    "newest versions": newest_versions.newest_versions,
+    "groups of 4": newest_versions.groups_of_4,
+    "config resources": newest_versions.config_resources,
+    "topic ids": topic_ids.topic_ids,
+    "ends": transactions_of_4.ends,
+    "ends of both kinds": transactions_of_4.ends_of_both_kinds,
+    "fences": transactions_of_4.fences,
+    "late messages of 4": transactions_of_4.late_messages_of_4,
+    "markers of 4": transactions_of_4.markers_of_4,
+    "offsets of 4": transactions_of_4.offsets_of_4,
+    "overflow": transactions_of_4.overflow,
+    "fenced at the last epoch": transactions_of_4.fenced_at_the_last_epoch,
+    "listed transactions of 4": newest_versions.listed_transactions_of_4,
+    "consumer groups": consumer_groups.consumer_groups,
+    "features": features.features_of_4,
+}
+"""What a Kafka 4.4 is asked."""

@@ -131,6 +131,7 @@ def _two(world: World) -> None:
     }
     for what, fields in said.items():
         first.send(f"first {what}", **fields)
+    first.send("first, by the oldest version", version=0)
     for version in (0, 1):
         _describe(world, f"one {version}", "new-two", version=version, include_authorized_operations=False)
     describe(world, "as a classic group", "new-two")
@@ -158,6 +159,7 @@ def _positions(world: World, member: NewMember) -> None:
     for what, fields in {
         "in its epoch": (member.epoch, member.id),
         "in the epoch before": (member.epoch - 1, member.id),
+        "before it had any": (1, member.id),
         "in an epoch to come": (member.epoch + 1, member.id),
         "as nobody": (1, "nobody"),
         "from outside": (-1, ""),
@@ -166,6 +168,8 @@ def _positions(world: World, member: NewMember) -> None:
         given: dict[str, Any] = {"generation_id_or_member_epoch": epoch, "member_id": name}
         for version in (8, 9):
             world.ask(f"commit {what}", commit(member.group, ("new", 0, 1), **given), version)
+        both = commit(member.group, ("new", 0, 1), ("new", 1, 1), **given)
+        world.ask(f"commit of both partitions {what}", both, 9)
         asked: dict[str, Any] = {"member_id": name or None, "member_epoch": epoch}
         world.ask(f"fetch {what}", fetch(member.group, ("new", 0), **asked), 9)
     world.ask("fetch without an epoch", fetch(member.group, ("new", 0), member_id=member.id), 9)

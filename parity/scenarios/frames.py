@@ -7,7 +7,7 @@ from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.envelope import EnvelopeRequest
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from parity.wire import frame_of
-from parity.world import TABLE, World
+from parity.world import World
 
 BEYOND: Final = 200
 
@@ -28,7 +28,7 @@ def _lengths(world: World) -> None:
 
 
 def _versions(world: World) -> None:
-    for api in TABLE.values():
+    for api in world.table.values():
         world.send(f"{api.key.name} of the future", struct.pack(">hhih", api.key, BEYOND, 7, -1) + b"\0" * 8)
         world.send(f"{api.key.name} of version -1", struct.pack(">hhih", api.key, -1, 7, -1) + b"\0" * 8)
     for key in (-1, 52, 62, 71, 1000, 32767):
@@ -53,5 +53,5 @@ def _bodies(world: World) -> None:
     world.send("endless varint", flexible + b"\x00" + b"\xff" * 12)
     world.send("compact array longer than the frame", flexible + b"\x00" + b"\xff\xff\xff\xff\x07")
     software = ApiVersionsRequest(client_software_name="", client_software_version="1")
-    world.ask("an envelope", EnvelopeRequest(request_data=good, client_host_address=b"\x7f\0\0\1"))
+    world.ask("an envelope", EnvelopeRequest(request_data=good, client_host_address=b"\x7f\0\0\1"), 0)
     world.send("nameless software", frame_of(software, 3))

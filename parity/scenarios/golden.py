@@ -8,7 +8,7 @@ from typing import Final
 
 from parity.scenarios.batches import batch
 from parity.scenarios.producer_ids import producer_id
-from parity.world import TABLE, World
+from parity.world import World
 
 LINES: Final = Path(__file__).parents[2] / "tests" / "golden" / "wire.jsonl"
 
@@ -21,6 +21,7 @@ def golden_frames(world: World) -> None:
     producer_id(world)
     world.append("plain", batch(b"one", b"two", b"three"))
     for number, line in enumerate(map(json.loads, LINES.read_text().splitlines())):
-        served = line["api"] in TABLE and TABLE[line["api"]].supports(line["version"])
+        api = world.table.get(line["api"])
+        served = api is not None and api.supports(line["version"])
         if served or line["response_hex"] == "CLOSED" or "too high" in line["note"]:
             world.send(f"{number} {line['note']} / v{line['version']}", bytes.fromhex(line["request_hex"]))

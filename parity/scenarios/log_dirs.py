@@ -15,11 +15,11 @@ def describe_log_dirs(world: World) -> None:
     world.create("in-a-directory", 2)
     world.append("in-a-directory", batch(b"one", b"two"))
     for version in range(5):
-        world.ask("two partitions", _named("in-a-directory", 0, 1), version)
-    world.ask("one twice", _named("in-a-directory", 1, 1))
-    world.ask("one that is not there", _named("in-a-directory", 9))
-    world.ask("a topic that is not there", _named("no-directory", 0))
-    world.ask("no partitions", _named("in-a-directory"))
+        world.ask("two partitions", named("in-a-directory", 0, 1), version)
+    world.ask("one twice", named("in-a-directory", 1, 1))
+    world.ask("one that is not there", named("in-a-directory", 9))
+    world.ask("a topic that is not there", named("no-directory", 0))
+    world.ask("no partitions", named("in-a-directory"))
     world.ask("nothing", DescribeLogDirsRequest(topics=[]))
 
 
@@ -28,7 +28,7 @@ def alter_replica_log_dirs(world: World) -> None:
     are not.
     """
     world.create("stays", 2)
-    described = world.prepare(_named("stays", 0), 4)
+    described = world.prepare(named("stays", 0), 4)
     here = described.results[0].log_dir
     for version in range(3):
         world.ask("where it is", _to(here, "stays", 0), version)
@@ -54,5 +54,6 @@ def _to(path: str, topic: str, *partitions: int) -> AlterReplicaLogDirsRequest:
     return AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=topics)])
 
 
-def _named(topic: str, *partitions: int) -> DescribeLogDirsRequest:
+def named(topic: str, *partitions: int) -> DescribeLogDirsRequest:
+    """Asks in which directory partitions are."""
     return DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic=topic, partitions=[*partitions])])

@@ -1,6 +1,6 @@
-"""Four clients copy a topic in transactions while brokers are killed.
+"""Five clients copy a topic in transactions while brokers are killed.
 
-    python tests/chaos/copiers.py --records 1000000 --seed 1 [--clients java,barnabas,confluent,aiokafka]
+    python tests/chaos/copiers.py --records 1000000 --seed 1 [--clients java,java4,barnabas,confluent]
 
 Each client copies a partition of its own, with the flags of Kafka's ``TransactionalMessageCopier``. Brokers
 are killed with -9 one after the other until all copiers are at their end; a copier that ends early, as one
@@ -29,7 +29,8 @@ from serving import die_with_parent
 from transactions import BROKERS, CALL_S, Cluster, committed
 
 SOURCE, COPY = "source", "copy"
-CLIENTS = ("java", "barnabas", "confluent", "aiokafka")
+CLIENTS = ("java", "java4", "barnabas", "confluent", "aiokafka")
+"""Those of Java are of 3.9, and of 4.x, whose transactions are of version 2."""
 PROCESS = Path(__file__).with_name("copier_process.py")
 TRANSACTION_SIZE, TIMEOUT_MS = 500, 20_000
 SECONDS_MAX = 1800
@@ -37,10 +38,11 @@ VALUE_BYTES = 100
 
 
 def command(client: str) -> list[str]:
-    if client == "java":
-        from kafka_harness import ZOOKEEPER_ERA, java_command
+    if client in {"java", "java4"}:
+        from kafka_harness import NEWEST_TOOLS, TOOL_OPTIONS, ZOOKEEPER_ERA, tool_command
 
-        return java_command(ZOOKEEPER_ERA, "org.apache.kafka.tools.TransactionalMessageCopier", [])
+        version = ZOOKEEPER_ERA if client == "java" else NEWEST_TOOLS
+        return tool_command("kafka-transactional-message-copier", version=version, options=TOOL_OPTIONS)
     if client == "barnabas":
         return [sys.executable, "-m", "barnabas", "transactional-message-copier"]
     return [sys.executable, str(PROCESS), client]

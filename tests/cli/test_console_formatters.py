@@ -98,6 +98,18 @@ def test_formatters_of_internal_topics(name, key, value, text):
     assert printed.decode() == text
 
 
+@pytest.mark.parametrize("name", ["Offsets", "GroupMetadata", "TransactionLog"])
+@pytest.mark.parametrize("record_type", [3, 8, 16, 99])
+def test_a_record_of_a_type_that_is_not_asked_for_prints_nothing(name, record_type):
+    # Its value begins with a version that another type's value has, too.
+    key, value = struct.pack(">h", record_type) + b"\2g", struct.pack(">hi", 0, 5)
+    assert formatter(f"{FORMATTERS}{name}MessageFormatter", {})(record(key, value)) == b""
+
+
+def test_a_record_without_a_key_prints_nothing():
+    assert formatter(f"{FORMATTERS}OffsetsMessageFormatter", {})(record(None, b"x")) == b""
+
+
 def test_a_transaction_is_printed_with_its_partitions():
     value = TransactionLogValue(producer_id=4, transaction_timeout_ms=60_000).to_bytes(0)
     key = TransactionLogKey(transactional_id="id").to_bytes()

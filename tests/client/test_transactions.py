@@ -255,6 +255,19 @@ def test_what_ends_a_producer_is_said_by_every_later_call(run, fake, api, code, 
     run(scenario())
 
 
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("api", [PARTITIONS, OFFSETS, POSITIONS])
+def test_what_waits_for_markers_does_not_wait_as_for_a_broker(run, fake, api):
+    async def scenario():
+        pauses = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000}
+        async with world(fake, **pauses) as (cluster, coordinator, producer):
+            cluster.faults[api].extend([answer(api, E.CONCURRENT_TRANSACTIONS)] * 8)
+            await whole(producer)
+            assert coordinator.ended == [(True, [("t", 0)], ["g"])]
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("code", [E.PRODUCER_FENCED, E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED])
 def test_an_id_that_cannot_be_had_ends_the_producer(run, fake, code):
     async def scenario():

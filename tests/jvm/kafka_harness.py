@@ -26,7 +26,6 @@ from serving import die_with_parent, free_port
 
 ZOOKEEPER_ERA: Final = "3.9.2"
 KRAFT_ERA: Final = "4.4.0"
-EARLIER_KRAFT: Final = "4.2.0"
 NEWEST_CLIENTS: Final = KRAFT_ERA
 NEWEST_TOOLS: Final = "4.3.1"
 """Of 4.4.0 the tools are not published, nor is Kafka Streams."""
@@ -359,15 +358,18 @@ def broker_command(options: Sequence[str] = BROKER_OPTIONS) -> list[str]:
 
 
 def start_kraft(
-    folder: Path, settings: Mapping[str, object] | None = None, version: str = KRAFT_ERA
+    folder: Path,
+    settings: Mapping[str, object] | None = None,
+    version: str = KRAFT_ERA,
+    node_id: int = 1,
 ) -> Server:
     """A Kafka 4 node that is broker and controller; formats its folder, returns while it starts."""
     port, controller_port = free_port(), free_port()
     values = {
         "process.roles": "broker,controller",
-        "node.id": 1,
+        "node.id": node_id,
         "log.dirs": folder / "data",
-        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "controller.quorum.voters": f"{node_id}@127.0.0.1:{controller_port}",
         "controller.listener.names": "CONTROLLER",
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",

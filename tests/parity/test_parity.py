@@ -1,4 +1,4 @@
-"""Apache Kafka 3.9 and Barnabas are asked the same;
+"""Apache Kafka, 3.9 and 4.4, and Barnabas are asked the same;
 what differs is explained, and nothing explained is gone.
 """
 
@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from parity.judges import JUDGES
 
 ROOT = Path(__file__).parents[2]
 NO_JUDGE = 2
@@ -15,8 +16,9 @@ NO_JUDGE = 2
 
 @pytest.mark.jvm
 @pytest.mark.timeout(300)
-def test_every_difference_from_kafka_is_explained():
-    command = [sys.executable, "-m", "parity"]
+@pytest.mark.parametrize("profile", JUDGES)
+def test_every_difference_from_kafka_is_explained(profile):
+    command = [sys.executable, "-m", "parity", "--profile", profile]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=290, check=False)
 
     if done.returncode == NO_JUDGE and os.environ.get("CI") != "true":

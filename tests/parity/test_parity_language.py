@@ -5,11 +5,10 @@ import time
 import pytest
 from parity.allowed import Allowed, judge
 from parity.compare import Step, compare
+from parity.judges import JUDGES
 from parity.normal import Normalizer
 from parity.run import uncovered
-from parity.scenarios import SCENARIOS
 from parity.tree import decode
-from parity.world import TABLE
 
 from barnabas.core.chunks import materialize
 from barnabas.protocol.api import ApiKey
@@ -129,17 +128,27 @@ def test_a_listed_difference_is_explained_and_one_that_is_gone_is_told():
     assert judge([], [ENTRY]) == ([], [ENTRY])
 
 
-def test_every_entry_of_the_list_has_a_reason():
-    entries = allowed.entries()
+@pytest.mark.parametrize("judge", JUDGES.values(), ids=lambda each: each.name)
+def test_every_entry_of_a_list_has_a_reason(judge):
+    entries = allowed.entries(judge.allowed)
     assert len(set(entries)) == len(entries)
     assert all(len(entry.reason) >= len("the same") for entry in entries)
 
 
 def test_an_api_that_nobody_asked_is_told():
-    asked = {(api.key, version) for api in TABLE.values() for version in (api.min_version, api.max_version)}
-    assert uncovered(asked) == []
-    assert uncovered(asked - {(ApiKey.FETCH, 17)}) == ["FETCH v17"]
+    for name, newest in {"3.9": 17, "4.4": 18}.items():
+        table = JUDGES[name].table
+        asked = {
+            (api.key, version) for api in table.values() for version in (api.min_version, api.max_version)
+        }
+        assert uncovered(table, asked) == []
+        assert uncovered(table, asked - {(ApiKey.FETCH, newest)}) == [f"FETCH v{newest}"]
+
+
+def test_what_brokers_say_to_each_other_is_asked_where_clients_are_told_of_it():
+    assert ApiKey.LEADER_AND_ISR in JUDGES["3.9"].table
+    assert ApiKey.LEADER_AND_ISR not in JUDGES["4.4"].table
 
 
 def test_a_broker_is_taken_apart_last():
-    assert list(SCENARIOS)[-1] == "controlled shutdown"
+    assert list(JUDGES["3.9"].scenarios)[-1] == "controlled shutdown"

@@ -58,9 +58,9 @@ def formatter(name: str, properties: Mapping[str, str]) -> Formatter:
         return _old_offsets
     others = {
         f"{_PACKAGE}NoOpMessageFormatter": _nothing,
-        f"{_PACKAGE}OffsetsMessageFormatter": _as_json(_OFFSETS, _GROUPS, OffsetCommitValue),
-        f"{_PACKAGE}GroupMetadataMessageFormatter": _as_json(_GROUPS, _OFFSETS, GroupMetadataValue),
-        f"{_PACKAGE}TransactionLogMessageFormatter": _as_json(_TRANSACTIONS, {}, TransactionLogValue),
+        f"{_PACKAGE}OffsetsMessageFormatter": _as_json(_OFFSETS, OffsetCommitValue),
+        f"{_PACKAGE}GroupMetadataMessageFormatter": _as_json(_GROUPS, GroupMetadataValue),
+        f"{_PACKAGE}TransactionLogMessageFormatter": _as_json(_TRANSACTIONS, TransactionLogValue),
     }
     if found in others:
         return others[found]
@@ -85,24 +85,25 @@ def _nothing(_record: ConsumerRecord) -> bytes:
     return b""
 
 
-def _as_json(wanted: _Keys, skipped: _Keys, value_class: type[CoordinatorValue]) -> Formatter:
+def _as_json(wanted: _Keys, value_class: type[CoordinatorValue]) -> Formatter:
     """``ApiMessageFormatter``: key and value as JSON objects, one behind the other on a line that does not
     end.
+
+    Only the type that a key begins with says what its value is, so a record of any other type, as those of
+    groups of the consumer protocol, prints nothing (``CoordinatorRecordMessageFormatter`` of Kafka 4).
     """
 
     def write(record: ConsumerRecord) -> bytes:
-        node: dict[str, Any] = {"key": None, "value": None}
-        if record.key is not None:
-            record_type = read_prefix(record.key, "key")
-            if record_type in skipped:
-                return b""
-            data: Any = _UNKNOWN
-            if record_type in wanted:
-                data = message_node(wanted[record_type].from_bytes(record.key), 0)
-            node["key"] = {"version": record_type, "data": data}
+        if record.key is None:
+            return b""
+        record_type = read_prefix(record.key, "key")
+        if record_type not in wanted:
+            return b""
+        key = message_node(wanted[record_type].from_bytes(record.key), 0)
+        node: dict[str, Any] = {"key": {"version": record_type, "data": key}, "value": None}
         if record.value is not None:
             version = read_prefix(record.value, "value")
-            data = _UNKNOWN
+            data: Any = _UNKNOWN
             if value_class.min_version <= version <= value_class.max_version:
                 data = message_node(value_class.from_bytes(record.value), version)
             node["value"] = {"version": version, "data": data}

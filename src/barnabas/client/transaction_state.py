@@ -57,6 +57,8 @@ class TransactionOutcome(Enum):
     DONE = auto()
     AGAIN = auto()
     """The same again, after a pause."""
+    SOON = auto()
+    """So too, but the markers of the transaction before are on their way: it takes milliseconds."""
     UNKNOWN = auto()
     """There was no answer: the coordinator may have done it."""
     MOVED = auto()
@@ -91,17 +93,19 @@ INIT_PRODUCER_ID: Final = {
     _C.UNKNOWN_PRODUCER_ID: _O.DIE,
     _C.INVALID_PRODUCER_ID_MAPPING: _O.DIE,
 }
+# What begins the next transaction: ``AddPartitionsToTxnHandler`` of Java's client asks again after 20 ms.
+_BEGINS: Final = {**_COMMON, _C.CONCURRENT_TRANSACTIONS: _O.SOON}
 ADD_PARTITIONS: Final = {
-    **_COMMON,
+    **_BEGINS,
     _C.UNKNOWN_TOPIC_OR_PARTITION: _O.AGAIN,
     _C.TOPIC_AUTHORIZATION_FAILED: _O.ABORT,
     _C.OPERATION_NOT_ATTEMPTED: _O.ABORT,
     _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _O.DIE,
     _C.INVALID_TXN_STATE: _O.DIE,
 }
-ADD_OFFSETS: Final = {**_COMMON, _C.GROUP_AUTHORIZATION_FAILED: _O.ABORT}
+ADD_OFFSETS: Final = {**_BEGINS, _C.GROUP_AUTHORIZATION_FAILED: _O.ABORT}
 OFFSET_COMMIT: Final = {
-    **_COMMON,
+    **_BEGINS,
     _C.REQUEST_TIMED_OUT: _O.MOVED,
     _C.UNKNOWN_TOPIC_OR_PARTITION: _O.AGAIN,
     _C.GROUP_AUTHORIZATION_FAILED: _O.ABORT,

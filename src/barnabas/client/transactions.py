@@ -26,6 +26,7 @@ v11, EndTxn up to v4). ``TransactionManager`` of Java's client is the model.
 
 import asyncio
 import functools
+import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -49,6 +50,7 @@ from barnabas.core.config import Config
 from barnabas.core.errors import BarnabasError, ErrorCode, IllegalTransitionError, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, by_topic
+from barnabas.network.backoff import ExponentialBackoff
 from barnabas.protocol.coordinator_type import CoordinatorType
 from barnabas.protocol.message import Response
 from barnabas.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -86,6 +88,15 @@ _VERSION_2: Final = 2
 _SEND_OFFSETS: Final = "send_offsets"
 _OPEN: Final = (S.IN_TRANSACTION, S.COMMITTING)
 _FAILED: Final = (S.ABORTABLE_ERROR, S.FATAL_ERROR)
+_MARKERS_BACKOFF_MS: Final = (1, 20)
+"""On one machine markers take two milliseconds; Java's client waits 20 each time."""
+_GO_ON: Final = (
+    TransactionOutcome.MOVED,
+    TransactionOutcome.AGAIN,
+    TransactionOutcome.SOON,
+    TransactionOutcome.DONE,
+)
+"""What fails nothing, the slowest first."""
 
 _log = EventLog("client.transactions")
 
@@ -118,6 +129,8 @@ class TransactionManager:
             cluster, self.transactional_id, lambda: None, kind=CoordinatorType.TRANSACTION
         )
         self._group_links: dict[str, CoordinatorLink] = {}
+        low, high = _MARKERS_BACKOFF_MS
+        self._markers_backoff = ExponentialBackoff(initial_ms=low, max_ms=high, uniform=random.uniform)
         self._partitions: set[TopicPartition] = set()
         """The partitions that the coordinator counts to the transaction."""
         self._new: set[TopicPartition] = set()
@@ -493,12 +506,12 @@ class TransactionManager:
         """Repeats an attempt as long as the transaction may be committed, and whether it is done. One that
         got no answer is repeated until there is one: what the coordinator knows decides about the end.
         """
-        attempts = Attempts(self._cluster.backoff)
+        attempts, soon = Attempts(self._cluster.backoff), Attempts(self._markers_backoff)
         while (outcome := await self._once(link, attempt)) is not TransactionOutcome.DONE:
             # It was answered, so nothing was done: a transaction that failed needs it no more.
             if outcome is not TransactionOutcome.UNKNOWN and self.state not in _OPEN:
                 return False
-            await attempts.another()
+            await (soon if outcome is TransactionOutcome.SOON else attempts).another()
         return True
 
     async def _once(
@@ -528,7 +541,7 @@ class TransactionManager:
         """What an answer's code leads to; raises what ends the transaction or the producer."""
         code = ErrorCode.of(number)
         outcome = table.get(code, default)
-        if outcome in (TransactionOutcome.DONE, TransactionOutcome.AGAIN, TransactionOutcome.MOVED):
+        if outcome in _GO_ON:
             return outcome
         where = f"{code.message} ({request}, transactional id {self.transactional_id})"
         # Another producer of the id has begun (KIP-98): this one can do nothing more.
@@ -553,7 +566,7 @@ class TransactionManager:
         """What the codes of several partitions lead to: the first that ends something, else the slowest."""
         outcomes = {self._judged(number, table, request, default) for number in sorted(numbers, key=_gravity)}
         return next(
-            (each for each in (TransactionOutcome.MOVED, TransactionOutcome.AGAIN) if each in outcomes),
+            (each for each in _GO_ON if each in outcomes),
             TransactionOutcome.DONE,
         )
 

@@ -1,9 +1,11 @@
 """What both kinds of groups have in common, as offsets and listings see it (``Group``)."""
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple, Protocol
 
 from barnabas.coordinator.runtime.journal import CoordinatorRecord
+from barnabas.core.ids import TopicPartition
 
 
 class Client(NamedTuple):
@@ -66,8 +68,9 @@ class Group(Protocol):
         generation: int,
         transactional: bool,
         version: int,
+        partitions: Iterable[TopicPartition],
     ) -> None:
-        """Raises KafkaError unless this member may commit in this generation or member epoch.
+        """Raises KafkaError unless this member may commit these in this generation or member epoch.
 
         A commit that is allowed counts as a sign of life where Kafka counts it so.
         """

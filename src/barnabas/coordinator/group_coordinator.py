@@ -308,6 +308,7 @@ class GroupCoordinator:
             generation=generation,
             transactional=transactional,
             version=version,
+            partitions=commits,
         )
         check()
         return write_commits(shard, group_id, commits, records, refused, producer)

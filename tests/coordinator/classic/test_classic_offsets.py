@@ -23,6 +23,7 @@ def commit(world, member="", generation=-1, *, instance=None, transactional=Fals
             generation=generation,
             transactional=transactional,
             version=8,
+            partitions=(),
         )
     except KafkaError as refused:
         return refused.code

@@ -183,7 +183,12 @@ def test_whoever_lost_its_place_is_fenced_everywhere(world):
     assert left.group_instance_id == "two"
     with pytest.raises(KafkaError) as refused:
         world.group.validate_offset_commit(
-            member_id=follower, group_instance_id="two", generation=1, transactional=False, version=9
+            member_id=follower,
+            group_instance_id="two",
+            generation=1,
+            transactional=False,
+            version=9,
+            partitions=(),
         )
     assert refused.value.code is ErrorCode.FENCED_INSTANCE_ID
 

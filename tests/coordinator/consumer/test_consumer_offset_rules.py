@@ -4,6 +4,7 @@ import pytest
 
 from barnabas.coordinator.group import GroupType, OffsetExpiry
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
 
 
 def commit(group, member_id="m1", generation=1, **fields):
@@ -15,6 +16,7 @@ def commit(group, member_id="m1", generation=1, **fields):
             "generation": generation,
             "transactional": False,
             "version": 9,
+            "partitions": [TopicPartition("a", 0)],
             **fields,
         },
     )
@@ -53,6 +55,39 @@ def group(world):
 )
 def test_who_may_commit(group, fields, code):
     assert commit(group, **fields) is code
+
+
+def committed_of(group, generation, *partitions, **fields):
+    places = [TopicPartition("a", each) for each in partitions]
+    return commit(group, generation=generation, partitions=places, **fields)
+
+
+@pytest.mark.parametrize("reloaded", [False, True])
+def test_what_a_member_has_had_all_the_while_it_commits_in_an_earlier_epoch(world, reloaded):
+    world.topics.create("a", 3)
+    world.join("m1", "a")
+    world.join("m2", "a")
+    kept = world.told(world.beat("m1", 1, topic_partitions=world.owning(a=[0, 1, 2])))["a"]
+    gone = ({0, 1, 2} - {*kept}).pop()
+    # It has not given the third one up yet: what it read of it, it may commit.
+    assert committed_of(world.group, 1, *kept, gone) is ErrorCode.NONE
+    world.beat("m1", 1, topic_partitions=world.owning(a=kept))
+    world.beat("m2", 2)
+    if reloaded:
+        world = world.reloaded()
+        assert world.groups.loaded(world.shard).done
+    assert world.group.members["m1"].member_epoch == 2
+
+    assert committed_of(world.group, 1, *kept) is ErrorCode.NONE
+    assert committed_of(world.group, 1, *kept, transactional=True) is ErrorCode.NONE
+    # Another member has this one now, so the whole commit comes too late.
+    assert committed_of(world.group, 1, *kept, gone) is ErrorCode.STALE_MEMBER_EPOCH
+    # It has what it was given since epoch 2 alone, and none in an epoch to come.
+    assert committed_of(world.group, 1, gone, member_id="m2") is ErrorCode.STALE_MEMBER_EPOCH
+    assert committed_of(world.group, 2, gone, member_id="m2") is ErrorCode.NONE
+    assert committed_of(world.group, 3, *kept) is ErrorCode.STALE_MEMBER_EPOCH
+    unknown = [TopicPartition("b", 0)]
+    assert commit(world.group, generation=1, partitions=unknown) is ErrorCode.STALE_MEMBER_EPOCH
 
 
 def test_anybody_may_commit_for_an_empty_group_without_an_epoch(group, world):

@@ -9,7 +9,8 @@ backwards     a member's epoch fell although it did not join again
 not written   a member was answered with an epoch that is not in the journal, or was written by the leader
               itself and is not with the replicas yet. What a leader found in its log it believes, as Kafka's
               does
-old member    a commit succeeded in an epoch before the one in the member's answers
+old member    a commit succeeded in an epoch before the one in the member's answers, of a partition that the
+              member was given later than that, or that another one was given since (KIP-1251)
 ============  =============================================================================================
 """
 
@@ -28,6 +29,7 @@ from barnabas.protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
+from group_model.topics import Topic
 from group_model.wire import Call
 
 Complain = Callable[[str, str], object]
@@ -66,6 +68,12 @@ class Epochs:
     def __init__(self, complain: Complain) -> None:
         self._complain = complain
         self._groups: dict[str, _Group] = {}
+        self._since: dict[tuple[str, Uuid, int], tuple[str, int]] = {}
+        """Of each partition of a group: the last member that the journal gives it to, and the epoch of the
+        first record that did.
+        """
+        self._once_believed: dict[tuple[int, str, str], set[int]] = {}
+        """The epochs of assignments that a leader had found in its log, and a later one did not have."""
         self._written: dict[tuple[int, str, str], list[tuple[int, int]]] = {}
         """Of each member, by partition of the journal: the offsets and the epochs of its assignments."""
 
@@ -78,21 +86,33 @@ class Epochs:
             epoch = _GONE
             if isinstance(value, ConsumerGroupCurrentMemberAssignmentValue):
                 epoch = value.member_epoch
+                for topic in (*value.assigned_partitions, *value.partitions_pending_revocation):
+                    for number in topic.partitions:
+                        tp = key.group_id, topic.topic_id, number
+                        if self._since.get(tp, ("", 0))[0] != key.member_id:
+                            self._since[tp] = key.member_id, epoch
             place = partition, key.group_id, key.member_id
             self._written.setdefault(place, []).append((offset, epoch))
 
-    def truncated(self, partition: int, offset: int) -> None:
-        """Records at and behind this offset are gone."""
+    def truncated(self, partition: int, offset: int, believed: int) -> None:
+        """Records at and behind this offset are gone. Those below `believed` a leader had found in its log:
+        deposed and not knowing it, it goes on telling of them.
+        """
         for place, written in self._written.items():
             if place[0] == partition:
                 while written and written[-1][0] >= offset:
-                    written.pop()
+                    gone, epoch = written.pop()
+                    if gone < believed:
+                        self._once_believed.setdefault(place, set()).add(epoch)
 
     def any_answered(self, call: Call, response: ConsumerGroupHeartbeatResponse, believed: int) -> None:
         """A leader, past or present, answered a member with its epoch."""
         member_id = response.member_id or ""
-        written = self._written.get((call.leadership[0], call.group_id, member_id), ())
+        place = call.leadership[0], call.group_id, member_id
+        written = self._written.get(place, ())
         epoch = response.member_epoch
+        if epoch in self._once_believed.get(place, ()):
+            return
         if epoch > 0 and not any(each == epoch and offset < believed for offset, each in written):
             self._complain(
                 "not written", f"{call} was answered with epoch {epoch}; the journal has {written[-3:]}"
@@ -111,8 +131,21 @@ class Epochs:
             self._reported(call, request)
         elif isinstance(request, OffsetCommitRequest) and call.group_id in self._groups:
             epoch = self._groups[call.group_id].epochs.get(request.member_id, -1)
-            if request.generation_id_or_member_epoch < epoch:
+            wanted = request.generation_id_or_member_epoch
+            if wanted < epoch and not self._has_had_all(call.group_id, request):
                 call.barred = "old member", f"{request.member_id} was answered with epoch {epoch}"
+
+    def _has_had_all(self, group_id: str, request: OffsetCommitRequest) -> bool:
+        """Whether the member has had all that it commits since the epoch that it names."""
+        named = [
+            self._since.get((group_id, Topic(topic.name, 0, 0).id, each.partition_index))
+            for topic in request.topics
+            for each in topic.partitions
+        ]
+        epoch = request.generation_id_or_member_epoch
+        return epoch > 0 and all(
+            each is not None and each[0] == request.member_id and each[1] <= epoch for each in named
+        )
 
     def _reported(self, call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
         """A member says what it owns: the rest it has given up."""

@@ -84,7 +84,7 @@ class Observer:
         """The true log was cut."""
         self.event(f"journal {partition} is cut at {offset}")
         self._commits.truncated(partition, offset)
-        self._epochs.truncated(partition, offset)
+        self._epochs.truncated(partition, offset, self.believed(partition))
         for written in self._groups.values():
             while written and written[-1][0] == partition and written[-1][1] >= offset:
                 written.pop()

@@ -44,7 +44,9 @@ def _failed(
 
 
 def _refused(group_id: str, code: ErrorCode) -> DescribedGroup:
-    return DescribedGroup(group_id=group_id, error_code=code)
+    # Kafka 4 has words for this one.
+    words = f"Group {group_id} not found." if code is ErrorCode.GROUP_ID_NOT_FOUND else None
+    return DescribedGroup(group_id=group_id, error_code=code, error_message=words)
 
 
 @handles(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=(0, 1), failed=_failed)

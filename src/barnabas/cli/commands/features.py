@@ -32,7 +32,8 @@ def features(
 ) -> None:
     """Show and change the feature levels of a cluster, with the lines of kafka-features.sh.
 
-    Clusters with ZooKeeper, and so the brokers of barnabas, have no features: every change is refused.
+    A cluster on the embedded store has group.version and transaction.version; one with ZooKeeper has no
+    levels, and refuses every change.
 
     \b
     Examples:

@@ -8,6 +8,7 @@ module holds the group's state and answers questions about it; what requests do 
 on the group, so that closing it is enough to leave nothing behind.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from barnabas.coordinator.classic.members import (
@@ -27,14 +28,13 @@ from barnabas.coordinator.settings import GroupSettings
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, IllegalTransitionError, KafkaError
 from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import TopicPartition
 from barnabas.protocol.consumer_protocol import ConsumerProtocolSubscription
 from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.versioned import read_prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from barnabas.core.clock import Timer
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
@@ -218,6 +218,7 @@ class ClassicGroup:
         generation: int,
         transactional: bool,
         version: int,  # noqa: ARG002 - the other kind of group looks at it
+        partitions: Iterable[TopicPartition],  # noqa: ARG002 - so too
     ) -> None:
         """Raises KafkaError unless this member may commit; a sign of life where it is not transactional."""
         self.check_alive()

@@ -11,7 +11,7 @@ A partition belongs to the one member that has it assigned or is asked to revoke
 `records` makes them, `replay` applies them.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +24,7 @@ from barnabas.coordinator.runtime.journal import CoordinatorRecord
 from barnabas.coordinator.runtime.session import Due
 from barnabas.coordinator.shard import Shard
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.ids import Uuid
+from barnabas.core.ids import TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from barnabas.coordinator.consumer.timers import MemberTimers
@@ -141,6 +141,7 @@ class ConsumerGroup:
         generation: int,
         transactional: bool,
         version: int,
+        partitions: Iterable[TopicPartition],
     ) -> None:
         """Raises UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION for classic members."""
         # An administrator, or a consumer that assigns itself: no member could be disturbed.
@@ -154,7 +155,22 @@ class ConsumerGroup:
                 ErrorCode.UNSUPPORTED_VERSION,
                 "OffsetCommit version 9 or above must be used by members using the modern group protocol",
             )
-        _check_epoch(member, generation)
+        if generation < member.member_epoch and member.classic is None:
+            self._check_held_since(member, generation, partitions)
+        else:
+            _check_epoch(member, generation)
+
+    def _check_held_since(
+        self, member: ConsumerMember, epoch: int, partitions: Iterable[TopicPartition]
+    ) -> None:
+        """KIP-1251: what a member read in an earlier epoch it may commit where it has had the partition ever
+        since: nobody else can have read it. Raises STALE_MEMBER_EPOCH for the whole commit.
+        """
+        for tp in partitions:
+            topic = self.subscription_metadata.get(tp.topic)
+            since = None if topic is None else member.has_since(topic.id, tp.partition)
+            if since is None or epoch < since:
+                _check_epoch(member, epoch)
 
     def validate_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> None:
         """Raises like a commit; a request that names no member may read."""

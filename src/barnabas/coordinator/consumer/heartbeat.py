@@ -239,8 +239,14 @@ def update_member(
     # Counted for the group as it will be, so that the assignor sees the new subscription.
     if subscription_changed:
         plan.subscriptions = group.subscriptions.after([(old, new)])
-    # An expression that is still to be resolved raises the epoch only when it has been.
-    bump = group.epoch == 0 or names_changed or regex is RegexUpdate.UPDATED_AND_RESOLVED
+    # An expression that is still to be resolved raises the epoch only when it has been. A vote for another
+    # assignor raises it, as the target may be another one then.
+    bump = (
+        group.epoch == 0
+        or names_changed
+        or regex is RegexUpdate.UPDATED_AND_RESOLVED
+        or new.server_assignor != old.server_assignor
+    )
     # Raised by this member, or because topics that the group reads have changed.
     if bump or group.metadata_has_expired(runtime.clock.monotonic_ms()):
         update_group_epoch(runtime, plan, bump=bump)

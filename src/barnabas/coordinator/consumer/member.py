@@ -9,18 +9,23 @@ UNKNOWN         a later Kafka wrote a state that this version does not know; the
 ==============  ===================================================================================
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import chain
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from barnabas.coordinator.consumer.assignment import NOTHING, Assignment, PartitionsOfTopic
+from barnabas.coordinator.consumer.assignment import NOTHING, Assignment, PartitionsOfTopic, pairs
 from barnabas.coordinator.group import Client
+from barnabas.core.ids import Uuid
 
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
 STATIC_LEAVE_EPOCH: Final = -2
 """A static member is away, and will be back before its session ends."""
+
+NEVER: Final[Mapping[Uuid, Mapping[int, int]]] = MappingProxyType({})
 
 NOT_GIVEN: Final = -1
 """A time-out that a heartbeat leaves as it was."""
@@ -105,8 +110,28 @@ class ConsumerMember:
     server_assignor: str | None = None
     assigned: Assignment = field(default_factory=lambda: NOTHING)
     pending_revocation: Assignment = field(default_factory=lambda: NOTHING)
+    assignment_epochs: Mapping[Uuid, Mapping[int, int]] = field(default_factory=lambda: NEVER)
+    """The epoch since which it has each partition that is assigned or to be given up (KIP-1251)."""
     classic: ClassicTerms | None = None
     """None for a member that speaks the consumer protocol."""
 
     def is_reconciled_to(self, epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.member_epoch == epoch
+
+    def has_since(self, topic_id: Uuid, partition: int) -> int | None:
+        """The epoch since which it has a partition without a break; None where it does not have it."""
+        held = partition in self.assigned.get(topic_id, ()) or partition in self.pending_revocation.get(
+            topic_id, ()
+        )
+        # A record of before Kafka 4.4 does not say: then not longer than the member has its epoch.
+        return self.assignment_epochs.get(topic_id, {}).get(partition, self.member_epoch) if held else None
+
+    def epochs_of(
+        self, assigned: Assignment, pending_revocation: Assignment, epoch: int
+    ) -> Mapping[Uuid, Mapping[int, int]]:
+        """The epochs of what it has after a change: what is new to it, it has since `epoch`."""
+        epochs: dict[Uuid, dict[int, int]] = {}
+        for topic_id, partition in chain(pairs(assigned), pairs(pending_revocation)):
+            since = self.has_since(topic_id, partition)
+            epochs.setdefault(topic_id, {})[partition] = epoch if since is None else since
+        return epochs

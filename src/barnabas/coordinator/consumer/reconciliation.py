@@ -143,7 +143,12 @@ def _drop_unsubscribed(
     if _holds(owned, revoked):
         return _moved(member, Outcome.REVOKE, member.member_epoch, kept, revoked)
     # It has reported already that it owns none of them, so nothing has to be waited for.
-    return replace(member, previous_member_epoch=member.member_epoch, assigned=kept)
+    return replace(
+        member,
+        previous_member_epoch=member.member_epoch,
+        assigned=kept,
+        assignment_epochs=member.epochs_of(kept, member.pending_revocation, member.member_epoch),
+    )
 
 
 def _moved(
@@ -157,4 +162,5 @@ def _moved(
         state=TRANSITIONS[member.state][outcome],
         assigned=assigned,
         pending_revocation=revoked,
+        assignment_epochs=member.epochs_of(assigned, revoked, epoch),
     )

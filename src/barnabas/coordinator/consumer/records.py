@@ -102,17 +102,25 @@ def current_assignment(group_id: str, member: ConsumerMember) -> CoordinatorReco
             member_epoch=member.member_epoch,
             previous_member_epoch=member.previous_member_epoch,
             state=int(member.state),
-            assigned_partitions=_topic_partitions(member.assigned),
-            partitions_pending_revocation=_topic_partitions(member.pending_revocation),
+            assigned_partitions=_topic_partitions(member, member.assigned),
+            partitions_pending_revocation=_topic_partitions(member, member.pending_revocation),
         ),
     )
 
 
-def _topic_partitions(assignment: Assignment) -> list[schema.TopicPartitions]:
-    return [
-        schema.TopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
-        for topic_id, partitions in assignment.items()
-    ]
+def _topic_partitions(member: ConsumerMember, assignment: Assignment) -> list[schema.TopicPartitions]:
+    made = []
+    for topic_id, partitions in assignment.items():
+        epochs = member.epochs_of({topic_id: partitions}, {}, member.member_epoch)[topic_id]
+        numbers = sorted(partitions)
+        made.append(
+            schema.TopicPartitions(
+                topic_id=topic_id,
+                partitions=numbers,
+                assignment_epochs=[epochs[number] for number in numbers],
+            )
+        )
+    return made
 
 
 def regular_expression(group_id: str, expression: str, resolved: ResolvedExpression) -> CoordinatorRecord:

@@ -10,11 +10,17 @@ from typing import Any, Final
 
 from barnabas.coordinator.consumer.assignment import NOTHING, assignment_of
 from barnabas.coordinator.consumer.group import ConsumerGroup
-from barnabas.coordinator.consumer.member import LEAVE_EPOCH, ClassicTerms, ConsumerMember, MemberState
+from barnabas.coordinator.consumer.member import (
+    LEAVE_EPOCH,
+    NEVER,
+    ClassicTerms,
+    ConsumerMember,
+    MemberState,
+)
 from barnabas.coordinator.consumer.subscriptions import ResolvedExpression
 from barnabas.coordinator.consumer.topics import TopicDescription
 from barnabas.coordinator.shard import Shard
-from barnabas.core.ids import GROUP_METADATA_TOPIC
+from barnabas.core.ids import GROUP_METADATA_TOPIC, Uuid
 from barnabas.protocol.coordinator import consumer_group as schema
 from barnabas.protocol.coordinator.record import CoordinatorKey, CoordinatorValue, UnknownRecordTypeError
 
@@ -137,6 +143,7 @@ def _current_assignment(
                 state=MemberState.of(value.state),
                 assigned=assignment_of(value.assigned_partitions),
                 pending_revocation=assignment_of(value.partitions_pending_revocation),
+                assignment_epochs=_assignment_epochs(value),
             )
         )
     elif key.member_id in group.members:
@@ -149,8 +156,20 @@ def _current_assignment(
                 state=MemberState.STABLE,
                 assigned=NOTHING,
                 pending_revocation=NOTHING,
+                assignment_epochs=NEVER,
             )
         )
+
+
+def _assignment_epochs(
+    value: schema.ConsumerGroupCurrentMemberAssignmentValue,
+) -> dict[Uuid, dict[int, int]]:
+    epochs: dict[Uuid, dict[int, int]] = {}
+    for topic in (*value.assigned_partitions, *value.partitions_pending_revocation):
+        # Null before Kafka 4.4: nobody knows since when, so it is since this epoch.
+        since = topic.assignment_epochs or [value.member_epoch] * len(topic.partitions)
+        epochs.setdefault(topic.topic_id, {}).update(zip(topic.partitions, since, strict=False))
+    return epochs
 
 
 def _regular_expression(
