@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import inspect
 import pydoc
+import re
 from concurrent.futures import Future
 from typing import Any
 
@@ -13,6 +14,7 @@ import barnabas.admin
 import barnabas.client
 from barnabas.admin import Admin, AsyncAdmin
 from barnabas.client import AsyncConsumer, AsyncProducer, ConfigError, Consumer, Delivery, Producer
+from barnabas.client.habits import OF_ADMINS, OF_CONSUMERS, OF_DELIVERIES, OF_PRODUCERS
 from barnabas.client.producer_batch import ProducerBatch
 from barnabas.core.ids import TopicPartition
 from barnabas.records.compression import Codec
@@ -159,6 +161,36 @@ def test_an_option_of_another_client_is_answered_with_what_to_write(
 ) -> None:
     with pytest.raises(ConfigError, match=instead):
         client("h:1", **{option: 1})
+
+
+@pytest.mark.parametrize(
+    ("client", "habits"),
+    [
+        (AsyncProducer, OF_PRODUCERS),
+        (Producer, OF_PRODUCERS),
+        (AsyncConsumer, OF_CONSUMERS),
+        (Consumer, OF_CONSUMERS),
+        (AsyncAdmin, OF_ADMINS),
+        (Admin, OF_ADMINS),
+        (Delivery, OF_DELIVERIES),
+    ],
+)
+def test_a_name_of_another_client_is_answered_with_what_to_write(client: Any, habits: dict[str, str]) -> None:
+    with contextlib.closing(Admin("127.0.0.1:1")) as admin:
+        there = {"Admin", *vars(admin)}
+    there |= {name for one in (client, Producer) for name in dir(one) if hasattr(one, name)}
+    for name, instead in habits.items():
+        with pytest.raises(AttributeError) as refused:
+            getattr(client.__new__(client), name)
+        assert str(refused.value) == f"'{client.__name__}' object has no attribute '{name}': {instead}"
+        for written in re.findall(r"write (?:producer\.)?(\w+)", instead):
+            assert written in there, instead
+
+
+def test_any_other_name_is_missed_as_always() -> None:
+    with pytest.raises(AttributeError, match=r"'Delivery' object has no attribute 'nonsense'$"):
+        _ = _delivery()[0].nonsense  # type: ignore[attr-defined]
+    assert not hasattr(Consumer.__new__(Consumer), "nonsense")
 
 
 def test_what_a_client_shows_of_itself() -> None:

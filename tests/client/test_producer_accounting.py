@@ -338,6 +338,23 @@ def test_a_callback_gets_each_outcome_once_and_flush_does_not_raise_it(run, fake
     assert late == refused
 
 
+def test_a_flush_waits_no_longer_than_it_may_and_loses_nothing(run, fake):
+    async def scenario():
+        async with (
+            fake() as cluster,
+            AsyncProducer(cluster.bootstrap, request_timeout_ms=300, **FAST) as producer,
+        ):
+            cluster.faults[ApiKey.PRODUCE].append(lambda _request, _node: None)
+            delivery = await producer.send("t", "a")
+            with pytest.raises(TimeoutError, match=r"^1 record\(s\) are not stored yet after 0\.01 s$"):
+                await producer.flush(timeout=0.01)
+            assert not delivery.done()
+            await producer.flush(60)
+            assert (await delivery).offset == 0
+
+    run(scenario())
+
+
 def test_flush_raises_for_a_record_whose_wait_was_given_up(run, fake):
     async def scenario():
         async with fake() as cluster, AsyncProducer(cluster.bootstrap, linger_ms=10_000) as producer:

@@ -25,6 +25,7 @@ from barnabas.admin.topics import Topics
 from barnabas.admin.transactions import Transactions
 from barnabas.client.cluster import Cluster
 from barnabas.client.config import ADMIN_CONFIG, Given, client_config, given_options
+from barnabas.client.habits import OF_ADMINS, knows
 from barnabas.client.options import AdminOptions
 from barnabas.client.sync import ClientFace, Face, made_in_thread, mirrored
 from barnabas.core.config import Config, Source
@@ -33,6 +34,7 @@ from barnabas.core.errors import ConfigError
 _IN_FLIGHT_MAX = 1
 
 
+@knows(OF_ADMINS)
 class AsyncAdmin:
     """Manages a cluster. Options are the keys of Kafka's admin client with underscores.
 
@@ -210,6 +212,7 @@ class _SyncClusterInfo(Face[ClusterInfo]):
     unregister_broker = mirrored(ClusterInfo.unregister_broker)
 
 
+@knows(OF_ADMINS)
 class Admin(ClientFace[AsyncAdmin]):
     """`AsyncAdmin` without ``await``."""
 

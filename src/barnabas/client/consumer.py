@@ -44,6 +44,7 @@ from barnabas.client.fetcher import Fetcher
 from barnabas.client.group.commits import CommitCallback, offsets_to_commit
 from barnabas.client.group.member import GroupMember, member_of
 from barnabas.client.group.settings import no_group
+from barnabas.client.habits import OF_CONSUMERS, knows
 from barnabas.client.keyed_call import raise_first
 from barnabas.client.offsets import list_offsets
 from barnabas.client.options import ConsumerOptions
@@ -81,6 +82,7 @@ def time_ms(when: datetime | int) -> int:
     return max(0, int(when.timestamp() * 1000)) if isinstance(when, datetime) else when
 
 
+@knows(OF_CONSUMERS)
 class AsyncConsumer:
     """Reads records. Options are the keys of Kafka's consumer with underscores: ``max_poll_records=5000``.
 

@@ -28,9 +28,11 @@ from barnabas.client.config import Given, given_options, producer_config
 from barnabas.client.errors import (
     ClientClosedError,
     ClientTimeoutError,
+    DeliveryTimeoutError,
     FatalTransactionError,
     InvalidRecordError,
 )
+from barnabas.client.habits import OF_PRODUCERS, knows
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.client.options import OnDelivery, Partitioner, ProducerOptions
 from barnabas.client.partition_queue import PartitionQueue
@@ -64,6 +66,7 @@ _FAILURES_MAX: Final = 100
 _log = EventLog("client.producer")
 
 
+@knows(OF_PRODUCERS)
 class AsyncProducer:
     """Sends records. Options are the keys of Kafka's producer with underscores: ``linger_ms=5``.
 
@@ -416,14 +419,21 @@ class AsyncProducer:
                 if not waiter.done():
                     waiter.set_result(None)
 
-    async def flush(self) -> None:
-        """Sends everything accepted so far, without lingering, and waits until it is stored.
+    async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - it is what others have
+        """Sends everything accepted so far, without lingering, and waits until it is stored, for at most so
+        many seconds: then it raises `DeliveryTimeoutError`, and what is left is on its way still.
 
         Raises the first failure since the last flush of a record whose `Delivery` was not waited for, so that
         no record is lost in silence. Raises ClientClosedError where the event loop that the producer ran on
         is closed.
         """
-        await self._drain()
+        try:
+            async with asyncio.timeout(timeout):
+                await self._drain()
+        except TimeoutError:
+            raise DeliveryTimeoutError(
+                f"{self.held_records} record(s) are not stored yet after {timeout} s"
+            ) from None
         if self._transactions is not None:
             self._transactions.raise_error()
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from barnabas.client.batch_builder import BatchBuilder
 from barnabas.client.errors import DeliveryTimeoutError
+from barnabas.client.habits import OF_DELIVERIES, knows
 from barnabas.client.options import OnDelivery
 from barnabas.client.types import RecordMetadata
 from barnabas.core.eventlog import EventLog
@@ -166,6 +167,7 @@ class ProducerBatch:
         )
 
 
+@knows(OF_DELIVERIES)
 class Delivery:
     """One record that was accepted. ``await delivery`` or ``delivery.result()`` says where it was stored.
 

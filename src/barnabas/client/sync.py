@@ -38,6 +38,7 @@ from barnabas.client.committed import Offsets
 from barnabas.client.config import Given
 from barnabas.client.consumer import AsyncConsumer
 from barnabas.client.errors import ClientClosedError
+from barnabas.client.habits import OF_CONSUMERS, OF_PRODUCERS, knows
 from barnabas.client.options import ConsumerOptions, OnDelivery, ProducerOptions
 from barnabas.client.producer import AsyncProducer, warn_of_records
 from barnabas.client.producer_batch import Delivery
@@ -261,6 +262,7 @@ def mirrored(method: Callable[Concatenate[A, P], Any]) -> Callable[Concatenate[F
     return call
 
 
+@knows(OF_PRODUCERS)
 class Producer(ClientFace[AsyncProducer]):
     """`AsyncProducer` without ``await``; safe to use from several threads.
 
@@ -368,6 +370,11 @@ class Producer(ClientFace[AsyncProducer]):
         return [self.send_section(topic, one.partition, one.records, one.record_count) for one in rows]
 
     @property
+    def held_records(self) -> int:
+        """How many accepted records are neither stored nor failed at the moment."""
+        return self._twin.held_records
+
+    @property
     def section_bytes(self) -> int:
         """How many bytes of records fit into a batch."""
         return self._twin.section_bytes
@@ -412,6 +419,7 @@ class Producer(ClientFace[AsyncProducer]):
         self.end(self._twin.abort)
 
 
+@knows(OF_CONSUMERS)
 class Consumer(ClientFace[AsyncConsumer]):
     """`AsyncConsumer` without ``await``; use it from one thread at a time."""
 

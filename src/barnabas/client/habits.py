@@ -1,0 +1,101 @@
+"""What other clients for Python call it: one line instead of an AttributeError that says nothing."""
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+C = TypeVar("C", bound=type)
+
+_POLL: Final = "write poll(timeout_ms=..., max_records=...), which gives a list of records"
+_TOPICS: Final = "write Admin(...).topics.list()"
+
+OF_PRODUCERS: Final = {
+    "begin": "write `with producer.transaction():`",
+    "bootstrap_connected": "the block of `with Producer(...)` is entered once a broker has answered",
+    "create_batch": "write send(...): batches are made by themselves",
+    "init": "write init_transactions()",
+    "len": "write producer.held_records",
+    "list_topics": _TOPICS,
+    "poll": "callbacks are called by themselves: there is nothing to poll",
+    "produce": "write send(topic, value, key=..., headers=..., on_delivery=...)",
+    "purge": "leave the block with an exception: what is not stored is given up",
+    "send_batch": "write send(...): batches are made by themselves",
+    "send_offsets_to_transaction": "write send_offsets(offsets, consumer.group_metadata())",
+    "stop": "write close()",
+}
+OF_CONSUMERS: Final = {
+    "bootstrap_connected": "the block of `with Consumer(...)` is entered once a broker has answered",
+    "commit_sync": "write commit()",
+    "consume": _POLL,
+    "consumer_group_metadata": "write group_metadata()",
+    "end_offset": "write end_offsets([...])",
+    "get_watermark_offsets": "write beginning_offsets([...]) and end_offsets([...])",
+    "getmany": _POLL,
+    "getone": "write `for record in consumer:`, or poll(timeout_ms=..., max_records=1)",
+    "highwater": "write end_offsets([...]), or lag(partition)",
+    "incremental_assign": "write assign([...]), which keeps the positions of those that stay",
+    "incremental_unassign": "write assign([...]), which keeps the positions of those that stay",
+    "list_topics": _TOPICS,
+    "offsets_for_timestamps": "write offsets_for_times({...})",
+    "partitions_for_topic": "write partitions_for(topic)",
+    "seek_to_committed": "write seek(tp, offset) for what committed([...]) gives",
+    "stop": "write close()",
+    "store_offsets": "write commit_async({partition: offset}) with enable_auto_commit=False",
+    "subscribe_pattern": "write subscribe(pattern=...)",
+    "topics": _TOPICS,
+    "unassign": "write assign([])",
+}
+OF_ADMINS: Final = {
+    "alter_configs": "write configs.alter({ConfigResource.topic(name): {key: value}})",
+    "create_partitions": "write topics.create_partitions(NewPartitions(...))",
+    "create_topics": "write topics.create([NewTopic(...)])",
+    "delete_consumer_groups": "write groups.delete([...])",
+    "delete_topics": "write topics.delete([...])",
+    "describe_cluster": "write cluster.describe()",
+    "describe_configs": "write configs.describe([ConfigResource.topic(name)])",
+    "describe_consumer_groups": "write groups.describe([...])",
+    "describe_topics": "write topics.describe([...])",
+    "incremental_alter_configs": "write configs.alter({ConfigResource.topic(name): {key: value}})",
+    "list_consumer_group_offsets": "write groups.offsets(group)",
+    "list_consumer_groups": "write groups.list()",
+    "list_offsets": "write offsets.list({...})",
+    "list_topics": "write topics.list()",
+}
+OF_DELIVERIES: Final = {
+    "add_callback": "write send(..., on_delivery=...), or add_done_callback(...)",
+    "add_errback": "write send(..., on_delivery=...), or add_done_callback(...)",
+    "error": "write exception()",
+    "failed": "write exception() is not None",
+    "get": "write result(timeout=...)",
+    "is_done": "write done()",
+    "offset": "write result().offset, which waits for it",
+    "partition": "write result().partition, which waits for it",
+    "succeeded": "write exception() is None",
+    "value": "write result()",
+}
+
+
+class _Instead:
+    """An attribute that is not there, and says what to write for it.
+
+    It stands in the class: a `__getattr__` would make every other attribute of a client slower to read.
+    """
+
+    __slots__ = ("_line", "_name")
+
+    def __init__(self, name: str, line: str) -> None:
+        self._name = name
+        self._line = line
+
+    def __get__(self, instance: object, owner: type) -> object:
+        raise AttributeError(f"{owner.__name__!r} object has no attribute {self._name!r}: {self._line}")
+
+
+def knows(habits: Mapping[str, str]) -> Callable[[C], C]:
+    """A decorator of a class that answers these names, each with its line."""
+
+    def decorated(client: C) -> C:
+        for name, line in habits.items():
+            setattr(client, name, _Instead(name, line))
+        return client
+
+    return decorated
