@@ -49,9 +49,9 @@ test-compiled: $(STAMP) ## the tests of what is compiled, after `make compile`, 
 fuzz-compiled: $(STAMP) ## fuzz a compiled broker with assertions and sanitizers: make fuzz-compiled MINUTES=10 (needs gcc)
 	$(BIN)/python tests/fuzz/compiled.py --minutes $(MINUTES)
 
-parity: $(STAMP) ## ask Apache Kafka and ours the same, in profile 3.9 and 4.4, compare the answers (needs Java and Maven)
-	$(BIN)/python -m parity --profile 3.9
-	$(BIN)/python -m parity --profile 4.4
+parity: $(STAMP) ## ask Apache Kafka and ours the same, in profile 3.9 and 4.4, compare the answers; MODE=denied or secure: in 3.9 (needs Java and Maven)
+	$(BIN)/python -m parity --profile 3.9 --mode $(or $(MODE),plain)
+	$(if $(MODE),,$(BIN)/python -m parity --profile 4.4)
 
 parity-spark: $(STAMP) ## fifteen jobs by Spark's official Kafka connector and ours (needs Java and Maven)
 	$(BIN)/python -m parity.connectors

@@ -9,8 +9,11 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from parity.compare import Difference
+
+EVERYWHERE: Final = ("plain", "denied", "secure")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,7 @@ class Allowed:
     theirs: str
     ours: str
     reason: str
-    modes: Sequence[str] = ("plain", "denied", "secure")
+    modes: Sequence[str] = EVERYWHERE
     """Where it may be met; in the first of them it has to be."""
 
     def fits(self, difference: Difference) -> bool:
@@ -41,7 +44,8 @@ def _matches(pattern: str, text: str) -> bool:
 
 def entries(file: Path, mode: str | None = None) -> list[Allowed]:
     """An allow-list; with `mode` that of one mode."""
-    found = [Allowed(**entry) for entry in tomllib.loads(file.read_text()).get("difference", [])]
+    listed = tomllib.loads(file.read_text()).get("difference", [])
+    found = [Allowed(**{**entry, "modes": tuple(entry.get("modes", EVERYWHERE))}) for entry in listed]
     return [entry for entry in found if mode is None or mode in entry.modes]
 
 
@@ -67,7 +71,8 @@ def table(kafka: str, file: Path) -> str:
     lines = [f"| asked | field | Kafka {kafka} | Barnabas | why |", "|---|---|---|---|---|"]
     for entry in entries(file):
         cells = (entry.where, entry.field, entry.theirs, entry.ours)
-        lines.append(f"| {' | '.join(map(_cell, cells))} | {entry.reason} |")
+        where = "" if entry.modes == EVERYWHERE else f" (mode {', '.join(entry.modes)})"
+        lines.append(f"| {' | '.join(map(_cell, cells))} | {entry.reason}{where} |")
     return "\n".join(lines)
 
 

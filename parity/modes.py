@@ -10,6 +10,7 @@ import socket
 import ssl
 import struct
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +65,20 @@ class Mode:
         }
 
     def connect(self, port: int, *, prepares: bool = False) -> socket.socket:
-        """A connection that frames of requests can be sent on."""
+        """A connection that frames of requests can be sent on.
+
+        Another try follows where a broker has just slowed down its address.
+        """
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return self._connect(port, prepares=prepares)
+            except ConnectionError:
+                if not self.user or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+
+    def _connect(self, port: int, *, prepares: bool) -> socket.socket:
         sock = socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE_S)
         with contextlib.ExitStack() as closed_on_failure:
             closed_on_failure.callback(sock.close)
@@ -88,7 +102,7 @@ def _log_in(sock: socket.socket, user: str) -> None:
         size = struct.unpack(">i", _exactly(sock, 4))[0]
         answer = _exactly(sock, size)
         if answer[4:6] != b"\0\0":
-            raise ConnectionError(f"the log-in of {user} is refused: {answer!r}")
+            raise RuntimeError(f"the log-in of {user} is refused: {answer!r}")
 
 
 def _exactly(sock: socket.socket, size: int) -> bytes:

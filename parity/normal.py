@@ -11,8 +11,12 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-IDS: Final = frozenset({"topic_id", "producer_id", "producer_id_start", "session_id"})
+IDS: Final = frozenset({"topic_id", "producer_id", "producer_id_start", "session_id", "token_id", "hmac"})
 TIMES: Final = frozenset({"timestamp", "log_append_time_ms", "base_timestamp", "max_timestamp"})
+OF_TOKENS: Final = frozenset(
+    f"{each}_timestamp{unit}" for each in ("issue", "expiry", "max") for unit in ("", "_ms")
+) - {"max_timestamp"}
+"""Times of delegation tokens, which may be days ahead; the last one has a name that batches have as well."""
 ORDERED: Final = frozenset({"synonyms", "records"})
 NONE: Final = frozenset({-1, 0, bytes(16)})
 KEYS: Final = (
@@ -31,6 +35,7 @@ KEYS: Final = (
     "transactional_id",
     "key",
     "entity_type",
+    "user",
 )
 _DAY_MS: Final = 86_400_000
 # Java shows ids in messages in base64, as Kafka's Uuid does.
@@ -58,16 +63,34 @@ def _content(entry: Mapping[str, Any]) -> str:
     return str((entry.get("group_instance_id"), entry.get("metadata", entry.get("member_metadata"))))
 
 
+def _together(entries: list[Any]) -> list[Any]:
+    """Topics with the partitions of all their entries."""
+    found: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        if not isinstance(entry, dict) or "partitions" not in entry or not key_of(entry):
+            return entries
+        known = found.setdefault(key_of(entry), {**entry, "partitions": []})
+        known["partitions"] = [*known["partitions"], *entry["partitions"]]
+    return list(found.values())
+
+
 class Normalizer:
     """The names of one side: words that stand for what is its own, and ids in order of appearance."""
 
-    def __init__(self, words: Mapping[str, str]) -> None:
+    def __init__(self, words: Mapping[str, str], *, refused: bool = False) -> None:
+        """With `refused` the entries of a topic are put together: where nothing is allowed Kafka has one for
+        each partition, in some answers.
+        """
         self._words = words
+        self._refused = refused
         self._ids: dict[tuple[str, Any], str] = {}
 
     def normal(self, tree: Any, field: str = "") -> Any:
         """The tree with names in place of values of this side's own."""
         if isinstance(tree, dict):
+            if "token_id" in tree and "max_timestamp" in tree:
+                tree = {**tree, "max_timestamp_ms": tree["max_timestamp"]}
+                del tree["max_timestamp"]
             return {name: self.normal(value, name) for name, value in tree.items()}
         if isinstance(tree, list):
             return self._list(tree, field)
@@ -77,11 +100,15 @@ class Normalizer:
             return self._text(tree)
         if field == "usable_bytes" and tree > 0:
             return "<free>"  # other processes write to the same disk
+        if field in OF_TOKENS and tree > _DAY_MS:
+            return f"<in {round((tree / 1000 - time.time()) / 3600)} hours>"
         if field in TIMES and abs(time.time() * 1000 - tree) < _DAY_MS:
             return "<now>"
         return f"<{self._words[str(tree)]}>" if field == "port" and str(tree) in self._words else tree
 
     def _list(self, tree: list[Any], field: str) -> list[Any]:
+        if self._refused and field in {"topics", "results"}:
+            tree = _together(tree)
         if field not in ORDERED and tree and all(isinstance(each, dict) for each in tree):
             tree = sorted(tree, key=lambda each: (self._known(each), key_of(each), _content(each)))
         return [self.normal(each, field) for each in tree]
@@ -90,6 +117,8 @@ class Normalizer:
         member = _MEMBER.search(str(entry.get("member_id", "")))
         if member is not None:
             return self._ids.get(("member", member[0]), "")
+        if "token_id" in entry:
+            return self._ids.get(("token_id", entry["token_id"]), "")
         return self._ids.get(("topic_id", entry.get("topic_id")), "")
 
     def _id(self, field: str, value: Any) -> Any:

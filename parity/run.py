@@ -40,7 +40,7 @@ def run(judge: Judge, folder: Path, only: str = "", mode: Mode = PLAIN) -> Trans
 
 
 def _play(side: Side, name: str, scenario: Callable[[World], None]) -> World:
-    world = World(side, Normalizer(side.words), name)
+    world = World(side, Normalizer(side.words, refused=side.mode.user == NOBODY), name)
     try:
         scenario(world)
     except Exception as error:

@@ -1,6 +1,7 @@
 """The two sides, configured alike: a genuine Kafka, 3.9 with its ZooKeeper or 4.4, and `barnabas serve`."""
 
 import contextlib
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -138,7 +139,16 @@ def _side(name: str, server: Server, mode: Mode, profile: str) -> Side:
     server.wait_until_listening()
     side = Side(name, server.port, mode=mode, profile=profile)
     cluster_id = _wait_until_serving(server, side)
-    words = {str(server.data): "data", cluster_id: "cluster id", str(server.port): "port"}
+    folder = server.data.parent
+    words = {
+        str(server.data): "data",
+        str(folder): "folder",
+        cluster_id: "cluster id",
+        str(server.port): "port",
+    }
+    listeners = re.search(r"INNER://127.0.0.1:(\d+)", (folder / "server.properties").read_text())
+    if listeners is not None:
+        words[listeners[1]] = "inner port"
     return replace(side, words=words)
 
 

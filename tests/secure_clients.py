@@ -9,9 +9,11 @@ import ssl
 import time
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.abc import AbstractTokenProvider as AioTokenProvider
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaProducer
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 USERS = {"alice": "alice-secret", "eve": "eve-secret"}
 RIGHT = {"user": "alice", "password": "alice-secret", "mechanism": "SCRAM-SHA-512"}
@@ -46,14 +48,25 @@ class LibrdKafka:
 
     def __init__(self, bootstrap, given):
         self.errors = set()
+        token, own = given.get("token"), given.get("own")
+        login = {
+            "sasl.mechanisms": given["mechanism"],
+            "sasl.username": given["user"],
+            "sasl.password": given["password"],
+        }
+        if token is not None:
+            # What the broker says of the token counts, not what this client thinks of its time.
+            login = {
+                "sasl.mechanisms": "OAUTHBEARER",
+                "oauth_cb": lambda _: (token, time.time() + 600, "alice", {}),
+            }
         self._admin = AdminClient(
             {
                 "bootstrap.servers": bootstrap,
                 "security.protocol": given["protocol"],
-                "sasl.mechanisms": given["mechanism"],
-                "sasl.username": given["user"],
-                "sasl.password": given["password"],
+                **(login if given["protocol"].startswith("SASL_") else {}),
                 "ssl.ca.location": given["ca"],
+                **({"ssl.certificate.location": own, "ssl.key.location": own} if own else {}),
                 "error_cb": lambda error: self.errors.add(error.code()),
                 "log_level": 0,
             }
@@ -66,15 +79,42 @@ class LibrdKafka:
         self._admin.poll(0)
 
 
+class _Provider(AbstractTokenProvider):
+    """A token for kafka-python."""
+
+    def __init__(self, token):
+        self._token = token
+
+    def token(self):
+        return self._token
+
+    def extensions(self):
+        return {}
+
+
+class _AioProvider(AioTokenProvider):
+    """A token for aiokafka."""
+
+    def __init__(self, token):
+        self._token = token
+
+    async def token(self):
+        return self._token
+
+
 class KafkaPython:
     def __init__(self, bootstrap, given):
+        token = given.get("token")
         self._producer = KafkaProducer(
             bootstrap_servers=bootstrap,
             security_protocol=given["protocol"],
             sasl_mechanism=given["mechanism"],
             sasl_plain_username=given["user"],
             sasl_plain_password=given["password"],
+            sasl_oauth_token_provider=None if token is None else _Provider(token),
             ssl_cafile=given["ca"],
+            ssl_certfile=given.get("own"),
+            ssl_keyfile=given.get("own"),
             bootstrap_timeout_ms=SECONDS * 1000,
             max_block_ms=SECONDS * 1000,
         )
@@ -99,13 +139,18 @@ class AioKafka:
             raise
 
     async def _start(self, bootstrap, given):
+        token, own = given.get("token"), given.get("own")
+        context = ssl.create_default_context(cafile=given["ca"])
+        if own:
+            context.load_cert_chain(own)
         self._producer = AIOKafkaProducer(
             bootstrap_servers=bootstrap,
             security_protocol=given["protocol"],
             sasl_mechanism=given["mechanism"],
             sasl_plain_username=given["user"],
             sasl_plain_password=given["password"],
-            ssl_context=ssl.create_default_context(cafile=given["ca"]),
+            sasl_oauth_token_provider=None if token is None else _AioProvider(token),
+            ssl_context=context,
             request_timeout_ms=SECONDS * 1000,
         )
         await self._producer.start()

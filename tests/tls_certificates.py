@@ -55,17 +55,24 @@ class Authority:
         self.certificate = self._sign(self.subject, self.key.public_key(), authority=True)
 
     def _sign(
-        self, subject: x509.Name, public_key: Any, *, authority: bool, names: Sequence[str] = ()
+        self,
+        subject: x509.Name,
+        public_key: Any,
+        *,
+        authority: bool,
+        names: Sequence[str] = (),
+        valid: tuple[dt.datetime, dt.datetime] | None = None,
     ) -> Any:
         now = dt.datetime.now(dt.UTC)
+        begins, ends = valid or (now - dt.timedelta(days=1), now + dt.timedelta(days=2))
         builder = (
             x509.CertificateBuilder()
             .subject_name(subject)
             .issuer_name(self.subject)
             .public_key(public_key)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - dt.timedelta(days=1))
-            .not_valid_after(now + dt.timedelta(days=2))
+            .not_valid_before(begins)
+            .not_valid_after(ends)
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
         )
         if names:
@@ -76,13 +83,20 @@ class Authority:
             builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
         return builder.sign(self.key, hashes.SHA256())
 
-    def sign(self, *names: str, subject: Sequence[tuple[Any, str]] = ()) -> Signed:
-        """A certificate for these hosts, or for a client with this subject."""
+    def sign(
+        self,
+        *names: str,
+        subject: Sequence[tuple[Any, str]] = (),
+        valid: tuple[dt.datetime, dt.datetime] | None = None,
+    ) -> Signed:
+        """A certificate for these hosts, or for a client with this subject; `valid` between two times."""
         parts = subject or [(NameOID.COMMON_NAME, names[0])]
         key = ec.generate_private_key(ec.SECP256R1())
         named = x509.Name([x509.NameAttribute(oid, value) for oid, value in parts])
         return Signed(
-            key, self._sign(named, key.public_key(), authority=False, names=names), self.certificate
+            key,
+            self._sign(named, key.public_key(), authority=False, names=names, valid=valid),
+            self.certificate,
         )
 
     @property

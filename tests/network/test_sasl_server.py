@@ -292,3 +292,40 @@ def test_nobody_is_complete_without_a_proof():
     reached = {event for row in TRANSITIONS.values() for event, to in row.items() if to is SaslState.COMPLETE}
     assert reached == {SaslEvent.PROVED}
     assert "PLAIN" in listener().mechanisms
+
+
+def test_who_logs_in_again_within_a_second_of_the_last_time_is_answered_as_for_any_request():
+    clocks = []
+
+    def clock(loop):
+        class Standing(LoopClock):
+            now_ms = 5_000.0
+
+            def monotonic_ms(self):
+                return self.now_ms
+
+        clocks.append(Standing(loop))
+        return clocks[0]
+
+    # A handshake that opens a log-in; the service says who asks instead.
+    handshake = b"\0\x11\0\1\0\0\0\7\xff\xff\0\5PLAIN"
+
+    async def scenario(port, _functions):
+        client = await SaslClientOnFrames.connect(port)
+        await client.handshake()
+        await client.authenticate(ALICE)
+        # The first time is as early as the client likes.
+        assert (await client.handshake()).error_code == ErrorCode.NONE
+        assert (await client.authenticate(ALICE)).error_code == ErrorCode.NONE
+        clocks[0].now_ms += 399
+        assert await client.ask(handshake) == b"User:alice"
+        clocks[0].now_ms += 601
+        assert (await client.handshake()).error_code == ErrorCode.NONE
+        assert (await client.authenticate(ALICE)).error_code == ErrorCode.NONE
+        clocks[0].now_ms += 500
+        # Its session ends 400 ms after the last log-in began.
+        client.send(framed(handshake))
+        assert await client.is_closed()
+        await client.close()
+
+    assert on_sasl(scenario, clock, session_ms_max={"PLAIN": 400}).counts.expired == 1

@@ -16,9 +16,17 @@ NO_JUDGE = 2
 
 @pytest.mark.jvm
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("profile", JUDGES)
-def test_every_difference_from_kafka_is_explained(profile):
-    command = [sys.executable, "-m", "parity", "--profile", profile]
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *(pytest.param(("--profile", profile), id=profile) for profile in JUDGES),
+        # The short form of two more that are run whole by hand.
+        pytest.param(("--mode", "denied", "--only", "configs"), id="denied"),
+        pytest.param(("--mode", "secure", "--only", "topics"), id="secure"),
+    ],
+)
+def test_every_difference_from_kafka_is_explained(asked):
+    command = [sys.executable, "-m", "parity", *asked]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=290, check=False)
 
     if done.returncode == NO_JUDGE and os.environ.get("CI") != "true":

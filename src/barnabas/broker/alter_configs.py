@@ -105,7 +105,7 @@ def _alter(context: RequestContext, alteration: Alteration, *, validate_only: bo
     of_3_9 = api_profile(context.broker.config) == KAFKA_3_9
     if kind not in (TOPIC, BROKER, CLIENT_METRICS, GROUP) or (kind == GROUP and of_3_9):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
-    _authorize(context, kind, name)
+    _authorize(context, kind, name, of_3_9=of_3_9)
     if kind == CLIENT_METRICS and of_3_9:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
@@ -160,8 +160,14 @@ def _check_logger(operation: ConfigOp) -> None:
         )
 
 
-def _authorize(context: RequestContext, kind: int, name: str) -> None:
-    if kind == GROUP:
+def _authorize(context: RequestContext, kind: int, name: str, *, of_3_9: bool) -> None:
+    if kind == CLIENT_METRICS and of_3_9:
+        # Kafka with ZooKeeper has no words for who may not change what it does not have.
+        if not context.authorize_cluster(Operation.ALTER_CONFIGS):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Unexpected resource type CLIENT_METRICS for resource {name}"
+            )
+    elif kind == GROUP:
         if not context.authorize(Operation.ALTER_CONFIGS, Resource.GROUP, name):
             raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     elif kind != TOPIC:

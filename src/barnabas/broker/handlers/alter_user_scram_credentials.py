@@ -28,7 +28,7 @@ def _failed(
     for user in dict.fromkeys(named):
         yield
         response.results.append(
-            AlterUserScramCredentialsResult(user=user, error_code=error.code, error_message=str(error))
+            AlterUserScramCredentialsResult(user=user, error_code=error.code, error_message=error.own_message)
         )
     return response
 

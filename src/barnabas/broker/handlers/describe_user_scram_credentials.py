@@ -21,9 +21,14 @@ from barnabas.protocol.messages.describe_user_scram_credentials import (
 
 
 def _failed(
-    _request: DescribeUserScramCredentialsRequest, error: KafkaError, _version: int
-) -> DescribeUserScramCredentialsResponse:
-    return DescribeUserScramCredentialsResponse(error_code=error.code, error_message=str(error))
+    request: DescribeUserScramCredentialsRequest, error: KafkaError, _version: int
+) -> Sliced[DescribeUserScramCredentialsResponse]:
+    """An entry without a name for each user that was asked for; Kafka fails over all users."""
+    response = DescribeUserScramCredentialsResponse(error_code=error.code, error_message=error.own_message)
+    for _ in request.users or ():
+        response.results.append(DescribeUserScramCredentialsResult(error_code=error.code))
+        yield
+    return response
 
 
 @handles(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=(0, 0), failed=_failed)

@@ -22,9 +22,17 @@ from barnabas.protocol.messages.list_partition_reassignments import (
 
 
 def _failed(
-    _request: ListPartitionReassignmentsRequest, error: KafkaError, _version: int
-) -> ListPartitionReassignmentsResponse:
-    return ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.own_message)
+    request: ListPartitionReassignmentsRequest, error: KafkaError, _version: int
+) -> Sliced[ListPartitionReassignmentsResponse]:
+    """What was asked for is named again, on the way nowhere (``getErrorResponse``)."""
+    response = ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.own_message)
+    for topic in request.topics or ():
+        partitions = []
+        for index in topic.partition_indexes:
+            partitions.append(OngoingPartitionReassignment(partition_index=index))
+            yield
+        response.topics.append(OngoingTopicReassignment(name=topic.name, partitions=partitions))
+    return response
 
 
 @handles(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), failed=_failed)

@@ -12,6 +12,7 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import in_turn_by_time
 from barnabas.cluster.leadership import ControllerEpoch
+from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import NO_EPOCH, TopicPartition
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
@@ -24,7 +25,21 @@ from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.state_changes import ReplicaToStop
 
 
-@handles(ApiKey.STOP_REPLICA, versions=(0, 4), throttled=False)
+def _failed(request: StopReplicaRequest, error: KafkaError, _version: int) -> Sliced[StopReplicaResponse]:
+    """Who may not do this hears so of each replica; what is out of date is so as a whole."""
+    response = StopReplicaResponse(error_code=error.code)
+    if error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        for tp, _, _ in _replicas(request):
+            response.partition_errors.append(
+                StopReplicaPartitionError(
+                    topic_name=tp.topic, partition_index=tp.partition, error_code=error.code
+                )
+            )
+            yield
+    return response
+
+
+@handles(ApiKey.STOP_REPLICA, versions=(0, 4), failed=_failed, throttled=False)
 @in_turn_by_time
 def stop_replica(context: RequestContext, request: StopReplicaRequest) -> Sliced[StopReplicaResponse]:
     context.require_cluster(Operation.CLUSTER_ACTION)

@@ -14,6 +14,7 @@ A client that is refused hears it ``connection.failed.authentication.delay.ms`` 
 closed then: one that tries passwords, or tries again at once, waits too.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -38,6 +39,9 @@ _log = EventLog("network")
 _HANDSHAKE: Final = int(ApiKey.SASL_HANDSHAKE)
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _MECHANISM_SHOWN_MAX: Final = 64
+
+REAUTHENTICATION_MS_MIN: Final = 1000
+"""What lies at least between two log-ins on one connection: each may be some ms of work for the broker."""
 
 
 @dataclass(slots=True)
@@ -69,6 +73,7 @@ class SaslServerAuthenticator:
     """One connection's log-in; implements `network.peer.Service`."""
 
     __slots__ = (
+        "_began_again_ms",
         "_clock",
         "_exchange",
         "_listener",
@@ -95,6 +100,8 @@ class SaslServerAuthenticator:
         self._principal: str | None = None
         self._session_ends_ms: float | None = None
         self._token_authenticated = False
+        self._began_again_ms = -math.inf
+        """When the client last began to log in on the connection on which it is logged in."""
         self._turn_of_service = False
         self.state = SaslState.FIRST
 
@@ -136,7 +143,7 @@ class SaslServerAuthenticator:
         """A request of a client that has logged in."""
         ends_ms = self._session_ends_ms
         if ends_ms is not None:
-            if int.from_bytes(frame[:2]) == _HANDSHAKE:
+            if int.from_bytes(frame[:2]) == _HANDSHAKE and self._may_begin_again():
                 # KIP-368: the client logs in again, as the same principal with the same mechanism.
                 try:
                     header, offset = decode_request_header(frame)
@@ -149,6 +156,16 @@ class SaslServerAuthenticator:
                 self._listener.counts.expired += 1
                 raise CloseConnection("its session has ended, and it did not re-authenticate")
         return self._service.handle(peer, frame)
+
+    def _may_begin_again(self) -> bool:
+        """Whether the client may log in again now; too early its handshake is a request as any other, which
+        the service refuses (``KafkaChannel.maybeBeginServerReauthentication``).
+        """
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._began_again_ms < REAUTHENTICATION_MS_MIN:
+            return False
+        self._began_again_ms = now_ms
+        return True
 
     def _api_versions(self, peer: Peer, frame: memoryview) -> Outcome:
         answer = self._service.handle(peer, frame)
