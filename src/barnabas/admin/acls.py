@@ -1,6 +1,7 @@
 """``admin.acls``: access rules (KIP-140, KIP-290)."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from barnabas.admin.context import AdminContext, error_of
 from barnabas.client.keyed_call import raise_first
@@ -19,6 +20,8 @@ from barnabas.core.errors import BarnabasError, KafkaError
 from barnabas.protocol.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from barnabas.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
 from barnabas.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+T = TypeVar("T")
 
 _EVERYTHING = AclFilter()
 
@@ -59,14 +62,17 @@ class Acls:
             for each in resource.acls
         ]
 
-    async def create(self, bindings: Sequence[AclBinding], *, timeout_ms: float | None = None) -> None:
+    async def create(
+        self, bindings: Sequence[AclBinding] | AclBinding, *, timeout_ms: float | None = None
+    ) -> None:
         """Adds rules. Raises the first error of one."""
         raise_first(await self.try_create(bindings, timeout_ms=timeout_ms))
 
     async def try_create(
-        self, bindings: Sequence[AclBinding], *, timeout_ms: float | None = None
+        self, bindings: Sequence[AclBinding] | AclBinding, *, timeout_ms: float | None = None
     ) -> dict[AclBinding, BarnabasError | None]:
         """As `create`, with an error per rule."""
+        bindings = _each(bindings, AclBinding)
         request = CreateAclsRequest(
             creations=[
                 AclCreation(
@@ -88,9 +94,10 @@ class Acls:
         return dict(zip(bindings, results, strict=True))
 
     async def delete(
-        self, filters: Sequence[AclFilter], *, timeout_ms: float | None = None
+        self, filters: Sequence[AclFilter] | AclFilter, *, timeout_ms: float | None = None
     ) -> list[AclBinding]:
         """Removes the rules that any of the filters matches; which they were. Raises the first error."""
+        filters = _each(filters, AclFilter)
         request = DeleteAclsRequest(
             filters=[
                 DeleteAclsFilter(
@@ -128,3 +135,13 @@ def _binding(pattern: tuple[int, str, int], entry: tuple[str, str, int, int]) ->
         ResourcePattern(of_code(Resource, pattern[0]), pattern[1], of_code(PatternType, pattern[2])),
         AccessControlEntry(entry[0], entry[1], of_code(Operation, entry[2]), of_code(Permission, entry[3])),
     )
+
+
+def _each(given: Sequence[T] | T, kind: type[T]) -> list[T]:
+    """One rule or several, as a list; raises TypeError."""
+    rules: list[T] = []
+    for one in given if isinstance(given, list | tuple) and not isinstance(given, kind) else [given]:
+        if not isinstance(one, kind):
+            raise TypeError(f"a rule is an {kind.__name__}, not {one!r:.80}")
+        rules.append(one)
+    return rules

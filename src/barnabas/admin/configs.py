@@ -37,7 +37,7 @@ from barnabas.protocol.messages.list_config_resources import (
 
 Entries = dict[str, ConfigEntry]
 
-Changes = Mapping[str, str | None] | Iterable[AlterConfigOp]
+Changes = Mapping[str, str | int | bool | None] | Iterable[AlterConfigOp]
 """New values by key, None for the default; or operations, of which there are more kinds."""
 
 R = TypeVar("R", bound=Response)
@@ -62,15 +62,14 @@ class Configs:
         timeout_ms: float | None = None,
     ) -> dict[ConfigResource, Entries]:
         """All keys of these resources by name; raises `KafkaError` for the first that cannot be described."""
-        wanted = [resources] if isinstance(resources, ConfigResource) else list(resources)
         results = await self.try_describe(
-            wanted, synonyms=synonyms, documentation=documentation, timeout_ms=timeout_ms
+            resources, synonyms=synonyms, documentation=documentation, timeout_ms=timeout_ms
         )
         return raise_first(results)
 
     async def try_describe(
         self,
-        resources: Iterable[ConfigResource],
+        resources: Iterable[ConfigResource] | ConfigResource,
         *,
         synonyms: bool = False,
         documentation: bool = False,
@@ -94,7 +93,7 @@ class Configs:
                     include_documentation=documentation,
                 ),
             )
-            for broker, members in _by_broker(resources).items()
+            for broker, members in _by_broker(_resources(resources)).items()
         ]
         responses = await asyncio.gather(
             *(self._ask(broker, request, DescribeConfigsResponse, deadline) for broker, request in requests)
@@ -137,7 +136,7 @@ class Configs:
                     resources=[_change(one, changes[one]) for one in members], validate_only=validate_only
                 ),
             )
-            for broker, members in _by_broker(changes).items()
+            for broker, members in _by_broker(_resources(changes)).items()
         ]
         responses = await asyncio.gather(
             *(
@@ -206,11 +205,26 @@ def _change(resource: ConfigResource, changes: Changes) -> AlterConfigsResource:
     )
 
 
+def _resources(given: Iterable[ConfigResource] | ConfigResource) -> list[ConfigResource]:
+    each = [given] if isinstance(given, ConfigResource | str) else list(given)
+    for one in each:
+        if not isinstance(one, ConfigResource):
+            raise TypeError(f"a resource is ConfigResource.topic(name), or of another type, not {one!r:.80}")
+    return each
+
+
+def _text(value: str | int | bool | None) -> str | None:
+    """A value as the wire has it: a number or a truth as its text."""
+    if value is None or isinstance(value, str):
+        return value
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _operations(changes: Changes) -> Iterable[AlterConfigOp]:
     if not isinstance(changes, Mapping):
         return changes
     return [
-        AlterConfigOp(name, value, AlterOp.DELETE if value is None else AlterOp.SET)
+        AlterConfigOp(name, _text(value), AlterOp.DELETE if value is None else AlterOp.SET)
         for name, value in changes.items()
     ]
 

@@ -1,9 +1,9 @@
 """``admin.delegation_tokens``: tokens by which others act as one (KIP-48, KIP-373)."""
 
-from collections.abc import Iterable
 from typing import Protocol
 
 from barnabas.admin.context import AdminContext, error_of
+from barnabas.client import named
 from barnabas.core.acl import is_principal
 from barnabas.core.delegation_token import DelegationToken, TokenInformation
 from barnabas.protocol.messages.create_delegation_token import (
@@ -41,7 +41,7 @@ class DelegationTokens:
         self,
         *,
         owner: str | None = None,
-        renewers: Iterable[str] = (),
+        renewers: named.Names = (),
         max_lifetime_ms: int = -1,
         timeout_ms: float | None = None,
     ) -> DelegationToken:
@@ -51,7 +51,8 @@ class DelegationTokens:
         It ends after `max_lifetime_ms` at the latest, or when the broker says with -1.
         """
         request = CreateDelegationTokenRequest(max_lifetime_ms=max_lifetime_ms)
-        for renewer in renewers:
+        renewing = named.names(renewers, "renewers")
+        for renewer in renewing:
             kind, name = _fields(renewer)
             request.renewers.append(CreatableRenewers(principal_type=kind, principal_name=name))
         if owner is not None:
@@ -64,7 +65,7 @@ class DelegationTokens:
             made.token_id,
             _principal(made),
             _requester(made),
-            tuple(renewers),
+            tuple(renewing),
             made.issue_timestamp_ms,
             made.expiry_timestamp_ms,
             made.max_timestamp_ms,
@@ -90,13 +91,13 @@ class DelegationTokens:
         return response.expiry_timestamp_ms
 
     async def describe(
-        self, owners: Iterable[str] | None = None, *, timeout_ms: float | None = None
+        self, owners: named.Names | None = None, *, timeout_ms: float | None = None
     ) -> list[DelegationToken]:
         """Of the tokens of these owners, or of all, those that this client may see."""
         wanted = None
         if owners is not None:
             wanted = []
-            for owner in owners:
+            for owner in named.names(owners, "owners"):
                 kind, name = _fields(owner)
                 wanted.append(DescribeDelegationTokenOwner(principal_type=kind, principal_name=name))
         request = DescribeDelegationTokenRequest(owners=wanted)

@@ -8,6 +8,7 @@ from typing import Final
 
 from barnabas import __version__
 from barnabas.admin.context import AdminContext, error_of
+from barnabas.client import named
 from barnabas.client.keyed_call import raise_first
 from barnabas.core.errors import BarnabasError
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -92,7 +93,7 @@ class Features:
                     FeatureUpdateKey(
                         feature=name, max_version_level=update.level, upgrade_type=update.upgrade_type
                     )
-                    for name, update in updates.items()
+                    for name, update in named.by_name(updates, "updates of features").items()
                 ],
                 validate_only=validate_only,
             ),

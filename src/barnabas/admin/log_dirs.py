@@ -8,6 +8,7 @@ from typing import TypeAlias, TypeVar
 
 from barnabas.admin.context import AdminContext, error_of
 from barnabas.admin.types import LogDirDescription, ReplicaInfo, ReplicaLogDirInfo, TopicPartitionReplica
+from barnabas.client import named
 from barnabas.client.errors import ClientTimeoutError
 from barnabas.client.keyed_call import KeyedCall, raise_first
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
@@ -39,13 +40,13 @@ class LogDirs:
         self._context = context
 
     async def describe(
-        self, brokers: Iterable[int], *, timeout_ms: float | None = None
+        self, brokers: Iterable[int] | int, *, timeout_ms: float | None = None
     ) -> dict[int, LogDirDescriptions]:
         """The log directories of each broker by their paths. Raises the first error of a broker."""
         return raise_first(await self.try_describe(brokers, timeout_ms=timeout_ms))
 
     async def try_describe(
-        self, brokers: Iterable[int], *, timeout_ms: float | None = None
+        self, brokers: Iterable[int] | int, *, timeout_ms: float | None = None
     ) -> dict[int, LogDirDescriptions | BarnabasError]:
         """As `describe`, with an error per broker."""
 
@@ -55,7 +56,7 @@ class LogDirs:
             )
             return dict.fromkeys(keys, _descriptions(response))
 
-        asked = {broker: [broker] for broker in brokers}
+        asked = {broker: [broker] for broker in named.numbers(brokers, "brokers")}
         results = await self._of_brokers(asked, ask, "did not describe its log directories", timeout_ms)
         return {broker: results[broker] for broker in asked}
 

@@ -70,6 +70,8 @@ class Partitions:
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, BarnabasError | None]:
         """As `elect_leaders`, with an error per partition (ELECTION_NOT_NEEDED among them)."""
+        if not isinstance(kind, ElectionType):
+            raise TypeError(f"the kind is an ElectionType, behind the partitions, and it is {kind!r:.80}")
         topics: dict[str, TopicPartitions] = {}
         for tp in named.partitions(partitions or ()):
             topics.setdefault(tp.topic, TopicPartitions(topic=tp.topic)).partitions.append(tp.partition)
@@ -118,7 +120,7 @@ class Partitions:
     ) -> dict[TopicPartition, BarnabasError | None]:
         """As `reassign`, with an error per partition."""
         topics: dict[str, ReassignableTopic] = {}
-        for tp, target in targets.items():
+        for tp, target in named.by_partition(targets, "targets").items():
             partition = ReassignablePartition(partition_index=tp.partition)
             partition.replicas = None if target is None else list(target)
             topics.setdefault(tp.topic, ReassignableTopic(name=tp.topic)).partitions.append(partition)
@@ -183,15 +185,16 @@ class Partitions:
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int | BarnabasError]:
         """As `delete_records`, with an error per partition."""
+        wanted = named.by_partition(offsets, "offsets")
         cluster, deadline = self._context.cluster, self._context.deadline(timeout_ms)
-        cluster.need({tp.topic for tp in offsets})
+        cluster.need({tp.topic for tp in wanted})
 
         async def ask(node: int, keys: Sequence[TopicPartition]) -> dict[TopicPartition, int | BarnabasError]:
             topics = [
                 DeleteRecordsTopic(
                     name=name,
                     partitions=[
-                        DeleteRecordsPartition(partition_index=tp.partition, offset=offsets[tp])
+                        DeleteRecordsPartition(partition_index=tp.partition, offset=wanted[tp])
                         for tp in members
                     ],
                 )
@@ -215,7 +218,7 @@ class Partitions:
         call: KeyedCall[TopicPartition, int] = KeyedCall(
             cluster, leaders.look_up, ask, deadline, moved=LEADER_MOVED, expired=expired
         )
-        return await call.run(offsets)
+        return await call.run(wanted)
 
 
 def _raise_for(code: int, message: str | None = None) -> None:

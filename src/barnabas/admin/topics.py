@@ -216,8 +216,9 @@ class Topics:
         timeout_ms: float | None = None,
     ) -> dict[str, BarnabasError | None]:
         """As `create_partitions`, with an error per topic."""
+        by_topic = named.by_name(partitions, "numbers of partitions")
         request = CreatePartitionsRequest(
-            topics=[_more_partitions(name, wanted) for name, wanted in partitions.items()],
+            topics=[_more_partitions(name, wanted) for name, wanted in by_topic.items()],
             timeout_ms=self._context.request_timeout_ms,
             validate_only=validate_only,
         )

@@ -46,7 +46,7 @@ from barnabas.client.group.member import GroupMember, member_of
 from barnabas.client.group.settings import no_group
 from barnabas.client.habits import OF_CONSUMERS, knows
 from barnabas.client.keyed_call import raise_first
-from barnabas.client.offsets import list_offsets
+from barnabas.client.offsets import list_offsets, time_ms
 from barnabas.client.options import ConsumerOptions
 from barnabas.client.positions import Positions
 from barnabas.client.producer_metrics import Metrics
@@ -75,11 +75,6 @@ _IN_FLIGHT_MAX: Final = 100
 _CLOSE_TIMEOUT_MS: Final = 30_000
 
 _log = EventLog("client.consumer")
-
-
-def time_ms(when: datetime | int) -> int:
-    """A time as milliseconds since 1970, never below: those numbers have other meanings in Kafka."""
-    return max(0, int(when.timestamp() * 1000)) if isinstance(when, datetime) else when
 
 
 @knows(OF_CONSUMERS)

@@ -4,10 +4,13 @@ A text is an iterable of its letters, and a `TopicPartition` one of a text and a
 would be questions about topics and groups that nobody meant.
 """
 
-from collections.abc import Iterable
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias, TypeVar
 
 from barnabas.core.ids import TopicPartition
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 Names: TypeAlias = Iterable[str] | str
 Partition: TypeAlias = TopicPartition | tuple[str, int]
@@ -39,6 +42,33 @@ def partitions(given: Partitions) -> list[TopicPartition]:
     if isinstance(given, str):
         raise TypeError(f"a partition is a TopicPartition or (topic, number), not {given!r:.80}")
     return [partition(each) for each in _iterated(given, "partitions")]
+
+
+def by_partition(given: Mapping[TopicPartition, V], what: str) -> dict[TopicPartition, V]:
+    """What is said of each partition, `what` being that; raises TypeError."""
+    return {partition(tp): value for tp, value in _mapped(given, what, "partition").items()}
+
+
+def by_name(given: Mapping[str, V], what: str) -> dict[str, V]:
+    """What is said of each name, `what` being that; raises TypeError."""
+    found = _mapped(given, what, "name")
+    names(found, f"{what}, by name,")
+    return found
+
+
+def numbers(given: Iterable[int] | int, what: str) -> list[int]:
+    """The numbers as a list without doubles, `what` being their plural; raises TypeError."""
+    each = [given] if isinstance(given, int) else list(dict.fromkeys(_iterated(given, what)))
+    for number in each:
+        if not isinstance(number, int):
+            raise TypeError(f"{what} are named by int, not {type(number).__name__} ({number!r:.80})")
+    return each
+
+
+def _mapped(given: Mapping[K, V], what: str, key: str) -> dict[K, V]:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{what} are given by {key}, as a dict, not {given!r:.80}")
+    return dict(given)
 
 
 def _iterated(given: Any, what: str) -> Iterable[Any]:

@@ -5,6 +5,7 @@ answers (``KafkaAdminClient.listOffsets`` with ``PartitionLeaderStrategy``).
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Final, TypeAlias
 
 from barnabas.client.cluster import Cluster
@@ -33,6 +34,11 @@ _KNOWN_FROM: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL_TIMESTAMP: 8, LATEST_TIER
 """The first version of ListOffsets that knows a special timestamp (KIP-734, KIP-405, KIP-1005)."""
 
 Results: TypeAlias = dict[TopicPartition, OffsetAndTimestamp | BarnabasError]
+
+
+def time_ms(when: datetime | int) -> int:
+    """A time as milliseconds since 1970, never below: those numbers have other meanings in Kafka."""
+    return max(0, int(when.timestamp() * 1000)) if isinstance(when, datetime) else when
 
 
 async def list_offsets(
