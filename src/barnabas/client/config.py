@@ -62,6 +62,12 @@ _COMMON: Final = (
         "How long no broker may answer before that.",
         at_least(0),
     ),
+    ConfigKey(
+        "enable.metrics.push",
+        _BOOLEAN,
+        True,
+        "Whether this client pushes its metrics to a broker that asks for them (KIP-714).",
+    ),
     ConfigKey("request.timeout.ms", _INT, 30_000, "How long to wait for one answer.", at_least(1)),
     ConfigKey("retry.backoff.ms", _LONG, 100, "The first pause before trying again.", at_least(0)),
     ConfigKey("retry.backoff.max.ms", _LONG, 1_000, "The longest pause before trying again.", at_least(0)),

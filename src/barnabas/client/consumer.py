@@ -53,6 +53,7 @@ from barnabas.client.producer_metrics import Metrics
 from barnabas.client.record_parser import parser_of
 from barnabas.client.retries import Deadline
 from barnabas.client.subscription_state import AssignedPartition, Listener, SubscriptionState
+from barnabas.client.telemetry import Telemetry
 from barnabas.client.types import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -105,6 +106,13 @@ class AsyncConsumer:
             self._coordinator.commits if self._coordinator else None,
             self._fetcher.wake,
         )
+        named = {"group_id": config["group.id"], "client_rack": config["client.rack"]}
+        self._telemetry = Telemetry(
+            self._cluster,
+            self.metrics,
+            {name: text for name, text in named.items() if text},
+            enabled=config["enable.metrics.push"],
+        )
         self._closed = False
 
     def _member(self) -> GroupMember:
@@ -118,6 +126,7 @@ class AsyncConsumer:
     async def start(self) -> Self:
         """Connects; raises `ClientTimeoutError` when no broker answers. Other calls do it by themselves."""
         await self._cluster.connect(Deadline(self._timeout_ms))
+        self._telemetry.begin()
         return self
 
     # Assignment and positions.
@@ -464,6 +473,7 @@ class AsyncConsumer:
         if self._fetcher.truncated:
             self._go_back_to_divergence()
         self._cluster.refresh_if_old()
+        self._telemetry.begin()
         if self._coordinator is None:
             await self._positions.find(Deadline(self._timeout_ms))
         else:
@@ -583,6 +593,7 @@ class AsyncConsumer:
                 await self._coordinator.close(Deadline(timeout_ms))
         finally:
             self._closed = True
+            await self._telemetry.close()
             await self._positions.close()
             self._fetcher.close()
             await self._cluster.close()

@@ -56,6 +56,8 @@ class ProducerOptions(TypedDict, total=False):
     """How long a record may take in all. Default: 120000."""
     enable_idempotence: bool
     """No duplicates, and order kept, through retries. Default: true."""
+    enable_metrics_push: bool
+    """Whether this client pushes its metrics to a broker that asks for them (KIP-714). Default: true."""
     interceptors: Sequence[Any] | None
     """See and change records before they are sent, and see what became of them."""
     key_serializer: Serializer | None
@@ -186,6 +188,8 @@ class ConsumerOptions(TypedDict, total=False):
     """
     enable_auto_commit: bool
     """Whether positions are committed now and then. Default: true."""
+    enable_metrics_push: bool
+    """Whether this client pushes its metrics to a broker that asks for them (KIP-714). Default: true."""
     fetch_max_bytes: int
     """Bytes in one fetch. Default: 52428800."""
     fetch_max_wait_ms: int
@@ -307,6 +311,8 @@ class AdminOptions(TypedDict, total=False):
     """A name for this client in the broker's logs and quotas. Default: empty."""
     default_api_timeout_ms: int
     """How long a whole call may take. Default: 60000."""
+    enable_metrics_push: bool
+    """Whether this client pushes its metrics to a broker that asks for them (KIP-714). Default: true."""
     metadata_max_age_ms: int
     """How old metadata may become. Default: 300000."""
     metadata_recovery_rebootstrap_trigger_ms: int

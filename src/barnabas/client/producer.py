@@ -48,6 +48,7 @@ from barnabas.client.record_arguments import (
 )
 from barnabas.client.retries import Deadline
 from barnabas.client.sender import Sender
+from barnabas.client.telemetry import Telemetry
 from barnabas.client.topic_names import check_valid, plain_topic
 from barnabas.client.transactions import TransactionManager
 from barnabas.client.types import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, RecordMetadata
@@ -116,6 +117,13 @@ class AsyncProducer:
                 ),
             )
         )
+        named = {"transactional_id": config["transactional.id"]}
+        self._telemetry = Telemetry(
+            self._cluster,
+            self.metrics,
+            {name: text for name, text in named.items() if text},
+            enabled=config["enable.metrics.push"],
+        )
         self._sender = Sender(
             config,
             self._cluster,
@@ -143,6 +151,7 @@ class AsyncProducer:
         """
         self._attach()
         await self._cluster.connect(Deadline(self.max_block_ms))
+        self._telemetry.begin()
         return self
 
     def _attach(self) -> None:
@@ -308,6 +317,7 @@ class AsyncProducer:
             if not self._accumulator.knows(topic):
                 check_valid(topic)
                 await self._cluster.topic(topic, deadline)
+                self._telemetry.begin()
             while not self._accumulator.has_room:
                 self._sender.pump()
                 await self._wait_for_room(deadline)
@@ -553,6 +563,7 @@ class AsyncProducer:
         finally:
             self._released = True
             self._ended.set()
+            await self._telemetry.close()
             await self._cluster.close()
 
     async def partitions_for(self, topic: str) -> list[int]:
