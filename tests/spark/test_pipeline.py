@@ -243,7 +243,12 @@ def supervised(outcomes, restarts=3):
 
     said = []
     watch = SimpleNamespace(
-        pipeline=pipeline, stop=stop, outcome=supervisor.RunOutcome(), follow=follow, say=said.append
+        pipeline=pipeline,
+        stop=stop,
+        outcome=supervisor.RunOutcome(),
+        follow=follow,
+        say=said.append,
+        events=None,
     )
     try:
         supervisor._supervise(object, sink, watch)

@@ -280,6 +280,25 @@ def test_what_is_wrong_with_letters_and_rules_is_said_in_one_line(read, old, new
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("[sink]", '[notify]\nwebhook = "ftp://s3cret"\n[sink]', "notify.webhook must be an address"),
+        ("[sink]", '[notify]\nwebhook = "https://"\n[sink]', "notify.webhook must be an address"),
+        ("[sink]", '[notify]\nwebhok = "https://s3cret"\n[sink]', "notify.webhok is unknown; did you"),
+        ("[sink]", "notify = 5\n[sink]", "source.notify is unknown"),
+        ('checkpoint = "c"', 'checkpoint = "c"\nevents = "c/e"', "must not be in the checkpoint's folder"),
+        ('checkpoint = "c"', 'checkpoint = "c"\nevents = "table/e"', "must not be in the table's folder"),
+        ('checkpoint = "c"', 'checkpoint = "c"\nevents = 5', "events must be a text"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_events_is_said_in_one_line(read, old, new, words):
+    assert old in WHOLE
+    with pytest.raises(PipelineError, match=re.escape(words)) as caught:
+        read(WHOLE.replace(old, new, 1))
+    assert "s3cret" not in str(caught.value)
+
+
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(PipelineError, match=r"none\.toml: No such file or directory"):
         load(tmp_path / "none.toml")

@@ -3,12 +3,18 @@
 import re
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import click
 
+from barnabas.cli.facts import json_option, plain, print_facts
 from barnabas.core.extras import extra
+
+if TYPE_CHECKING:
+    from barnabas.spark.pipeline.status import PipelineStatus
 
 _SIZE_MAX = 1 << 40
 FILE = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
@@ -25,6 +31,8 @@ def pipeline() -> None:
     Examples:
       barnabas pipeline check flights.toml
       barnabas pipeline run flights.toml
+      barnabas pipeline try flights.toml
+      barnabas pipeline status flights.toml
       barnabas pipeline compact flights.toml
       barnabas pipeline replay flights.toml
     """
@@ -71,6 +79,91 @@ def run(file: Path) -> None:
         + (f", {outcome.letters:,} dead letters" if found.letters is not None else "")
         + (f", {outcome.rows_dropped:,} rows dropped" if outcome.rows_dropped else "")
     )
+
+
+@pipeline.command("try")
+@FILE
+@click.option(
+    "--records", default=100, show_default=True, type=click.IntRange(1, 100_000), help="How many are read."
+)
+def try_(file: Path, records: int) -> None:
+    """Show what the newest records become by FILE: columns, rows and what does not fit. Nothing is written.
+
+    \b
+    Example:
+      barnabas pipeline try flights.toml
+    """
+    settings, supervisor = _modules()
+    from barnabas.spark.pipeline import trial
+
+    found = settings.load(file)
+    with supervisor.session(found) as spark:
+        tried = trial.attempt(spark, found, records)
+    for field in tried.columns.fields:
+        click.echo(f"{field.name} {field.dataType.simpleString()}")
+    for row in tried.rows:
+        click.echo(row)
+    for reject in tried.rejects:
+        click.echo(f"does not fit: {reject}")
+    click.echo(
+        f"{found.name}: {tried.records:,} records read, {len(tried.rows):,} rows, "
+        f"{len(tried.rejects):,} that do not fit"
+    )
+
+
+@pipeline.command()
+@click.argument(
+    "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(dir_okay=False, path_type=Path)
+)
+@json_option
+@click.option("--max-lag", type=click.IntRange(0), help="Exit code 1 with a lag of more records.")
+@click.option("--max-age", type=click.FloatRange(0), help="Exit code 1 with an older last batch; in seconds.")
+def status(files: tuple[Path, ...], as_json: bool, max_lag: int | None, max_age: float | None) -> None:
+    """Say how pipelines stand: state, lag, last batch, files. No Spark is started.
+
+    The exit code is 1 where one has failed or was killed, or is beyond a limit given here.
+
+    \b
+    Example:
+      barnabas pipeline status flights.toml --max-lag 100000 --json
+    """
+    settings, _ = _modules()
+    from barnabas.spark.pipeline import status as standing
+
+    found = [standing.status(settings.load(file)) for file in files]
+    told = {one.name: standing.problems(one, lag_max=max_lag, age_max_s=max_age) for one in found}
+    if as_json:
+        print_facts({"pipelines": [{**plain(one), "problems": told[one.name]} for one in found]})
+    else:
+        for one in found:
+            for line in _lines(one, told[one.name]):
+                click.echo(line)
+    if any(told.values()):
+        raise click.exceptions.Exit(1)
+
+
+def _lines(found: "PipelineStatus", problems: list[str]) -> Iterator[str]:
+    """How a pipeline stands, for people."""
+
+    def number(value: float | None, unit: str = "") -> str:
+        return "not known" if value is None else f"{value:,}{unit}"
+
+    yield f"{found.name}: {found.state}" + (f" ({found.reason})" if found.reason else "")
+    if found.batch is not None:
+        yield f"  batch {found.batch:,} ended at {found.batch_time}, {number(found.records_per_s)} records/s"
+        behind = f" ({found.lag_error})" if found.lag_error else f", {number(found.lag_s, ' s')}"
+        yield f"  lag {number(found.lag_records, ' records')}{behind}"
+    if found.records_read is not None:
+        yield (
+            f"  last run: {found.records_read:,} records read, {number(found.rows_written)} rows written, "
+            f"{number(found.letters)} dead letters, {number(found.rows_dropped)} rows dropped, "
+            f"{number(found.restarts)} restarts"
+        )
+    if found.files is not None:
+        small = f"{number(found.small_files)} of them small"
+        yield f"  {found.files:,} files, {small}, {number(found.bytes)} bytes"
+    for problem in problems:
+        yield f"  problem: {problem}"
 
 
 @pipeline.command()

@@ -59,6 +59,12 @@ class DeltaFolder(LoggedTable):
         batch = None if query is None else table.transaction_version(query)
         return State(batch, _columns(table), table.metadata().partition_columns)
 
+    def sizes(self) -> list[int]:
+        """By what the log says."""
+        table = self._newest()
+        assert table is not None
+        return [int(size) for size in pa.table(table.get_add_actions(flatten=True))["size_bytes"].to_pylist()]
+
     def _newest(self) -> DeltaTable | None:
         try:
             if self._table is not None:

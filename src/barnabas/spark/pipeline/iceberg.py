@@ -81,6 +81,12 @@ class IcebergFolder(LoggedTable):
         batch = int(table.properties[_BATCH]) if query and table.properties.get(_QUERY) == query else None
         return State(batch, _spark(table.schema().as_struct()), [field.name for field in table.spec().fields])
 
+    def sizes(self) -> list[int]:
+        """By what the newest metadata say."""
+        table = self._newest()
+        assert table is not None
+        return [task.file.file_size_in_bytes for task in table.scan().plan_files()]
+
     def _connected(self) -> Catalog:
         if self._catalog is None:
             self._catalog = load_catalog(self._catalog_name, **self._properties)

@@ -108,6 +108,13 @@ class ParquetFolder(Table):
             return None
         return State(last.batch if last.query == query else None, last.schema, last.layout)
 
+    def sizes(self) -> list[int]:
+        """By what is in the folder now."""
+        last = read_commit(self.folder)
+        depth = len(last.layout) if last is not None else 0
+        found = self.folder.glob("*/" * depth + "batch-*.parquet")
+        return [path.stat().st_size for path in found if OURS not in path.relative_to(self.folder).parts]
+
     def recover(self) -> None:
         """Moves what the last commit has not moved yet, then removes all that nothing refers to.
 

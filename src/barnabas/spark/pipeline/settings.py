@@ -118,6 +118,10 @@ class Pipeline:
     letters: DeadLetters | None = None
     """Where records go that do not fit; without it one ends the query."""
     expectations: tuple[Expectation, ...] = ()
+    events: Path | None = None
+    """A file that gets a line of JSON for each event."""
+    webhook: str | None = None
+    """What is told when the pipeline fails."""
 
 
 def load(path: Path) -> Pipeline:
@@ -141,7 +145,7 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
     source, options = _source(top.section("source"), path.parent)
     sql, python = _transform(top.section("transform"))
     checkpoint = _local(top, "checkpoint", path.parent)
-    restart, follow = top.section("restart"), top.section("follow")
+    restart, follow, notify = top.section("restart"), top.section("follow"), top.section("notify")
     pipeline = Pipeline(
         name=name,
         folder=path.parent,
@@ -158,6 +162,8 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
         backoff_ms=_duration(restart, "backoff", "2s"),
         group=follow.optional_text("group"),
         metrics_port=follow.whole("metricsPort", most=65535),
+        events=_local(top, "events", path.parent) if "events" in top else None,
+        webhook=_webhook(notify),
         letters=_letters(top.section("deadLetter"), path.parent) if "deadLetter" in top else None,
         expectations=tuple(map(_expectation, top.sections("expect", most=RULES_MAX))),
         spark={f"spark.{key}": value for key, value in top.section("spark").settings().items()},
@@ -168,7 +174,7 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
             f"spark.sql.session.timeZone is {zone}: with sink.eventTime it must be UTC, in which its folders "
             "are named"
         )
-    for section in (restart, follow, top):
+    for section in (restart, follow, notify, top):
         section.close()
     _keep_apart(pipeline, path)
     _require_letters(pipeline)
@@ -177,6 +183,14 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
             'sink.mode must be "merge" or "history" with format.envelope: its rows are changes'
         )
     return pipeline
+
+
+def _webhook(section: Section) -> str | None:
+    address = section.optional_text("webhook")
+    if address is not None and not re.fullmatch(r"https?://[^/\s]+(/\S*)?", address):
+        # It is not shown: addresses of hooks have their password in them.
+        raise section.wrong("webhook", "must be an address that begins with http:// or https://")
+    return address
 
 
 def _expectation(section: Section) -> Expectation:
@@ -232,9 +246,10 @@ def _keep_apart(pipeline: Pipeline, file: Path) -> None:
         raise PipelineError(f"checkpoint {checkpoint} must not be in the table's folder")
     if log == Path(os.path.normpath(file)):
         raise PipelineError(f"log {log} is the pipeline's own file, which Spark would write to")
-    for folder, whose in ((table, "table"), (checkpoint, "checkpoint")):
-        if folder in (log, *log.parents):
-            raise PipelineError(f"log {log} must not be in the {whose}'s folder")
+    for name, place in (("log", log), ("events", pipeline.events)):
+        for folder, whose in ((table, "table"), (checkpoint, "checkpoint")):
+            if place is not None and folder in (place, *place.parents):
+                raise PipelineError(f"{name} {place} must not be in the {whose}'s folder")
 
 
 def _source(section: Section, folder: Path) -> tuple[dict[str, str], SourceOptions]:

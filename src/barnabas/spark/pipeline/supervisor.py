@@ -26,6 +26,7 @@ from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.follower import QueryFollower, Totals
 from barnabas.spark.kafka import admin_client
 from barnabas.spark.pipeline import expectations, frames
+from barnabas.spark.pipeline.events import Events
 from barnabas.spark.pipeline.letterbox import LetterBox
 from barnabas.spark.pipeline.letters import RECORD
 from barnabas.spark.pipeline.settings import Pipeline
@@ -51,14 +52,35 @@ _ANSWER_MS: Final = 5000
 class RunOutcome:
     """What a run has done."""
 
+    sink: BatchSink | None = None
+    box: LetterBox | None = None
     records_read: int = 0
-    rows_written: int = 0
-    batches: int = 0
     restarts: int = 0
-    rows_dropped: int = 0
-    """Rows that violate a rule whose violation is to be dropped."""
-    letters: int = 0
-    """Records that do not fit and went to `[deadLetter]`."""
+
+    @property
+    def rows_written(self) -> int:
+        """Rows that are in the table."""
+        return self.sink.rows_written if self.sink is not None else 0
+
+    @property
+    def batches(self) -> int:
+        """Those that ended well."""
+        return self.sink.batches if self.sink is not None else 0
+
+    @property
+    def rows_dropped(self) -> int:
+        """Rows that violate a rule whose violation is to be dropped."""
+        return self.sink.rows_dropped if self.sink is not None else 0
+
+    @property
+    def letters(self) -> int:
+        """Records that do not fit and went to `[deadLetter]`."""
+        return self.box.letters if self.box is not None else 0
+
+    def figures(self) -> dict[str, int]:
+        """All of it, for events."""
+        names = ("records_read", "rows_written", "batches", "restarts", "letters", "rows_dropped")
+        return {name: getattr(self, name) for name in names}
 
 
 @contextlib.contextmanager
@@ -98,7 +120,19 @@ def run(
     """Runs the pipeline to its end, which with a time as its trigger is when `stop` is set.
     Raises PipelineError.
     """
-    outcome = RunOutcome()
+    events = Events(pipeline)
+    try:
+        outcome = _run(spark, pipeline, console, stop or threading.Event(), events)
+    except PipelineError as error:
+        events.emit("failed", reason=str(error))
+        raise
+    events.emit("ended", **outcome.figures())
+    return outcome
+
+
+def _run(
+    spark: "SparkSession", pipeline: Pipeline, console: Console, stop: threading.Event, events: Events
+) -> RunOutcome:
     built = _checked(frames.build(spark, pipeline), pipeline)
     with contextlib.ExitStack() as held:
         box = held.enter_context(LetterBox(pipeline)) if pipeline.letters is not None else None
@@ -109,11 +143,11 @@ def run(
         )
         if pipeline.format.ids is not None:
             pipeline.format.ids.prepare()
-        watch = _Watch(spark, pipeline, console, stop or threading.Event(), outcome)
+        outcome = RunOutcome(sink, box)
+        events.emit("started", **outcome.figures())
+        watch = _Watch(spark, pipeline, console, stop, outcome, events)
         _look_for_brokers(watch)
         _supervise(lambda: _start(built.batches, sink, pipeline), sink, watch)
-        outcome.rows_written, outcome.batches = sink.rows_written, sink.batches
-        outcome.rows_dropped, outcome.letters = sink.rows_dropped, box.letters if box is not None else 0
     return outcome
 
 
@@ -167,6 +201,8 @@ def _supervise(start: "Callable[[], StreamingQuery]", sink: BatchSink, watch: "_
         if watch.stop.wait(pause):
             return
         watch.outcome.restarts += 1
+        if watch.events is not None:
+            watch.events.emit("restart", reason=reason, restarts=watch.outcome.restarts)
 
 
 @dataclass
@@ -178,6 +214,7 @@ class _Watch:
     console: Console
     stop: threading.Event
     outcome: RunOutcome
+    events: Events | None = None
 
     def follow(self, query: "StreamingQuery") -> str | None:
         """Until the query ends or is to stop: the reason if it failed."""
@@ -218,7 +255,18 @@ class _Watch:
     def _count(self, query: "StreamingQuery", seen: Totals) -> None:
         rows = seen.rows
         for progress in query.recentProgress:
-            seen.add(json.loads(progress.json))
+            found = json.loads(progress.json)
+            if seen.add(found) and self.events is not None:
+                self.outcome.records_read += seen.rows - rows
+                rows = seen.rows
+                self.events.emit(
+                    "batch",
+                    batch=found["batchId"],
+                    batch_records=found.get("numInputRows") or 0,
+                    batch_s=found.get("durationMs", {}).get("triggerExecution", 0) / 1000,
+                    records_per_s=round(found.get("processedRowsPerSecond") or 0.0, 1),
+                    **self.outcome.figures(),
+                )
         self.outcome.records_read += seen.rows - rows
 
     @contextlib.contextmanager

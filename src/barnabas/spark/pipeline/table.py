@@ -135,6 +135,10 @@ class Table(ABC):
         return True
 
     @abstractmethod
+    def sizes(self) -> list[int]:
+        """The bytes of each file of the table, of one that is there. Needs no lock."""
+
+    @abstractmethod
     def recover(self) -> None:
         """Finishes what was committed.
         Comes behind an append that has failed, as it may have committed or not.
