@@ -19,6 +19,8 @@ WITHOUT = {
     "pipeline run": "runs until it is stopped; its metrics are for programs",
     "pipeline check": "says whether a file is right, by its exit code",
     "pipeline compact": "merges files; the line says how many",
+    "pipeline try": "prints the user's own rows, each as JSON already",
+    "pipeline replay": "sends records; the line says how many",
     "leader-election": "changes leaders; the exit code says whether",
     "produce": "sends",
     "consume": "prints records, by a formatter",
@@ -90,6 +92,7 @@ SHOWN = {
     "store get": [(["/brokers/ids/0", "--store", "{data}"], "data")],
     "doctor": [(["--port", "1"], "diagnoses")],
     "console": [(["--check"], "level")],
+    "pipeline status": [],  # needs a pipeline: tests/spark/test_pipeline_status.py
     "delegation-tokens": [],  # for those who have logged in: test_delegation_tokens_command.py
 }
 """What is asked with ``--json``, and a key of the answer."""
