@@ -19,7 +19,7 @@ FORMATTERS = "org.apache.kafka.tools.consumer."
 COMMIT = OffsetCommitKey(group="g", topic="t", partition=3)
 OFFSET = OffsetCommitValue(offset=7, leader_epoch=2, metadata='a "b"', commit_timestamp=5)
 PRINTED_OFFSET = (
-    '{"key":{"version":1,"data":{"group":"g","topic":"t","partition":3}},"value":{"version":3,"data":'
+    '{"key":{"type":1,"data":{"group":"g","topic":"t","partition":3}},"value":{"version":3,"data":'
     '{"offset":7,"leaderEpoch":2,"metadata":"a \\"b\\"","commitTimestamp":5}}}'
 )
 
@@ -73,7 +73,7 @@ def test_bytes_that_are_something_else_are_refused(name):
             "Offsets",
             COMMIT,
             None,
-            '{"key":{"version":1,"data":{"group":"g","topic":"t","partition":3}},"value":null}',
+            '{"key":{"type":1,"data":{"group":"g","topic":"t","partition":3}},"value":null}',
         ),
         ("Offsets", GroupMetadataKey(group="g"), GroupMetadataValue(), ""),
         ("GroupMetadata", COMMIT, OFFSET, ""),
@@ -81,13 +81,13 @@ def test_bytes_that_are_something_else_are_refused(name):
             "GroupMetadata",
             GroupMetadataKey(group="g"),
             None,
-            '{"key":{"version":2,"data":{"group":"g"}},"value":null}',
+            '{"key":{"type":2,"data":{"group":"g"}},"value":null}',
         ),
         (
             "TransactionLog",
             TransactionLogKey(transactional_id="id"),
             None,
-            '{"key":{"version":0,"data":{"transactionalId":"id"}},"value":null}',
+            '{"key":{"type":0,"data":{"transactionalId":"id"}},"value":null}',
         ),
         ("NoOp", COMMIT, OFFSET, ""),
     ],

@@ -43,6 +43,8 @@ DIFFERENT = {
 KAFKAS = {"num.partitions": 1, "share.coordinator.state.topic.replication.factor": 1}
 """What a single node of the genuine one needs."""
 _UUID = re.compile(r"(?<![\w-])[\w-]{22}(?![\w-])|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_PARTITIONS = re.compile(r"(topicPartitions=)([\w,-]+)")
+"""A set, in the order of a table of Java's."""
 _TIME = re.compile(r"\b1[789]\d{11}\b")
 _BYTES = re.compile(r"\b(total|usable)Bytes=(OptionalLong\[\d+\]|\d+)")
 
@@ -69,6 +71,7 @@ def outcome(bootstrap):
 
 def _normal(text, port):
     text = _BYTES.sub(r"\1Bytes=<size>", re.sub(rf"\b{port}\b", "<port>", text))
+    text = _PARTITIONS.sub(lambda found: found[1] + ",".join(sorted(found[2].split(","))), text)
     return _TIME.sub("<now>", _UUID.sub("<uuid>", text))
 
 

@@ -15,7 +15,7 @@ NO_JUDGE = 2
 
 
 @pytest.mark.jvm
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(500)
 @pytest.mark.parametrize(
     "asked",
     [
@@ -27,7 +27,7 @@ NO_JUDGE = 2
 )
 def test_every_difference_from_kafka_is_explained(asked):
     command = [sys.executable, "-m", "parity", *asked]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=290, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=490, check=False)
 
     if done.returncode == NO_JUDGE and os.environ.get("CI") != "true":
         pytest.skip(done.stderr.strip())

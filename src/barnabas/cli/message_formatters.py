@@ -86,11 +86,11 @@ def _nothing(_record: ConsumerRecord) -> bytes:
 
 
 def _as_json(wanted: _Keys, value_class: type[CoordinatorValue]) -> Formatter:
-    """``ApiMessageFormatter``: key and value as JSON objects, one behind the other on a line that does not
-    end.
+    """``CoordinatorRecordMessageFormatter`` of Kafka 4: key and value as JSON objects, one behind the other
+    on a line that does not end.
 
     Only the type that a key begins with says what its value is, so a record of any other type, as those of
-    groups of the consumer protocol, prints nothing (``CoordinatorRecordMessageFormatter`` of Kafka 4).
+    groups of the consumer protocol, prints nothing.
     """
 
     def write(record: ConsumerRecord) -> bytes:
@@ -100,7 +100,7 @@ def _as_json(wanted: _Keys, value_class: type[CoordinatorValue]) -> Formatter:
         if record_type not in wanted:
             return b""
         key = message_node(wanted[record_type].from_bytes(record.key), 0)
-        node: dict[str, Any] = {"key": {"version": record_type, "data": key}, "value": None}
+        node: dict[str, Any] = {"key": {"type": record_type, "data": key}, "value": None}
         if record.value is not None:
             version = read_prefix(record.value, "value")
             data: Any = _UNKNOWN
