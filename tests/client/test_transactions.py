@@ -255,6 +255,24 @@ def test_what_ends_a_producer_is_said_by_every_later_call(run, fake, api, code, 
     run(scenario())
 
 
+def test_of_several_partitions_one_that_waits_for_markers_is_added_again(run, fake):
+    def one_of_two(request, node_id):
+        answered = added(request, E.NONE)
+        (topic,) = answered.results_by_topic_v3_and_below
+        assert len(topic.results_by_partition) == 2
+        topic.results_by_partition[-1].partition_error_code = E.CONCURRENT_TRANSACTIONS
+        return answered
+
+    async def scenario():
+        async with world(fake) as (cluster, coordinator, producer):
+            cluster.faults[PARTITIONS].append(one_of_two)
+            async with producer.transaction():
+                await asyncio.gather(*(producer.send("t", b"x", partition=each) for each in (0, 1)))
+            assert coordinator.ended == [(True, [("t", 0), ("t", 1)], [])]
+
+    run(scenario())
+
+
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("api", [PARTITIONS, OFFSETS, POSITIONS])
 def test_what_waits_for_markers_does_not_wait_as_for_a_broker(run, fake, api):

@@ -50,6 +50,23 @@ def test_partitions_move_only_when_the_member_that_had_them_says_so(world):
     assert world.group.state_name == "Stable"
 
 
+def test_a_vote_for_another_assignor_is_a_new_epoch(world):
+    world.topics.create("a", 2)
+    world.join("m1", "a")
+    assert world.beat("m1", 1, server_assignor="range").member_epoch == 2
+    assert world.beat("m1", 2, server_assignor="range").member_epoch == 2
+
+
+@pytest.mark.parametrize(("profile", "first"), [("3.9", 1), ("4.4", 2)])
+def test_a_new_group_begins_with_the_epoch_of_the_kafka_that_clients_find(world_with, profile, first):
+    world = world_with(config={"barnabas.api.profile": profile})
+    world.topics.create("a", 2)
+    assert world.join("m1", "a").member_epoch == first
+    assert world.beat("m1", -1).member_epoch == -1
+    # Who comes later goes on from there.
+    assert world.join("m1", "a").member_epoch == first + 2
+
+
 def test_a_heartbeat_that_changes_nothing_writes_nothing(world):
     world.topics.create("a", 1)
     world.join("m1", "a")

@@ -2,6 +2,8 @@
 
 import pytest
 
+from barnabas.coordinator.consumer.records import current_assignment
+from barnabas.coordinator.consumer.replay import replay_record
 from barnabas.coordinator.group import GroupType, OffsetExpiry
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
@@ -88,6 +90,21 @@ def test_what_a_member_has_had_all_the_while_it_commits_in_an_earlier_epoch(worl
     assert committed_of(world.group, 3, *kept) is ErrorCode.STALE_MEMBER_EPOCH
     unknown = [TopicPartition("b", 0)]
     assert commit(world.group, generation=1, partitions=unknown) is ErrorCode.STALE_MEMBER_EPOCH
+
+
+def test_a_record_of_before_kafka_44_says_nothing_of_earlier_epochs(world):
+    world.topics.create("a", 1)
+    world.join("m1", "a")
+    world.join("m2", "a")
+    world.beat("m1", 1)
+    assert committed_of(world.group, 1, 0) is ErrorCode.NONE
+    record = current_assignment(world.group.group_id, world.group.members["m1"])
+    for topic in record.value.assigned_partitions:
+        topic.assignment_epochs = None
+    replay_record(world.shard, record.key, record.value)
+    assert world.group.members["m1"].member_epoch == 2
+    assert committed_of(world.group, 1, 0) is ErrorCode.STALE_MEMBER_EPOCH
+    assert committed_of(world.group, 2, 0) is ErrorCode.NONE
 
 
 def test_anybody_may_commit_for_an_empty_group_without_an_epoch(group, world):
