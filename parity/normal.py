@@ -67,9 +67,10 @@ def _together(entries: list[Any]) -> list[Any]:
     """Topics with the partitions of all their entries."""
     found: dict[str, dict[str, Any]] = {}
     for entry in entries:
-        if not isinstance(entry, dict) or "partitions" not in entry or not key_of(entry):
+        name = entry.get("name", entry.get("topic_name")) if isinstance(entry, dict) else None
+        if name is None or "partitions" not in entry:
             return entries
-        known = found.setdefault(key_of(entry), {**entry, "partitions": []})
+        known = found.setdefault(name, {**entry, "partitions": []})
         known["partitions"] = [*known["partitions"], *entry["partitions"]]
     return list(found.values())
 

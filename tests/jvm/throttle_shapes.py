@@ -51,8 +51,9 @@ class Wait(NamedTuple):
 class Client:
     """One client id; each request has a connection of its own, so that no answer waits for a mute."""
 
-    def __init__(self, port, client_id, bound):
+    def __init__(self, port, client_id, bound, partition=0):
         self.port = port
+        self.partition = partition
         self.client_id = client_id
         self.bound = bound
         self.begun = time.monotonic()
@@ -87,7 +88,9 @@ class Client:
 
     def produce(self, size):
         records = bytes(build_batch([Record(0, int(time.time() * 1000), None, b"x" * size)]))
-        data = TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(index=0, records=records)])
+        data = TopicProduceData(
+            name=TOPIC, partition_data=[PartitionProduceData(index=self.partition, records=records)]
+        )
         said_ms = self.ask(ProduceRequest(acks=1, timeout_ms=5000, topic_data=[data]), 9).throttle_time_ms
         self.used += self.sizes[0]
         return self._waits(said_ms, self.used)

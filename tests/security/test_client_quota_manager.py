@@ -191,7 +191,7 @@ def test_of_a_long_client_id_the_beginning_counts(quotas):
 @pytest.fixture
 def mutations(time):
     quotas = ClientQuotaManager(time, WINDOW, of_tokens=True)
-    quotas.update_quota("", "app", 2)
+    quotas.update_quota("", "app", 2.0)
     return quotas
 
 
@@ -237,7 +237,7 @@ def test_what_the_objects_say_of_themselves(mutations):
     mutations.mutations(ALICE, "app", strict=True).record(10)
     assert repr(mutations) == "<ClientQuotaManager quotas=1 buckets=1>"
     assert repr(mutations.bucket(ALICE, "app")) == (
-        "<QuotaBucket user='' client_id='app' <SampledRate 1/s> bound=2>"
+        "<QuotaBucket user='' client_id='app' <SampledRate 1/s> bound=2.0>"
     )
     assert repr(mutations.bucket(ALICE, "app").tokens) == "<TokenBucket 12.0 tokens, 2.0/s>"
     assert repr(mutations.mutations(ALICE, "app", strict=False)).startswith("<MutationQuota permissive ")

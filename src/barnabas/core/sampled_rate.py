@@ -5,8 +5,13 @@ It is asked with every request while quotas are on. So the sum and the oldest be
 samples are looked through only when one begins, or when one may have become too old to count.
 """
 
+import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+K = TypeVar("K")
+E = TypeVar("E")
 
 
 class _Sample:
@@ -112,6 +117,11 @@ class SampledRate:
         self._latest = samples[self._current]
         self._turn_ms = min(self._stale_ms, self._latest.start_ms + self._window_ms)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing came for as long as all samples last: then it is as if it were new."""
+        return self._now_ms() - self.last_ms >= self._number * self._window_ms
+
     def total(self) -> float:
         """The sum of what counts now."""
         return self._measure()[0]
@@ -146,3 +156,12 @@ class SampledRate:
 
     def __repr__(self) -> str:
         return f"<SampledRate {self.per_second():.0f}/s>"
+
+
+def most_used(entries: Mapping[K, E], rate_of: Callable[[E], SampledRate], most: int) -> dict[K, E]:
+    """So many of the entries at most: those whose rates have the largest sums. Whoever comes with ever more
+    names gets rid of small debts in this way, and of no large one.
+    """
+    if len(entries) <= most:
+        return dict(entries)
+    return dict(heapq.nlargest(most, entries.items(), key=lambda entry: rate_of(entry[1]).total()))

@@ -1,10 +1,9 @@
 """`AddressRates`: how fast connections may come from each address (KIP-612, ``ConnectionQuotas``)."""
 
-import heapq
 from collections.abc import Callable
 from typing import Final
 
-from barnabas.core.sampled_rate import SampledRate
+from barnabas.core.sampled_rate import SampledRate, most_used
 
 ADDRESSES_MAX: Final = 10_000
 """How many addresses are measured; of more, those that came most are kept."""
@@ -50,12 +49,8 @@ class AddressRates:
 
     def _rate(self, address: str) -> SampledRate:
         if len(self._rates) >= ADDRESSES_MAX:
-            # What is idle for as long as the rate is measured over is as if it were new.
-            since_ms = self._now_ms() - self._samples * self._window_ms
-            kept = [each for each in self._rates.items() if each[1].last_ms > since_ms]
-            if len(kept) > ADDRESSES_MAX // 2:
-                kept = heapq.nlargest(ADDRESSES_MAX // 2, kept, key=lambda each: each[1].total())
-            self._rates = dict(kept)
+            busy = {name: rate for name, rate in self._rates.items() if not rate.is_idle}
+            self._rates = most_used(busy, lambda rate: rate, ADDRESSES_MAX // 2)
         rate = self._rates[address] = SampledRate(
             self._now_ms, samples=self._samples, window_ms=self._window_ms, full_windows=True
         )

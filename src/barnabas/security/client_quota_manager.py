@@ -19,14 +19,13 @@ the first `CLIENT_ID_CHARACTERS_MAX` characters count. A bucket that was idle fo
 measured over is as a new one.
 """
 
-import heapq
 import math
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from barnabas.cluster.store.znodes import DEFAULT_ENTITY, desanitize, sanitize
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.sampled_rate import SampledRate
+from barnabas.core.sampled_rate import SampledRate, most_used
 from barnabas.core.token_bucket import TokenBucket
 
 BUCKETS_MAX: Final = 10_000
@@ -241,15 +240,12 @@ class ClientQuotaManager:
     def _forget_some(self) -> None:
         """Makes room where clients came with ever more names: what is idle goes, then what used least."""
         self._of_client.clear()
-        since_ms = self._now_ms() - self._window.span_ms
-        kept = [
-            (names, bucket)
+        in_use = {
+            names: bucket
             for names, bucket in self._buckets.items()
-            if bucket.rate.last_ms > since_ms or not (bucket.tokens is None or bucket.tokens.full)
-        ]
-        if len(kept) > BUCKETS_MAX // 2:
-            kept = heapq.nlargest(BUCKETS_MAX // 2, kept, key=lambda each: each[1].rate.total())
-        self._buckets = dict(kept)
+            if not bucket.rate.is_idle or not (bucket.tokens is None or bucket.tokens.full)
+        }
+        self._buckets = most_used(in_use, lambda bucket: bucket.rate, BUCKETS_MAX // 2)
 
     def buckets(self) -> Iterator[QuotaBucket]:
         """Those that were used in the last hour."""

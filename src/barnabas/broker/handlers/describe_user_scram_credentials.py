@@ -26,7 +26,7 @@ def _failed(
     """An entry without a name for each user that was asked for; Kafka fails over all users."""
     response = DescribeUserScramCredentialsResponse(error_code=error.code, error_message=error.own_message)
     for _ in request.users or ():
-        response.results.append(DescribeUserScramCredentialsResult(error_code=error.code))
+        response.results.append(DescribeUserScramCredentialsResult(error_code=error.code, error_message=None))
         yield
     return response
 

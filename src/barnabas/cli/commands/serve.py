@@ -231,11 +231,11 @@ def serve(
         _name_metadata_store(given, store, zookeeper)
         given |= _from_settings(settings)
         given |= _advertised(advertise, host, given)
-        folder = _secured(given, user, secure=secure, make=with_parent is None)
+        config = broker_config(given)
+        folder = _secured(config, user, secure=secure, make=with_parent is None)
         if folder is not None:
             folder.refuse_own(file if config_file is not None else ())
-            given = folder.settings() | given
-        config = broker_config(given)
+            config = broker_config(folder.settings() | given)
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
     if brokers is not None:
@@ -250,14 +250,13 @@ def serve(
     _run(config, event_loop, control, with_parent, folder)
 
 
-def _secured(given: dict[str, str], user: str | None, *, secure: bool, make: bool) -> "SecureFolder | None":
+def _secured(config: Config, user: str | None, *, secure: bool, make: bool) -> "SecureFolder | None":
     """What --secure keeps for these brokers; None without it. Raises ConfigError, also where it was left out
     though the data was made with it.
     """
     # What the broker loads anyway.
     from barnabas.cli.secure_start import SecureFolder, refuse_without
 
-    config = broker_config(given)
     if not secure:
         refuse_without(config)
         return None
