@@ -8,9 +8,10 @@ from kazoo_fake import played_store
 
 from barnabas.cluster.store.contract import Create
 from barnabas.cluster.store.zookeeper_acls import default_acls
-from barnabas.cluster.store.zookeeper_security import ZookeeperSecurity, java_properties, zookeeper_security
+from barnabas.cluster.store.zookeeper_security import ZookeeperSecurity, zookeeper_security
 from barnabas.core.broker_config import broker_config
 from barnabas.core.errors import ConfigError
+from barnabas.core.login_file import java_properties
 from tls_certificates import PASSWORD, Authority
 
 DIGEST = "org.apache.zookeeper.server.auth.DigestLoginModule"

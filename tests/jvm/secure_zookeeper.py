@@ -9,8 +9,9 @@ from kafka_harness import Server
 from kazoo.client import KazooClient
 
 from barnabas.cluster.store.zookeeper_client import make_client
-from barnabas.cluster.store.zookeeper_security import java_properties, zookeeper_security
+from barnabas.cluster.store.zookeeper_security import zookeeper_security
 from barnabas.core.broker_config import broker_config
+from barnabas.core.login_file import java_properties
 from serving import free_port
 from tls_certificates import PASSWORD, Authority
 

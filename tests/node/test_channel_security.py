@@ -441,3 +441,78 @@ def test_another_subject_and_other_names_follow_where_that_is_allowed(run, tmp_p
                 await until_it_is(shown, signed.chain_pem)
 
     run(scenario(), 60)
+
+
+def login_file(tmp_path, monkeypatch, text):
+    file = tmp_path / "kafka.jaas"
+    file.write_text(text)
+    monkeypatch.setenv("KAFKA_OPTS", f"-Xmx1g -Djava.security.auth.login.config={file}")
+
+
+def test_log_ins_may_be_in_a_file_of_jaas(run, tmp_path, monkeypatch):
+    secret = 'a "quoted" \\ secret'
+    quoted = secret.replace("\\", "\\\\").replace('"', '\\"')
+    login_file(
+        tmp_path,
+        monkeypatch,
+        f"""
+        inner.KafkaServer {{
+          {PLAIN} required username="broker" password="{quoted}" user_broker="{quoted}";
+        }};
+        KafkaServer {{
+          {SCRAM} required;
+          {PLAIN} required user_alice="alice-secret"; // of all other listeners
+        }};
+        KafkaClient {{ {PLAIN} required username="alice" password="alice-secret"; }};
+        """,
+    )
+    given = settings(tmp_path)
+    for listener in ("inner", "outer"):
+        del given[f"listener.name.{listener}.plain.sasl.jaas.config"]
+
+    async def scenario():
+        second = {**given, "broker.id": "2", "log.dirs": str(tmp_path / "data-2")}
+        async with running(given, second) as (node, _):
+            options = client(node)
+            del options["sasl.jaas.config"]
+            assert await write_and_read(options, replicas=2) == [b"one"]
+            # What a client is told itself counts.
+            with pytest.raises(SaslAuthenticationError):
+                await AsyncAdmin(client(node, "wrong")).topics.list()
+            inner = {
+                **client(node, user="broker"),
+                "bootstrap.servers": f"127.0.0.1:{node.endpoints[0].port}",
+            }
+            inner["sasl.jaas.config"] = f'{PLAIN} required username="broker" password="{quoted}";'
+            async with AsyncAdmin(inner) as admin:
+                assert [each.name for each in await admin.topics.list()] == ["t"]
+            # Who logs in at one listener is nobody at the other.
+            with pytest.raises(SaslAuthenticationError):
+                await AsyncAdmin({**inner, "bootstrap.servers": options["bootstrap.servers"]}).topics.list()
+
+    run(scenario(), 60)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", r"Missing required configuration listener\.name\.inner\.plain\.sasl\.jaas\.config"),
+        ("Other { x required; };", r"Missing required configuration listener\.name\.inner\.plain"),
+        (
+            f"KafkaServer {{ {SCRAM} required; }};",
+            r"Missing required configuration listener\.name\.inner\.plain",
+        ),
+        (f"KafkaServer {{ {PLAIN} required password=inner-secret", "java.security.auth.login.config"),
+    ],
+)
+def test_a_file_of_jaas_that_does_not_help_is_one_line(run, tmp_path, monkeypatch, text, words):
+    login_file(tmp_path, monkeypatch, text)
+    given = settings(tmp_path)
+    del given["listener.name.inner.plain.sasl.jaas.config"]
+
+    async def scenario():
+        with pytest.raises(ConfigError, match=words) as refused:
+            BrokerNode(broker_config(given))
+        assert "secret" not in str(refused.value)
+
+    run(scenario())

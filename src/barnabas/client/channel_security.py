@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from barnabas.core.config import ConfigKey, ConfigTable, ConfigType
 from barnabas.core.oauthbearer_config import LOGIN_KEYS
 from barnabas.network.sasl.client import SaslLogin
-from barnabas.network.sasl.logins import client_login
+from barnabas.network.sasl.logins import client_login, line_of_file
 
 if TYPE_CHECKING:
     import ssl
@@ -106,7 +106,9 @@ def login_of(config: Mapping[str, Any]) -> SaslLogin | None:
     """How a client with these options logs in; None where it does not. Raises ConfigError."""
     if not config["security.protocol"].upper().startswith("SASL_"):
         return None
-    return client_login(config["sasl.mechanism"], config["sasl.jaas.config"], config)
+    mechanism, line = config["sasl.mechanism"], config["sasl.jaas.config"]
+    # Kafka's clients read their section where they are told nothing themselves.
+    return client_login(mechanism, line or line_of_file(mechanism, "KafkaClient"), config)
 
 
 def tls_of(config: Mapping[str, Any]) -> "ssl.SSLContext | None":

@@ -28,6 +28,8 @@ _TOKEN_OF_FILE: Final = re.compile(
     r"""(?:(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<mark>[=;{}])|(?P<word>[^\s=;{}"']+)|$)"""
 )
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+_SPECIAL: Final = re.compile(r"[\"\\]")
+_ESCAPED: Final = r"\\\g<0>"
 _WHERE: Final = "sasl.jaas.config"
 _Token: TypeAlias = tuple[str, bool]
 _END: Final[_Token] = (";", False)
@@ -40,6 +42,11 @@ class LoginModule:
     name: str
     """The class, as ``org.apache.kafka.common.security.plain.PlainLoginModule``."""
     options: Mapping[str, str] = field(repr=False)
+
+    def line(self) -> str:
+        """As the value of ``sasl.jaas.config``."""
+        options = (f'{name}="{_SPECIAL.sub(_ESCAPED, value)}"' for name, value in self.options.items())
+        return f"{self.name} required {' '.join(options)};"
 
 
 def parse_jaas(text: str, key: str = _WHERE) -> LoginModule:

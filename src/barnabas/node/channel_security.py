@@ -15,7 +15,13 @@ from barnabas.core.errors import ConfigError
 from barnabas.network.endpoints import Endpoint, ListenerConfig
 from barnabas.network.sasl.client import SaslLogin
 from barnabas.network.sasl.credentials import ServerCredentials
-from barnabas.network.sasl.logins import CLIENT_KEYS, SERVER_KEYS, client_login, server_mechanism
+from barnabas.network.sasl.logins import (
+    CLIENT_KEYS,
+    SERVER_KEYS,
+    client_login,
+    line_of_file,
+    server_mechanism,
+)
 from barnabas.network.sasl.server import SaslListener
 
 if TYPE_CHECKING:
@@ -55,6 +61,14 @@ def _mechanism_value(config: Config, listener: str, mechanism: str, key: str) ->
 
 def _jaas_key(listener: str, mechanism: str) -> str:
     return f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+
+
+def _jaas(config: Config, listener: str, mechanism: str) -> str | None:
+    """The configuration's own line, or one of the file of JAAS (``JaasContext.loadServerContext``)."""
+    line = config.get(_jaas_key(listener, mechanism))
+    if line is not None:
+        return str(line)
+    return line_of_file(mechanism, f"{listener.lower()}.KafkaServer", "KafkaServer")
 
 
 def listener_security(config: Config, endpoint: Endpoint, known: ServerCredentials) -> ListenerSecurity:
@@ -128,7 +142,7 @@ def _sasl(config: Config, endpoint: Endpoint, known: ServerCredentials) -> SaslL
     mechanisms = {
         each: server_mechanism(
             each,
-            config.get(_jaas_key(name, each)),
+            _jaas(config, name, each),
             known,
             {key: _mechanism_value(config, name, each, key) for key in SERVER_KEYS},
             _jaas_key(name, each),
@@ -169,7 +183,7 @@ def _login(config: Config, endpoint: Endpoint) -> SaslLogin | None:
         )
     key = _jaas_key(endpoint.name, mechanism)
     values = {each: _mechanism_value(config, endpoint.name, mechanism, each) for each in CLIENT_KEYS}
-    return client_login(mechanism, config.get(key), values, key)
+    return client_login(mechanism, _jaas(config, endpoint.name, mechanism), values, key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from barnabas.core.broker_config import log_directories
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
 from barnabas.core.eventlog import EventLog
+from barnabas.core.login_file import OPTIONS, java_properties
 from barnabas.core.offload import ClosableOffload, ResizableOffload
 from barnabas.log.cleaner.work import Throttle
 from barnabas.log.directory import META_PROPERTIES
@@ -125,12 +126,9 @@ def zookeeper_store(config: Config, call_soon: CallSoon, *, tool: bool = False) 
 
 def security_of(config: Config, *, tool: bool = False) -> "ZookeeperSecurity":
     """How this process is to connect to ZooKeeper. Raises ConfigError."""
-    from barnabas.cluster.store.zookeeper_security import (  # noqa: PLC0415
-        java_properties,
-        zookeeper_security,
-    )
+    from barnabas.cluster.store.zookeeper_security import zookeeper_security  # noqa: PLC0415
 
-    return zookeeper_security(config, java_properties(os.environ.get("KAFKA_OPTS", "")), tool=tool)
+    return zookeeper_security(config, java_properties(os.environ.get(OPTIONS, "")), tool=tool)
 
 
 def metadata_path(config: Config) -> Path | None:

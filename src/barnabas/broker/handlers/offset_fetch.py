@@ -82,7 +82,9 @@ def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Sliced
     if context.version < SEVERAL_SINCE:
         asked = _Asked(request.group_id, request.topics, None, -1, request.require_stable)
         topics, code = yield from _positions(context, asked, _OF_ONE)
-        # Before v2 nothing is left of the code: there is neither a field for the group nor a partition.
+        if code == ErrorCode.GROUP_AUTHORIZATION_FAILED and context.version < GROUP_ERRORS_SINCE:
+            raise KafkaError(code)  # each partition says so
+        # Before v2 nothing is left of another code: there is neither a field for the group nor a partition.
         return OffsetFetchResponse(topics=topics, error_code=code)
     groups = []
     answered = set()

@@ -12,23 +12,21 @@ One environment thus serves brokers and tools of both kinds, and a password stan
 """
 
 import re
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.core.config import Config, Source
 from barnabas.core.errors import ConfigError
-from barnabas.core.jaas import LENGTH_MAX, LoginModule, parse_login_file
+from barnabas.core.jaas import LoginModule
+from barnabas.core.login_file import LOGIN_FILE, login_file, login_modules
 from barnabas.network.sasl import digest_md5
 from barnabas.network.sasl.mechanism import SaslClient
 
 if TYPE_CHECKING:
     import ssl
 
-LOGIN_FILE: Final = "java.security.auth.login.config"
 SASL_CLIENT: Final = "zookeeper.sasl.client"
 SECTION: Final = "zookeeper.sasl.clientconfig"
 _SERVER_NAME: Final = ("zookeeper", "zk-sasl-md5")
@@ -100,16 +98,6 @@ class ZookeeperSecurity:
         return replace(self, set_acl=True)
 
 
-def java_properties(options: str) -> dict[str, str]:
-    """What ``-DNAME=VALUE`` says in a text such as ``KAFKA_OPTS``."""
-    try:
-        words = shlex.split(options)
-    except ValueError as error:
-        raise ConfigError(f"Invalid value [hidden] for configuration KAFKA_OPTS: {error}") from None
-    given = (word[2:].partition("=") for word in words if word.startswith("-D"))
-    return {name: value for name, _, value in given}
-
-
 def zookeeper_security(
     config: Config, properties: Mapping[str, str], *, tool: bool = False
 ) -> ZookeeperSecurity:
@@ -138,15 +126,11 @@ def _values(config: Config, properties: Mapping[str, str]) -> Config:
 
 
 def _login(properties: Mapping[str, str]) -> ZookeeperLogin | None:
-    # Java takes a path or the URL of one, and a second "=" for "this file alone".
-    location = properties.get(LOGIN_FILE, "").removeprefix("=").removeprefix("file:")
-    if not location:
-        return None
     section = properties.get(SECTION, "Client")
-    modules = parse_login_file(_text_of(location), f"{LOGIN_FILE}={location}").get(section)
+    modules = login_modules(properties, [section])
     if modules is None:
         return None
-    where = f"Invalid value {location} for configuration {LOGIN_FILE}: section {section}"
+    where = f"Invalid value {login_file(properties)} for configuration {LOGIN_FILE}: section {section}"
     if properties.get(SASL_CLIENT, "true").lower() != "true":
         # Kafka ends too: who writes a section wants it.
         raise ConfigError(f"{where} is there, but {SASL_CLIENT} is false")
@@ -162,15 +146,6 @@ def _user(modules: list[LoginModule], where: str) -> ZookeeperLogin:
     if not options.get("username") or "password" not in options:
         raise ConfigError(f"{where} has no username and password")
     return ZookeeperLogin(options["username"], options["password"])
-
-
-def _text_of(location: str) -> str:
-    try:
-        with Path(location).open(encoding="utf-8") as file:
-            return file.read(LENGTH_MAX + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise ConfigError(f"Invalid value {location} for configuration {LOGIN_FILE}: {reason}") from None
 
 
 def _tls(values: Config) -> "tuple[Callable[[], ssl.SSLContext] | None, bool]":

@@ -1,11 +1,13 @@
 """From a mechanism's name and its JAAS line to log-ins, at either end."""
 
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
 from barnabas.core.errors import ConfigError
 from barnabas.core.jaas import LoginModule, parse_jaas
+from barnabas.core.login_file import OPTIONS, java_properties, login_modules
 from barnabas.core.oauthbearer_config import LOGIN_HANDLER
 from barnabas.core.scram import MECHANISMS as SCRAM
 from barnabas.core.scram import ScramMechanism
@@ -109,9 +111,23 @@ def server_mechanism(
     return partial(PlainServer, users)
 
 
+def line_of_file(mechanism: str, *sections: str) -> str | None:
+    """The JAAS line of a mechanism in the file that the environment names (`core.login_file`), of the first
+    of these sections that is there; None where it has none. Raises ConfigError (``JaasContext``).
+    """
+    modules = login_modules(java_properties(os.environ.get(OPTIONS, "")), sections)
+    expected = _login_module(mechanism)
+    return next((each.line() for each in modules or () if each.name == expected), None)
+
+
+def _login_module(mechanism: str) -> str | None:
+    """The class that logs in with a mechanism."""
+    return scram.MODULE if mechanism in SCRAM else _MODULES.get(mechanism)
+
+
 def _module(mechanism: str, jaas: str, key: str) -> LoginModule:
     module = parse_jaas(jaas, key)
-    expected = scram.MODULE if mechanism in SCRAM else _MODULES[mechanism]
+    expected = _login_module(mechanism)
     if module.name != expected:
         raise ConfigError(
             f"Invalid value [hidden] for configuration {key}: {mechanism} logs in with {expected}"
