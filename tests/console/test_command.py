@@ -43,7 +43,7 @@ def test_a_cluster_that_is_not_there_is_critical(tmp_path):
         (("--check",), "Missing option '--bootstrap-server'"),
         (("-b", "h:1", "--limit", "nothing=1"), "--limit nothing"),
         (("-b", "h:1", "--limit", "lag-seconds=many"), "is no number"),
-        (("-b", "h:1", "--host", "0.0.0.0"), "listens on this machine alone"),
+        (("-b", "h:1", "--host", "0.0.0.0"), "are served over TLS and log in"),
         (("-b", "h:1", "--metrics", "http://h/metrics"), "begins with the id of a broker"),
     ],
 )

@@ -9,6 +9,8 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
+from barnabas.console.access.check import require
+from barnabas.console.access.rules import action_needs
 from barnabas.console.actions.audit import AuditEntry
 from barnabas.console.actions.kinds import KINDS, ActionKind
 from barnabas.console.actions.plans import Effect, Preview
@@ -44,13 +46,17 @@ class Done:
 async def plan(console: Console, watched: WatchedCluster, kind: str, user: str, wanted: Any) -> Preview:
     """The preview of a change. Raises ForbiddenError, OperationError, KafkaError."""
     _check_allowed(console)
+    needs = action_needs(kind, wanted)
+    require(console, user, watched.name, needs)
     planned = await watched.use(lambda admin: KINDS[kind].plan(admin, wanted))
-    return console.plans.keep(watched.name, kind, user, planned, now_ms())
+    return console.plans.keep(watched.name, kind, user, planned, now_ms(), needs)
 
 
 async def carry_out(console: Console, watched: WatchedCluster, plan_id: str, user: str, confirm: str) -> Done:
     """Does what a preview says, once. Raises ForbiddenError, OperationError, KafkaError."""
     _check_allowed(console)
+    # What they may do may have changed since the preview.
+    require(console, user, watched.name, console.plans.needs(plan_id))
     found = console.plans.take(plan_id, watched.name, user, confirm, now_ms())
     console.audit.write(found, "begun", now_ms())
     try:
@@ -68,11 +74,11 @@ def _check_allowed(console: Console) -> None:
         raise ForbiddenError("this console changes nothing: it was started without --allow-changes")
 
 
-def rest() -> APIRouter:
+def rest(prefix: str) -> APIRouter:
     """The routes below a cluster of the API. A body must say that it is JSON: a form of another site
     cannot.
     """
-    router = APIRouter(dependencies=[Depends(_is_json)], tags=["actions"])
+    router = APIRouter(prefix=prefix, dependencies=[Depends(_is_json)], tags=["actions"])
     for kind, action in KINDS.items():
         router.add_api_route(
             f"/actions/{kind}", _preview_of(kind, action), methods=["POST"], summary=action.title
@@ -139,9 +145,9 @@ def form_fields(action: ActionKind, given: dict[str, str]) -> list[FormField]:
     return found
 
 
-def pages(render: Callable[..., Response]) -> APIRouter:
+def pages(prefix: str, render: Callable[..., Response]) -> APIRouter:
     """The forms below a cluster; `render` draws a template."""
-    router = APIRouter()
+    router = APIRouter(prefix=prefix)
 
     async def form(request: Request, _watched: Watched, kind: str) -> Response:
         action = _action(kind)

@@ -5,7 +5,7 @@ value, the page gives it to the template; a parameter of the view is one of both
 ``/api/v1/openapi.json``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Annotated, Any, Final
 
@@ -20,6 +20,12 @@ from starlette.types import ASGIApp
 
 from barnabas import __version__
 from barnabas.console import acting, shapes
+from barnabas.console.access import entrance
+from barnabas.console.access.check import check, grants_of
+from barnabas.console.access.files import UnreadableFileError
+from barnabas.console.access.gate import LoginGate
+from barnabas.console.access.login import RefusedLoginError, TooManyError
+from barnabas.console.access.rules import action_needs
 from barnabas.console.console import Console, ForbiddenError, NotHereError
 from barnabas.console.guard import Guard, form_token
 from barnabas.console.routes import SHOWN, console_of_request, user_of
@@ -41,6 +47,7 @@ def application(console: Console) -> ASGIApp:
         # Their pages load scripts from elsewhere.
         docs_url=None,
         redoc_url=None,
+        dependencies=[Depends(check)],
     )
     app.state.console = console
     app.state.templates = _templates()
@@ -53,21 +60,28 @@ def application(console: Console) -> ASGIApp:
         pages.add_api_route(f"/c/{{cluster}}{path}", _page(view, template), methods=["GET"])
     api.add_api_route("/clusters/{cluster}/audit", acting.audit, methods=["GET"], tags=["audit"])
     pages.add_api_route("/c/{cluster}/audit", _page(acting.audit, "audit.html"), methods=["GET"])
-    api.include_router(acting.rest(), prefix="/clusters/{cluster}")
-    pages.include_router(acting.pages(render), prefix="/c/{cluster}")
+    if console.login is not None:
+        app.include_router(entrance.rest(API, console.login))
+        app.include_router(entrance.pages(console.login, render), include_in_schema=False)
     api.add_api_route("/healthz", _healthz, methods=["GET"], include_in_schema=False)
+    # None within another: the path of a route is whole then, and the table of rules is by whole paths.
     app.include_router(api)
+    app.include_router(acting.rest(f"{API}/clusters/{{cluster}}"))
     app.include_router(pages, include_in_schema=False)
+    app.include_router(acting.pages("/c/{cluster}", render), include_in_schema=False)
     app.mount("/static", StaticFiles(directory=str(_STATIC)), name="static")
     for kind in (NotHereError, ForbiddenError, BarnabasError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _refused)
-    return Guard(app, console.hosts)
+    behind = app if console.login is None else LoginGate(app, console.login, API)
+    return Guard(behind, console.hosts)
 
 
-async def clusters(console: Annotated[Console, Depends(console_of_request)]) -> list[overviews.ClusterRow]:
-    """All clusters, each with its verdict."""
-    now = now_ms()
-    return [overviews.cluster_row(one, now) for one in console.clusters.values()]
+async def clusters(
+    request: Request, console: Annotated[Console, Depends(console_of_request)]
+) -> list[overviews.ClusterRow]:
+    """All clusters that the reader knows, each with its verdict."""
+    now, grants = now_ms(), grants_of(console, user_of(request))
+    return [overviews.cluster_row(one, now) for one in console.clusters.values() if grants.know(one.name)]
 
 
 async def _healthz() -> Response:
@@ -87,17 +101,40 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
     console: Console = request.app.state.console
     name = request.path_params.get("cluster")
     user = user_of(request)
+
+    def may(kind: str, given: Mapping[str, Any] | None = None) -> bool:
+        """Whether a button leads somewhere."""
+        if not console.allow_changes or name not in console.clusters or request.url.path == "/login":
+            return False
+        try:
+            grants = grants_of(console, user)
+            return all(grants.give(name, need) for need in action_needs(kind, _Given(given or {})))
+        except UnreadableFileError:
+            return False
+
     text = request.app.state.templates.get_template(template).render(
         console=console,
         cluster=name if name in console.clusters else None,
         here=request.url.path,
         query=request.query_params,
         user=user,
+        is_login=console.login is not None,
+        may=may,
         token=form_token(console.secret, user),
         now=now_ms(),
         **values,
     )
     return HTMLResponse(text, status)
+
+
+class _Given:
+    """The parameters of a button, as an action's; what it does not name is some name."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self._given = given
+
+    def __getattr__(self, name: str) -> str:
+        return str(self._given.get(name, ""))
 
 
 async def _refused(request: Request, error: Exception) -> Response:
@@ -108,7 +145,13 @@ async def _refused(request: Request, error: Exception) -> Response:
         each = error.errors()[0]
         status, why = 422, f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}"
     else:
-        codes: dict[type, int] = {NotHereError: 404, ForbiddenError: 403}
+        codes: dict[type, int] = {
+            NotHereError: 404,
+            ForbiddenError: 403,
+            UnreadableFileError: 403,
+            RefusedLoginError: 401,
+            TooManyError: 429,
+        }
         status, why = codes.get(type(error), 409), str(error)
     if request.url.path.startswith(API):
         return JSONResponse({"error": why}, status)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from barnabas.console.access.login import Login
 from barnabas.console.actions.audit import AuditLog
 from barnabas.console.actions.plans import Plans
 from barnabas.console.watched import WatchedCluster
@@ -35,6 +36,8 @@ class Console:
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     """Of the forms' tokens; new with each start."""
 
+    login: Login | None = None
+    """None where everybody who reaches the console is its operator."""
     plans: Plans = field(default_factory=Plans)
 
     @property

@@ -51,6 +51,8 @@ class Guard:
                 headers = MutableHeaders(raw=message["headers"])
                 for name, value in _HEADERS.items():
                     headers[name] = value
+                if scope["scheme"] == "https":
+                    headers["Strict-Transport-Security"] = "max-age=31536000"
                 message["headers"] = headers.raw
             await send(message)
 

@@ -33,10 +33,12 @@ def console_of_request(request: Request) -> Console:
 
 
 def cluster_of_request(
-    cluster: str, console: Annotated[Console, Depends(console_of_request)]
+    cluster: str, request: Request, console: Annotated[Console, Depends(console_of_request)]
 ) -> WatchedCluster:
-    """The cluster of the path. Raises NotHereError."""
-    return console.cluster(cluster)
+    """The cluster of the path, as far as whoever asks may see it. Raises NotHereError."""
+    found = console.cluster(cluster)
+    sight = getattr(request.state, "sight", None)
+    return found if sight is None else found.seen_through(sight.cut)
 
 
 def user_of(request: Request) -> str:

@@ -1,6 +1,8 @@
 """Serves the console, and its check for scripts."""
 
 import socket
+import ssl
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import uvicorn
@@ -29,8 +31,17 @@ def listen(address: Address) -> socket.socket:
     return socket.create_server(address, family=socket.AF_INET6 if ":" in address.host else socket.AF_INET)
 
 
-def server_of(console: Console) -> uvicorn.Server:
-    """A server of the console, which runs on sockets that are given to it."""
+class TlsFiles(NamedTuple):
+    """A certificate with its chain, and its key, as PEM."""
+
+    cert: Path
+    key: Path
+
+
+def server_of(console: Console, tls: TlsFiles | None = None) -> uvicorn.Server:
+    """A server of the console, which runs on sockets that are given to it. Raises OSError (ssl.SSLError too)
+    for files that are no certificate and its key.
+    """
     config = uvicorn.Config(
         application(console),
         log_level="warning",
@@ -39,14 +50,21 @@ def server_of(console: Console) -> uvicorn.Server:
         lifespan="off",
         limit_concurrency=200,
         timeout_graceful_shutdown=3,
+        # Who asks is the peer: a header that anybody can write says nothing here.
+        proxy_headers=False,
+        ssl_certfile=tls.cert if tls else None,
+        ssl_keyfile=tls.key if tls else None,
     )
+    config.load()
+    if config.ssl is not None:
+        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
     return uvicorn.Server(config)
 
 
-def serve(console: Console, listener: socket.socket) -> None:
+def serve(console: Console, listener: socket.socket, tls: TlsFiles | None = None) -> None:
     """Serves until it is interrupted."""
     try:
-        server_of(console).run(sockets=[listener])
+        server_of(console, tls).run(sockets=[listener])
     finally:
         console.close()
 

@@ -7,6 +7,7 @@ own.
 
 import asyncio
 import contextlib
+import copy
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -59,6 +60,7 @@ class WatchedCluster:
         self.trend = Trend()
         self.limits: dict[str, float] = {}
         """Limits of checks other than the default ones, by key."""
+        self._cut: Callable[[ClusterSnapshot], ClusterSnapshot] | None = None
         self._verdict: tuple[int, Verdict] | None = None
         self._options = {key.replace(".", "_"): value for key, value in options.items()}
         self._scrapers: Mapping[str, Scraper | None] = {"brokers": brokers, "zookeeper": zookeeper}
@@ -79,7 +81,14 @@ class WatchedCluster:
     @property
     def snapshot(self) -> ClusterSnapshot:
         """What is known."""
-        return ClusterSnapshot() if self._collector is None else self._collector.snapshot
+        found = ClusterSnapshot() if self._collector is None else self._collector.snapshot
+        return found if self._cut is None else self._cut(found)
+
+    def seen_through(self, cut: Callable[[ClusterSnapshot], ClusterSnapshot]) -> "WatchedCluster":
+        """The same cluster for a reader who does not see everything: its snapshot is cut down."""
+        seen = copy.copy(self)
+        seen._cut = cut  # noqa: SLF001 - its own
+        return seen
 
     def verdict(self, at_ms: int) -> Verdict:
         """How the cluster is. It walks all partitions and groups, so it is made after each round, on this

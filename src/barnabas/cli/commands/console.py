@@ -16,10 +16,16 @@ from barnabas.cli.options import (
     with_ports,
 )
 from barnabas.core.extras import extra
+from barnabas.operations.errors import OperationError
 
 if TYPE_CHECKING:
+    from barnabas.console.access.login import Login
     from barnabas.console.health.verdict import Verdict
+    from barnabas.console.server import TlsFiles
     from barnabas.console.watched import WatchedCluster
+
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
@@ -55,6 +61,11 @@ if TYPE_CHECKING:
     metavar="S",
     help="How often to look, in seconds.",
 )
+@click.option("--passwords", type=_FILE, help="Who may log in: a file that --set-password writes.")
+@click.option("--roles", type=_FILE, help="What each may do: a TOML file, read again when it changes.")
+@click.option("--tls-cert", type=_FILE, help="The certificate with its chain, PEM, to serve over TLS.")
+@click.option("--tls-key", type=_FILE, help="The key of --tls-cert, PEM.")
+@click.option("--set-password", metavar="NAME", help="Ask for a password, write it to --passwords and end.")
 @click.option("--check", is_flag=True, help="Look once, print the verdict and end with it as the exit code.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict of --check as JSON.")
 @click.pass_context
@@ -74,6 +85,11 @@ def console(
     metrics: tuple[str, ...],
     limits: tuple[str, ...],
     every_s: float,
+    passwords: Path | None,
+    roles: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    set_password: str | None,
     check: bool,
     as_json: bool,
 ) -> None:
@@ -86,6 +102,9 @@ def console(
     --check looks once and ends with 0 for a good cluster, 1 for a warning, 2 for critical, 3 where too
     little is known.
 
+    Others than this machine are served over TLS, to those who log in. What each may do stands in --roles, by
+    cluster, resource and pattern; without that file they read.
+
     Needs the extra "console".
 
     \b
@@ -94,7 +113,11 @@ def console(
       barnabas console --bootstrap-server 127.0.0.1:9092 --store ./barnabas-data --allow-changes
       barnabas console --bootstrap-server kafka1:9092 --zookeeper zk1:2181 --metrics 1=http://kafka1:7071/
       barnabas console --bootstrap-server 127.0.0.1:9092 --check --limit lag-seconds=60
+      barnabas console --passwords users --set-password alice
     """
+    if set_password is not None:
+        _set_password(passwords, set_password)
+        return
     if bootstrap_server is None:
         raise click.UsageError("Missing option '--bootstrap-server'")
     with extra("console", "the console", "fastapi", "uvicorn", "jinja2"):
@@ -116,7 +139,8 @@ def console(
         WatchedCluster(each, {**options, "bootstrap.servers": with_ports(servers)}, pace)
         for each, servers in key_values(more).items()
     ]
-    _serve([first, *others], host, port, hosts, allow_changes=allow_changes, data=data)
+    login, tls = _login(passwords, roles), _tls(tls_cert, tls_key)
+    _serve([first, *others], host, port, hosts, tls, allow_changes=allow_changes, data=data, login=login)
 
 
 def _serve(
@@ -124,28 +148,84 @@ def _serve(
     host: str,
     port: int,
     hosts: tuple[str, ...],
+    tls: "TlsFiles | None",
     *,
     allow_changes: bool,
     data: Path,
+    login: "Login | None",
 ) -> None:
     from barnabas.console.console import LOOPBACK, console_of
     from barnabas.console.server import Address, listen, serve
 
-    if host not in LOOPBACK:
+    if host not in LOOPBACK and (login is None or tls is None):
         raise click.UsageError(
-            f"--host {host}: the console has no login, so it listens on this machine alone. Put a proxy with"
-            " TLS and a login before it, and name the proxy's host with --allow-host"
+            f"--host {host}: others than this machine are served over TLS and log in: give --tls-cert,"
+            " --tls-key and --passwords"
         )
     try:
         listener = listen(Address(host, port))
     except OSError as error:
         raise click.ClickException(f"cannot listen at {host}:{port}: {error.strerror}") from error
     console = console_of(
-        clusters, allow_changes=allow_changes, hosts=LOOPBACK | {each.lower() for each in hosts}, data=data
+        clusters,
+        allow_changes=allow_changes,
+        hosts=LOOPBACK | {each.lower() for each in (*hosts, host)},
+        data=data,
+        login=login,
     )
     shown = f"[{host}]" if ":" in host else host
-    click.echo(f"The console is at http://{shown}:{listener.getsockname()[1]}/", err=True)
-    serve(console, listener)
+    scheme = "http" if tls is None else "https"
+    click.echo(f"The console is at {scheme}://{shown}:{listener.getsockname()[1]}/", err=True)
+    serve(console, listener, tls)
+
+
+def _set_password(passwords: Path | None, name: str) -> None:
+    from barnabas.console.access.passwords import check_name, set_password
+
+    if passwords is None:
+        raise click.UsageError("--set-password: name the file with --passwords")
+    try:
+        check_name(name)
+        set_password(passwords, name, click.prompt("Password", hide_input=True, confirmation_prompt=True))
+    except OperationError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"{name} is in {passwords}.", err=True)
+
+
+def _login(passwords: Path | None, roles: Path | None) -> "Login | None":
+    from barnabas.console.access.files import UnreadableFileError
+    from barnabas.console.access.login import Login
+    from barnabas.console.access.passwords import PasswordFile
+    from barnabas.console.access.roles import RoleFile
+
+    if passwords is None:
+        if roles is not None:
+            raise click.UsageError("--roles: who somebody is says a login: give --passwords, too")
+        return None
+    login = Login(PasswordFile(passwords), None if roles is None else RoleFile(roles))
+    try:
+        login.passwords.entry("")
+        login.grants("")
+    except UnreadableFileError as error:
+        raise click.ClickException(str(error)) from error
+    return login
+
+
+def _tls(cert: Path | None, key: Path | None) -> "TlsFiles | None":
+    import ssl
+
+    from barnabas.console.server import TlsFiles
+
+    if cert is None and key is None:
+        return None
+    if cert is None or key is None:
+        raise click.UsageError("--tls-cert and --tls-key go together")
+    try:
+        # An empty password: a key that has one is refused, and nobody is asked at the terminal.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password="")
+    except (OSError, ValueError) as error:
+        raise click.ClickException(f"{cert} and {key} are no certificate and its key: {error}") from error
+    return TlsFiles(cert, key)
 
 
 def _scrapers(metrics: tuple[str, ...], zookeeper: str | None) -> dict[str, Any]:

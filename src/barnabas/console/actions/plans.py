@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from barnabas.admin import AsyncAdmin
+from barnabas.console.access.roles import Need
 from barnabas.operations.errors import OperationError
 
 KEPT_MS: Final = 600_000
@@ -53,6 +54,8 @@ class KeptPlan:
     preview: Preview
     user: str
     planned: Planned
+    needs: Sequence[Need] = ()
+    """The rights that it takes."""
 
 
 class Plans:
@@ -63,7 +66,9 @@ class Plans:
     def __init__(self) -> None:
         self._plans: dict[str, KeptPlan] = {}
 
-    def keep(self, cluster: str, kind: str, user: str, planned: Planned, now_ms: int) -> Preview:
+    def keep(
+        self, cluster: str, kind: str, user: str, planned: Planned, now_ms: int, needs: Sequence[Need] = ()
+    ) -> Preview:
         """The plan's preview. Raises OperationError for a plan that does nothing."""
         if not planned.effects:
             raise OperationError("nothing would change")
@@ -77,8 +82,13 @@ class Plans:
             planned.warnings,
             now_ms + KEPT_MS,
         )
-        self._plans[preview.id] = KeptPlan(preview, user, planned)
+        self._plans[preview.id] = KeptPlan(preview, user, planned, needs)
         return preview
+
+    def needs(self, plan_id: str) -> list[Need]:
+        """The rights that a plan takes; none for one that is not there."""
+        plan = self._plans.get(plan_id)
+        return [] if plan is None else list(plan.needs)
 
     def take(self, plan_id: str, cluster: str, user: str, confirm: str, now_ms: int) -> KeptPlan:
         """The plan, for once: nobody gets it a second time. Raises OperationError, and keeps it when only the

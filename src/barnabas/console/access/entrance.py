@@ -1,0 +1,100 @@
+"""The routes of logging in and out, as forms and as calls."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from barnabas.console.access.gate import origin_of, safe_target, set_cookie, token_of
+from barnabas.console.access.login import Login, RefusedLoginError, TooManyError
+from barnabas.console.access.passwords import NAME_MAX, PASSWORD_MAX
+from barnabas.console.console import ForbiddenError
+from barnabas.console.guard import is_form_token
+from barnabas.operations.clock import now_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A name and its password."""
+
+    user: Annotated[str, Field(min_length=1, max_length=NAME_MAX)]
+    password: Annotated[str, Field(min_length=1, max_length=PASSWORD_MAX, repr=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionToken:
+    """What a program sends from now on, as ``Authorization: Bearer TOKEN``, from the same address and as the
+    same program.
+    """
+
+    user: str
+    token: str
+
+
+def rest(prefix: str, login: Login) -> APIRouter:
+    """Below the API."""
+    router = APIRouter(prefix=prefix, tags=["login"])
+
+    async def log_in(request: Request, given: Credentials) -> SessionToken:
+        """Begins a session."""
+        token = await login.log_in(given.user, given.password, origin_of(request.scope), now_ms())
+        return SessionToken(given.user, token)
+
+    async def log_out(request: Request) -> Response:
+        """Ends this session."""
+        login.sessions.end(token_of(request.scope))
+        return JSONResponse({"user": None})
+
+    router.add_api_route("/login", log_in, methods=["POST"])
+    router.add_api_route("/logout", log_out, methods=["POST"])
+    return router
+
+
+def pages(login: Login, render: Callable[..., Response]) -> APIRouter:
+    """The form, and the way out."""
+    router = APIRouter()
+
+    async def form(request: Request) -> Response:
+        return render(request, "login.html", why=None, target=request.query_params.get("next", "/"))
+
+    async def log_in(request: Request) -> Response:
+        given = await _fields(request)
+        target = safe_target(given.get("next", "/"))
+        try:
+            token = await login.log_in(
+                given.get("user", ""), given.get("password", ""), origin_of(request.scope), now_ms()
+            )
+        except (RefusedLoginError, TooManyError) as error:
+            code = 429 if isinstance(error, TooManyError) else 401
+            return render(request, "login.html", code, why=str(error), target=target)
+        login.sessions.end(token_of(request.scope))
+        answer = RedirectResponse(target, 303)
+        set_cookie(answer, request.scope, token)
+        return answer
+
+    async def log_out(request: Request) -> Response:
+        given = await _fields(request)
+        if not is_form_token(request.app.state.console.secret, request.state.user, given.get("token", "")):
+            raise ForbiddenError("this form is not from a page of yours: load the page and try again")
+        login.sessions.end(token_of(request.scope))
+        answer = RedirectResponse("/login", 303)
+        set_cookie(answer, request.scope, "")
+        return answer
+
+    router.add_api_route("/login", form, methods=["GET"])
+    router.add_api_route("/login", log_in, methods=["POST"])
+    router.add_api_route("/logout", log_out, methods=["POST"])
+    return router
+
+
+async def _fields(request: Request) -> dict[str, str]:
+    body = (await request.body()).decode(errors="replace")
+    try:
+        found = parse_qs(body, keep_blank_values=True, max_num_fields=20)
+    except ValueError:
+        return {}
+    return {name: values[-1] for name, values in found.items()}

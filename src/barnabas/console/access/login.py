@@ -1,0 +1,96 @@
+"""`Login`: passwords, sessions and roles of a console that others can reach."""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+from barnabas.console.access.passwords import NAME_MAX, NOBODY, PASSWORD_MAX, PasswordFile
+from barnabas.console.access.roles import READER, Grants, RoleFile
+from barnabas.console.access.sessions import Origin, Sessions
+from barnabas.core.errors import BarnabasError
+from barnabas.core.eventlog import EventLog
+
+_log = EventLog("console")
+_FAILED_MAX: Final = 10
+"""Wrong passwords for one name from one address, in a while; three times as many for all names."""
+_WHILE_MS: Final = 300_000
+_HASHES_MAX: Final = 2
+"""At once: each takes 32 MB and a tenth of a second of a processor."""
+_WAITING_MAX: Final = 20
+_TRACKED_MAX: Final = 10_000
+
+
+class TooManyError(BarnabasError):
+    """Too many tries (HTTP 429)."""
+
+
+class RefusedLoginError(BarnabasError):
+    """A name or a password that is not right; which of them is not said (HTTP 401)."""
+
+
+@dataclass(slots=True)
+class Login:
+    """Raises UnreadableFileError everywhere where a file is broken: then nobody gets in, and nobody stays."""
+
+    passwords: PasswordFile
+    roles: RoleFile | None = None
+    sessions: Sessions = field(default_factory=Sessions)
+    _failed: dict[tuple[str, str | None], deque[int]] = field(default_factory=dict)
+    _hashing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_HASHES_MAX))
+    _waiting: int = 0
+
+    async def log_in(self, user: str, password: str, origin: Origin, now_ms: int) -> str:
+        """A token. Raises RefusedLoginError, TooManyError."""
+        keys = ((origin.address, user[:NAME_MAX]), (origin.address, None))
+        for key, most in zip(keys, (_FAILED_MAX, 3 * _FAILED_MAX), strict=True):
+            if self._count(key, now_ms) >= most:
+                raise TooManyError("too many wrong passwords: wait some minutes")
+        if self._waiting >= _WAITING_MAX:
+            raise TooManyError("too many log in at once: try again")
+        known = self.passwords.entry(user)
+        entry = known or NOBODY
+        # It counts as wrong until it is right: tries that run at once are counted, too.
+        for key in keys:
+            self._failed.setdefault(key, deque(maxlen=3 * _FAILED_MAX)).append(now_ms)
+        self._waiting += 1
+        try:
+            async with self._hashing:
+                is_right = await asyncio.to_thread(entry.matches, password[: PASSWORD_MAX + 1])
+        finally:
+            self._waiting -= 1
+        if known is None or not is_right:
+            _log.warning("console.login_refused", user=user[:NAME_MAX], address=origin.address)
+            raise RefusedLoginError("the name or the password is not right")
+        for key in keys:
+            if tries := self._failed.get(key):
+                tries.pop()
+        _log.info("console.login", user=user, address=origin.address)
+        return self.sessions.begin(user, origin, known.text(), now_ms)
+
+    def _count(self, key: tuple[str, str | None], now_ms: int) -> int:
+        tries = self._failed.get(key)
+        if tries is None:
+            if len(self._failed) >= _TRACKED_MAX:
+                del self._failed[next(iter(self._failed))]
+            return 0
+        while tries and now_ms - tries[0] > _WHILE_MS:
+            tries.popleft()
+        return len(tries)
+
+    def user(self, token: str, origin: Origin, now_ms: int) -> str | None:
+        """Who has this token; None for nobody. A user who is no longer in the file, or has another password
+        now, is nobody.
+        """
+        session = self.sessions.find(token, origin, now_ms)
+        if session is None:
+            return None
+        entry = self.passwords.entry(session.user)
+        if entry is None or entry.text() != session.proof:
+            self.sessions.end(token)
+            return None
+        return session.user
+
+    def grants(self, user: str) -> Grants:
+        """What a user may do now."""
+        return READER if self.roles is None else self.roles.grants(user)
