@@ -15,6 +15,7 @@ import click
 from barnabas.core.broker_config import WITHOUT_FILE
 from barnabas.core.processors import cores
 from barnabas.node.broker_processes import BROKERS_MAX, BrokerProcesses, RackError
+from barnabas.node.service_manager import ServiceManager
 
 PORT: Final = 9092
 FIRST_ID: Final = 1
@@ -95,6 +96,7 @@ def command_of(
 
 
 async def _run(ids: list[int], options: RackOptions, data: Path) -> None:
+    manager = ServiceManager()
     rack = BrokerProcesses(ids, lambda each, port: command_of(each, ids.index(each), port, options, data))
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -121,11 +123,14 @@ async def _run(ids: list[int], options: RackOptions, data: Path) -> None:
     if options.lines is not None:
         click.echo(options.lines([*rack.addresses.values()]))
     sys.stdout.flush()
+    manager.ready(f"{len(ids)} brokers at {','.join(rack.addresses.values())}")
     failed = asyncio.ensure_future(rack.failed())
     await asyncio.wait({ended, failed}, return_when=asyncio.FIRST_COMPLETED)
     reason = failed.result() if failed.done() else None
     for task in (ended, failed):
         task.cancel()
+    manager.stopping()
     await rack.stop()
+    manager.close()
     if reason is not None:
         raise click.ClickException(reason)

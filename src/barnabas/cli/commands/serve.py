@@ -436,6 +436,9 @@ async def _serve(
     # What a start makes stays; the node switches the collector on again when it runs.
     gc.disable()
     from barnabas.node.broker_node import BrokerNode, StartError
+    from barnabas.node.service_manager import ServiceManager
+
+    manager = ServiceManager()
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -468,14 +471,17 @@ async def _serve(
     if folder is not None:
         click.echo(folder.lines([str(endpoint) for endpoint in node.endpoints]))
     sys.stdout.flush()
+    manager.ready(f"broker {node.broker_id} at {listeners}")
     stopped = asyncio.ensure_future(stop.wait())
     failed = asyncio.ensure_future(node.failed())
     await asyncio.wait({stopped, failed}, return_when=asyncio.FIRST_COMPLETED)
     reason = failed.result() if failed.done() else None
     for task in (stopped, failed, *([watching] if watching else [])):
         task.cancel()
+    manager.stopping()
     if controlled is not None:
         await asyncio.to_thread(controlled.close)
     await node.stop()
+    manager.close()
     if reason is not None:
         raise click.ClickException(reason)
