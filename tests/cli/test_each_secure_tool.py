@@ -36,6 +36,7 @@ TOOLS = [
     (f"log-dirs --describe {ADMIN}", "orders-0"),
     (f"client-metrics --list {ADMIN}", ""),
     (f"explain partition orders 0 {ADMIN}", "orders-0"),
+    (f"status {ADMIN}", "0 without a leader"),
     (f"doctor {ADMIN}", "answers like Kafka"),
     (f"produce --topic orders {ADMIN}", ""),
     ("produce --topic orders --bootstrap-server {boot} --producer.config {config}", ""),

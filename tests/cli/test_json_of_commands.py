@@ -90,6 +90,7 @@ SHOWN = {
     "explain coordinator": [(["readers"], "partition")],
     "store ls": [(["/brokers", "--store", "{data}"], "znodes")],
     "store get": [(["/brokers/ids/0", "--store", "{data}"], "data")],
+    "status": [([], "brokers")],
     "doctor": [(["--port", "1"], "diagnoses")],
     "console": [(["--check"], "level")],
     "pipeline status": [],  # needs a pipeline: tests/spark/test_pipeline_status.py

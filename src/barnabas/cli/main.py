@@ -117,6 +117,9 @@ COMMANDS: Final = {
     "control": _Entry(
         "control:control", "Plant faults in a broker of a test, and wait for what happens there."
     ),
+    "status": _Entry(
+        "status:status", "Show the brokers: what they lead and hold, how far they lag, their load."
+    ),
     "doctor": _Entry("doctor:doctor", "Look for what will not work here, and say what to do."),
     "explain": _Entry(
         "explain:explain",
