@@ -37,6 +37,10 @@ TOOLS = [
     (f"client-metrics --list {ADMIN}", ""),
     (f"explain partition orders 0 {ADMIN}", "orders-0"),
     (f"status {ADMIN}", "0 without a leader"),
+    (
+        f"e2e-latency --topic late --num-records 1 --producer-acks 1 --record-size 1 {ADMIN}",
+        "Avg latency",
+    ),
     (f"doctor {ADMIN}", "answers like Kafka"),
     (f"produce --topic orders {ADMIN}", ""),
     ("produce --topic orders --bootstrap-server {boot} --producer.config {config}", ""),

@@ -62,6 +62,7 @@ TOOLS: Final = (
         ("kafka.admin.DeleteRecordsCommand", "org.apache.kafka.tools.DeleteRecordsCommand"),
     ),
     Tool("kafka-dump-log", "dump-log", ("kafka.tools.DumpLogSegments",)),
+    Tool("kafka-e2e-latency", "e2e-latency", ("org.apache.kafka.tools.EndToEndLatency",)),
     Tool(
         "kafka-features", "features", ("kafka.admin.FeatureCommand", "org.apache.kafka.tools.FeatureCommand")
     ),

@@ -86,6 +86,10 @@ COMMANDS: Final = {
         "consumer_perf_test:consumer_perf_test",
         "Measure how fast records come out (kafka-consumer-perf-test.sh).",
     ),
+    "e2e-latency": _Entry(
+        "e2e_latency:e2e_latency",
+        "Measure how long a record takes from end to end (kafka-e2e-latency.sh).",
+    ),
     "verifiable-producer": _Entry(
         "verifiable_producer:verifiable_producer",
         "Send numbers and print what became of each (kafka-verifiable-producer.sh).",
