@@ -12,6 +12,7 @@ from barnabas.admin.group_types import (
     MemberDescription,
     NotAConsumerGroupError,
 )
+from barnabas.admin.quorum_types import QuorumInfo, QuorumReplica
 from barnabas.admin.transaction_types import (
     AbortTransactionSpec,
     FencedProducer,
@@ -73,6 +74,8 @@ __all__ = [
     "OffsetAndMetadata",
     "PartitionReassignment",
     "ProducerState",
+    "QuorumInfo",
+    "QuorumReplica",
     "ReplicaInfo",
     "ReplicaLogDirInfo",
     "ResourceType",

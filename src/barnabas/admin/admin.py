@@ -208,6 +208,7 @@ class _SyncFeatures(Face[Features]):
 class _SyncClusterInfo(Face[ClusterInfo]):
     describe = mirrored(ClusterInfo.describe)
     endpoints = mirrored(ClusterInfo.endpoints)
+    describe_quorum = mirrored(ClusterInfo.describe_quorum)
     try_api_versions = mirrored(ClusterInfo.try_api_versions)
     unregister_broker = mirrored(ClusterInfo.unregister_broker)
 

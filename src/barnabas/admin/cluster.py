@@ -6,16 +6,25 @@ from typing import Final
 
 from barnabas import __version__
 from barnabas.admin.context import AdminContext, error_of
+from barnabas.admin.quorum_types import QuorumInfo, QuorumReplica
 from barnabas.admin.types import ApiVersions, ClusterDescription, Endpoint
 from barnabas.client.metadata import Broker
-from barnabas.core.errors import BarnabasError
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from barnabas.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+    DescribeQuorumResponse,
+    ReplicaState,
+)
 from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 _SOFTWARE: Final = "barnabas"
 _CONTROLLERS: Final = 2
 """The endpoint type of KRaft's controllers; brokers have 1."""
+_METADATA_TOPIC: Final = "__cluster_metadata"
 
 
 class ClusterInfo:
@@ -56,6 +65,34 @@ class ClusterInfo:
             for one in sorted(response.brokers, key=lambda one: one.broker_id)
         ]
 
+    async def describe_quorum(self, *, timeout_ms: float | None = None) -> QuorumInfo:
+        """KRaft's quorum (``describeMetadataQuorum``). Raises UnsupportedVersionError where the metadata is
+        in ZooKeeper or in a store of ours, KafkaError.
+        """
+        asked = DescribeQuorumRequestTopicData(
+            topic_name=_METADATA_TOPIC, partitions=[DescribeQuorumRequestPartitionData(partition_index=0)]
+        )
+        response = await self._context.cluster.send_to_any(
+            DescribeQuorumRequest(topics=[asked]),
+            DescribeQuorumResponse,
+            self._context.deadline(timeout_ms),
+        )
+        if error := error_of(response.error_code, response.error_message):
+            raise error
+        found = [one for topic in response.topics for one in topic.partitions]
+        if len(found) != 1:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer is about another quorum")
+        quorum = found[0]
+        if error := error_of(quorum.error_code, quorum.error_message):
+            raise error
+        return QuorumInfo(
+            quorum.leader_id,
+            quorum.leader_epoch,
+            quorum.high_watermark,
+            [_quorum_replica(one) for one in quorum.current_voters],
+            [_quorum_replica(one) for one in quorum.observers],
+        )
+
     async def try_api_versions(
         self, brokers: Iterable[int], *, timeout_ms: float | None = None
     ) -> dict[int, ApiVersions | BarnabasError]:
@@ -93,3 +130,9 @@ class ClusterInfo:
         error = error_of(response.error_code, response.error_message)
         if error is not None:
             raise error
+
+
+def _quorum_replica(one: ReplicaState) -> QuorumReplica:
+    return QuorumReplica(
+        one.replica_id, one.log_end_offset, one.last_fetch_timestamp, one.last_caught_up_timestamp
+    )

@@ -3,14 +3,14 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from barnabas.admin import AbortTransactionSpec, AsyncAdmin
+from barnabas.admin import AsyncAdmin
 from barnabas.cli import transaction_report as report
 from barnabas.cli.facts import partition_facts, plain, print_facts
 from barnabas.cli.options import ToolError, new_admin
 from barnabas.core.ids import TopicPartition
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import FailedStepError, failing
-from barnabas.operations.hanging_transactions import hanging_transactions
+from barnabas.operations.hanging_transactions import abort_spec, hanging_transactions
 
 
 async def run(options: dict[str, Any], command: Callable[[AsyncAdmin], Awaitable[None]]) -> None:
@@ -74,9 +74,9 @@ async def abort(
     admin: AsyncAdmin, tp: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
 ) -> None:
     """Aborts the transaction of one producer."""
-    # A producer that no coordinator has ever written a marker for has the epoch -1. 0 is below every
-    # coordinator's epoch, or is it: such a marker fences none of them.
-    spec = AbortTransactionSpec(tp, producer_id, producer_epoch, max(0, coordinator_epoch))
+    spec = abort_spec(
+        tp, producer_id=producer_id, producer_epoch=producer_epoch, coordinator_epoch=coordinator_epoch
+    )
     with failing(f"Failed to abort transaction {spec}"):
         await admin.transactions.abort(spec)
 

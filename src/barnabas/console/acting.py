@@ -136,11 +136,13 @@ def form_fields(action: ActionKind, given: dict[str, str]) -> list[FormField]:
         hint = hints[one.name]
         default = one.default if isinstance(one.default, str | int) else ""
         choices = get_args(hint) if get_origin(hint) is Literal else ()
-        kind = "select" if choices else "number" if hint is int else "text"
+        # A password comes from a person, never from a link.
+        is_secret = one.name == "password"
+        kind = "select" if choices else "password" if is_secret else "number" if hint is int else "text"
         label = one.name.replace("_", " ").capitalize()
         found.append(
             FormField(one.name, label, "area" if one.name == "configs" else kind,
-                      given.get(one.name, str(default)), choices)
+                      "" if is_secret else given.get(one.name, str(default)), choices)
         )  # fmt: skip
     return found
 

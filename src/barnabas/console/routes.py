@@ -13,6 +13,8 @@ from barnabas.console.views import cluster as cluster_views
 from barnabas.console.views import groups as group_views
 from barnabas.console.views import messages as message_views
 from barnabas.console.views import overview as overview_views
+from barnabas.console.views import quorum as quorum_views
+from barnabas.console.views import security as security_views
 from barnabas.console.views import topics as topic_views
 from barnabas.console.views.paging import SIZE_MAX
 from barnabas.console.watched import WatchedCluster
@@ -130,6 +132,36 @@ async def transactions(watched: Watched) -> cluster_views.TransactionsView:
     return cluster_views.transactions(watched.snapshot, now_ms())
 
 
+async def hanging(watched: Watched) -> quorum_views.HangingView:
+    """Open transactions that no coordinator will end; all partitions are asked for it."""
+    return await quorum_views.hanging(watched)
+
+
+async def quorum(watched: Watched) -> quorum_views.QuorumView:
+    """KRaft's quorum: voters and observers, how far each has come, epochs."""
+    return await quorum_views.quorum(watched)
+
+
+async def users(watched: Watched) -> security_views.UsersView:
+    """Users with SCRAM credentials in the cluster."""
+    return await security_views.users(watched)
+
+
+async def acls(watched: Watched) -> security_views.AclsView:
+    """Access rules."""
+    return await security_views.acls(watched)
+
+
+async def quotas(watched: Watched) -> security_views.QuotasView:
+    """Quotas of users, client ids and addresses."""
+    return await security_views.quotas(watched)
+
+
+async def tokens(watched: Watched) -> security_views.TokensView:
+    """Delegation tokens, without their secrets."""
+    return await security_views.tokens(watched)
+
+
 async def differences(watched: Watched) -> cluster_views.DifferencesView:
     """Keys that differ between brokers, and values that topics set themselves."""
     return cluster_views.config_differences(watched.snapshot)
@@ -202,5 +234,11 @@ SHOWN: Final = (
     Shown("/configs/{kind}/{name}", configs, "configs.html"),
     Shown("/explain/{kind}/{name:path}", explain, "explain.html"),
     Shown("/transactions", transactions, "transactions.html"),
+    Shown("/transactions/hanging", hanging, "hanging.html"),
+    Shown("/quorum", quorum, "quorum.html"),
+    Shown("/users", users, "users.html"),
+    Shown("/acls", acls, "acls.html"),
+    Shown("/quotas", quotas, "quotas.html"),
+    Shown("/tokens", tokens, "tokens.html"),
     Shown("/store", store, "store.html"),
 )

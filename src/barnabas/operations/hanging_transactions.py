@@ -16,12 +16,12 @@ What is found is in the order of Kafka's script, which walks hash maps.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from barnabas.admin import AsyncAdmin, ProducerState, TransactionDescription
+from barnabas.admin import AbortTransactionSpec, AsyncAdmin, ProducerState, TransactionDescription
 from barnabas.client.keyed_call import none_where
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.operations.clock import now_ms
-from barnabas.operations.errors import failing
+from barnabas.operations.errors import OperationError, failing
 from barnabas.operations.java_order import long_order, partition_order, sized, text_order
 
 T = TypeVar("T")
@@ -64,6 +64,30 @@ async def hanging_among(admin: AsyncAdmin, candidates: Sequence[OpenTransaction]
         counted = set(description.partitions) if description is not None else set()
         found += [each for each in by_producer[producer_id] if each.partition not in counted]
     return found
+
+
+async def open_at(
+    admin: AsyncAdmin, tp: TopicPartition, start_offset: int, timeout_ms: float | None = None
+) -> ProducerState:
+    """The producer whose transaction begins at this offset, as the partition's leader knows it. Raises
+    OperationError where there is none, KafkaError.
+    """
+    producers = (await admin.transactions.describe_producers([tp], timeout_ms=timeout_ms))[tp]
+    found = next((one for one in producers if one.current_transaction_start_offset == start_offset), None)
+    if found is None:
+        raise OperationError(
+            f"Could not find any open transactions starting at offset {start_offset} on partition {tp}"
+        )
+    return found
+
+
+def abort_spec(
+    tp: TopicPartition, *, producer_id: int, producer_epoch: int, coordinator_epoch: int
+) -> AbortTransactionSpec:
+    """What aborts the open transaction of a producer in a partition."""
+    # A producer that no coordinator has ever written a marker for has the epoch -1. 0 is below every
+    # coordinator's epoch, or is it: such a marker fences none of them.
+    return AbortTransactionSpec(tp, producer_id, producer_epoch, max(0, coordinator_epoch))
 
 
 async def _partitions(

@@ -57,7 +57,6 @@ READ_RULES: Final[Mapping[str, Rule]] = {
     "/groups/{name:path}": _one(ResourceKind.GROUP, "name"),
     "/log-dirs": _all(ResourceKind.CLUSTER),
     "/messages": _one(ResourceKind.MESSAGE, "topic"),
-    "/messages/tail": _one(ResourceKind.MESSAGE, "topic"),
     "/health": _all(ResourceKind.CLUSTER),
     "/history": Rule(_of_kind({"topic": ResourceKind.TOPIC, "group": ResourceKind.GROUP})),
     "/controller": _all(ResourceKind.CLUSTER),
@@ -115,7 +114,6 @@ ACTION_RULES: Final[Mapping[str, tuple[Part, ...]]] = {
     "copy-offsets": (Part(ResourceKind.GROUP, "source", Verb.READ), *_GROUP),
     "delete-offsets": _GROUP,
     "delete-group": _GROUP,
-    "produce": (Part(ResourceKind.MESSAGE, "topic"),),
     # A transaction is open in a partition: whoever aborts it there decides what its readers see.
     "abort-hanging": (Part(ResourceKind.TRANSACTION), *_TOPIC),
     "fence-producer": (Part(ResourceKind.TRANSACTION, "transactional_id"),),
@@ -124,7 +122,6 @@ ACTION_RULES: Final[Mapping[str, tuple[Part, ...]]] = {
     "add-acl": (Part(ResourceKind.ACL, "name"),),
     "delete-acl": (Part(ResourceKind.ACL, "name"),),
     "set-quota": (Part(ResourceKind.QUOTA),),
-    "create-token": (Part(ResourceKind.TOKEN),),
     "expire-token": (Part(ResourceKind.TOKEN),),
 }
 

@@ -8,6 +8,7 @@ from pydantic import Field
 from barnabas.admin import AsyncAdmin
 from barnabas.console.actions.plans import Effect, Planned
 from barnabas.console.actions.topics import TIMEOUT_MS
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.operations.errors import OperationError
 from barnabas.operations.log_ends import resolve_topics
@@ -32,6 +33,24 @@ class ResetOffsets:
 
 
 @dataclass(frozen=True, slots=True)
+class SetOffset:
+    """A group's position in one partition; a group that is not there is made, empty."""
+
+    group: GroupName
+    topic: Annotated[str, Field(min_length=1, max_length=249)]
+    partition: Annotated[int, Field(ge=0)]
+    offset: Annotated[int, Field(ge=0)]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyOffsets:
+    """All positions of another group; a group that is not there is made, empty."""
+
+    source: GroupName
+    group: GroupName
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteOffsets:
     """A group's positions in a topic that no member reads."""
 
@@ -53,6 +72,37 @@ async def reset_offsets(admin: AsyncAdmin, wanted: ResetOffsets) -> Planned:
     committed = await planner.committed(wanted.group)
     partitions = await _scope(admin, wanted, committed)
     plan = await _plan(planner, wanted, partitions)
+    return await _placed(admin, wanted.group, plan)
+
+
+async def set_offset(admin: AsyncAdmin, wanted: SetOffset) -> Planned:
+    """One position, moved to the nearest end of the log where it is outside."""
+    tp = TopicPartition(wanted.topic, wanted.partition)
+    partitions, missing = await resolve_topics(admin, [wanted.topic], TIMEOUT_MS)
+    for error in missing.values():
+        raise error
+    if tp not in partitions:
+        raise OperationError(f"topic {wanted.topic} has no partition {wanted.partition}")
+    plan = await ResetPlanner(admin, TIMEOUT_MS).to_positions({tp: wanted.offset})
+    return await _placed(admin, wanted.group, plan)
+
+
+async def copy_offsets(admin: AsyncAdmin, wanted: CopyOffsets) -> Planned:
+    """The positions as the other group has them now; those that it has alone are left."""
+    if wanted.source == wanted.group:
+        raise OperationError("a group is not copied onto itself")
+    planner = ResetPlanner(admin, TIMEOUT_MS)
+    source = await planner.committed(wanted.source)
+    positions = {tp: offset for tp, offset in source.items() if offset is not None}
+    if not positions:
+        raise OperationError(f"group {wanted.source} has no positions")
+    return await _placed(admin, wanted.group, await planner.to_positions(positions))
+
+
+async def _placed(admin: AsyncAdmin, group: str, plan: ResetPlan) -> Planned:
+    """The plan that commits these positions, unless the group has others by then."""
+    await _check_empty(admin, group, may_be_new=True)
+    committed = await ResetPlanner(admin, TIMEOUT_MS).committed(group)
     effects = [
         Effect(str(tp), str(before) if (before := committed.get(tp)) is not None else "none", str(offset))
         for tp, offset in sorted(plan.positions.items())
@@ -65,17 +115,22 @@ async def reset_offsets(admin: AsyncAdmin, wanted: ResetOffsets) -> Planned:
     warnings += [f"{tp} has no record that late: it is put to the end" for tp in sorted(plan.at_end)]
 
     async def carry_out(later: AsyncAdmin) -> None:
-        await _check_empty(later, wanted.group)
-        now = await ResetPlanner(later, TIMEOUT_MS).committed(wanted.group)
+        await _check_empty(later, group, may_be_new=True)
+        now = await ResetPlanner(later, TIMEOUT_MS).committed(group)
         if any(now.get(tp) != committed.get(tp) for tp in plan.positions):
-            raise OperationError(f"group {wanted.group} is not as it was in the preview: nothing was done")
-        await commit(later, wanted.group, plan.positions, TIMEOUT_MS)
+            raise OperationError(f"group {group} is not as it was in the preview: nothing was done")
+        await commit(later, group, plan.positions, TIMEOUT_MS)
 
-    return Planned(wanted.group, effects, carry_out, warnings)
+    return Planned(group, effects, carry_out, warnings)
 
 
-async def _check_empty(admin: AsyncAdmin, group: str) -> None:
-    found = (await admin.groups.describe([group], timeout_ms=TIMEOUT_MS))[group]
+async def _check_empty(admin: AsyncAdmin, group: str, *, may_be_new: bool = False) -> None:
+    found = (await admin.groups.try_describe([group], timeout_ms=TIMEOUT_MS))[group]
+    if isinstance(found, BarnabasError):
+        # Since DescribeGroups v6 a group that is not there is an error, before it was a dead one.
+        if may_be_new and isinstance(found, KafkaError) and found.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return
+        raise found
     if found.state not in RESETTABLE:
         raise OperationError(
             f"group {group} is {found.state} with {len(found.members)} members: stop them first"

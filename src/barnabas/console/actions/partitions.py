@@ -5,14 +5,20 @@ from typing import Annotated
 
 from pydantic import Field
 
-from barnabas.admin import AsyncAdmin, ElectionType
+from barnabas.admin import AsyncAdmin, ElectionType, TopicPartitionReplica
 from barnabas.console.actions.plans import Effect, Planned
 from barnabas.console.actions.topics import TIMEOUT_MS, Name
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.operations import reassignment_throttles as throttles
 from barnabas.operations.errors import OperationError
-from barnabas.operations.reassignment_plan import check_brokers, check_targets, current_replicas, propose
+from barnabas.operations.reassignment_plan import (
+    Assignment,
+    check_brokers,
+    check_targets,
+    current_replicas,
+    propose,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,25 @@ class CancelReassignment:
     """What moves of a topic stays where it was."""
 
     topic: Name
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationFactor:
+    """So many replicas for each partition of a topic; a throttle in bytes a second, 0 for none."""
+
+    topic: Name
+    replication_factor: Annotated[int, Field(ge=1, le=1000)]
+    throttle: Annotated[int, Field(ge=0)] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MoveLogDir:
+    """A replica of a partition to another log directory of its broker."""
+
+    topic: Name
+    partition: Annotated[int, Field(ge=0)]
+    broker: Annotated[int, Field(ge=0)]
+    log_dir: Annotated[str, Field(min_length=1, max_length=4096)]
 
 
 async def elect_leaders(admin: AsyncAdmin, wanted: ElectLeaders) -> Planned:
@@ -87,7 +112,63 @@ async def reassign(admin: AsyncAdmin, wanted: Reassign) -> Planned:
     current = await current_replicas(admin, [wanted.topic])
     proposed = await propose(admin, current, brokers, rack_aware=False)
     check_targets(list(proposed.items()))
-    changed = {tp: list(replicas) for tp, replicas in proposed.items() if list(replicas) != current[tp]}
+    return await _moved(admin, wanted.topic, current, proposed, wanted.throttle)
+
+
+async def replication_factor(admin: AsyncAdmin, wanted: ReplicationFactor) -> Planned:
+    """Replicas that are there stay, the first ones; new ones come to the brokers with the fewest."""
+    alive = [one.node_id for one in (await admin.cluster.describe(timeout_ms=TIMEOUT_MS)).brokers]
+    if wanted.replication_factor > len(alive):
+        raise OperationError(f"there are {len(alive)} brokers for {wanted.replication_factor} replicas")
+    current = await current_replicas(admin, [wanted.topic])
+    load = dict.fromkeys(alive, 0)
+    for replicas in current.values():
+        for broker in replicas[: wanted.replication_factor]:
+            load[broker] = load.get(broker, 0) + 1
+    proposed = {}
+    for tp, replicas in sorted(current.items()):
+        kept = list(replicas[: wanted.replication_factor])
+        while len(kept) < wanted.replication_factor:
+            broker = min(
+                (one for one in alive if one not in kept),
+                # Of those with as few, the next one after the last replica: they come round evenly.
+                key=lambda one: (load[one], (one <= kept[-1], one)),
+            )
+            load[broker] += 1
+            kept.append(broker)
+        proposed[tp] = tuple(kept)
+    return await _moved(admin, wanted.topic, current, proposed, wanted.throttle)
+
+
+async def move_log_dir(admin: AsyncAdmin, wanted: MoveLogDir) -> Planned:
+    """The replica is copied beside itself, and takes the place when it has caught up."""
+    tp, replica = (
+        TopicPartition(wanted.topic, wanted.partition),
+        TopicPartitionReplica(wanted.broker, wanted.topic, wanted.partition),
+    )
+    before = (await admin.log_dirs.describe_replicas([replica], timeout_ms=TIMEOUT_MS))[replica]
+    if before.current_log_dir is None:
+        raise OperationError(f"broker {wanted.broker} has no replica of {tp}")
+    directories = (await admin.log_dirs.describe([wanted.broker], timeout_ms=TIMEOUT_MS))[wanted.broker]
+    if wanted.log_dir not in directories:
+        raise OperationError(f"broker {wanted.broker} has {', '.join(sorted(directories))}")
+
+    async def carry_out(later: AsyncAdmin) -> None:
+        now = (await later.log_dirs.describe_replicas([replica], timeout_ms=TIMEOUT_MS))[replica]
+        if now.current_log_dir != before.current_log_dir:
+            raise OperationError(f"the replica of {tp} is not where it was: nothing was done")
+        await later.log_dirs.alter_replicas({replica: wanted.log_dir}, timeout_ms=TIMEOUT_MS)
+
+    effects = []
+    if before.current_log_dir != wanted.log_dir:
+        effects = [Effect(f"{tp} on broker {wanted.broker}", before.current_log_dir, wanted.log_dir)]
+    return Planned(wanted.topic, effects, carry_out)
+
+
+async def _moved(
+    admin: AsyncAdmin, topic: str, current: Assignment, proposed: Assignment, throttle: int
+) -> Planned:
+    changed = {tp: list(replicas) for tp, replicas in proposed.items() if list(replicas) != list(current[tp])}
     sizes = await _sizes(admin, changed)
     effects = [
         Effect(
@@ -101,18 +182,18 @@ async def reassign(admin: AsyncAdmin, wanted: Reassign) -> Planned:
     ]  # fmt: skip
 
     async def carry_out(later: AsyncAdmin) -> None:
-        now = await current_replicas(later, [wanted.topic])
-        if any(now.get(tp) != current[tp] for tp in changed):
-            raise OperationError(f"topic {wanted.topic} is not as it was in the preview: nothing was done")
-        if wanted.throttle:
+        now = await current_replicas(later, [topic])
+        if any(now.get(tp) != list(current[tp]) for tp in changed):
+            raise OperationError(f"topic {topic} is not as it was in the preview: nothing was done")
+        if throttle:
             moving = await later.partitions.reassignments(timeout_ms=TIMEOUT_MS)
-            await throttles.throttle(later, throttles.moves(moving, changed, current), wanted.throttle)
+            await throttles.throttle(later, throttles.moves(moving, changed, current), throttle)
         _raise_together(await later.partitions.try_reassign(changed, timeout_ms=TIMEOUT_MS))
 
     warnings = []
-    if wanted.throttle:
+    if throttle:
         warnings.append("the throttle stays until it is taken away: barnabas reassign-partitions --verify")
-    return Planned(wanted.topic, effects, carry_out, warnings)
+    return Planned(topic, effects, carry_out, warnings)
 
 
 def _numbers(text: str) -> list[int]:

@@ -57,6 +57,14 @@ class AlterBroker:
 
 
 @dataclass(frozen=True, slots=True)
+class AlterBrokers:
+    """One key of all brokers at once, that can change while they run; an empty value takes it away."""
+
+    key: Key
+    value: ConfigText = ""
+
+
+@dataclass(frozen=True, slots=True)
 class OfTopic:
     """A topic."""
 
@@ -118,6 +126,11 @@ async def alter_broker(admin: AsyncAdmin, wanted: AlterBroker) -> Planned:
     return await _alter(admin, resource, f"broker {wanted.broker}", wanted.key, wanted.value)
 
 
+async def alter_brokers(admin: AsyncAdmin, wanted: AlterBrokers) -> Planned:
+    """One key of all brokers; a broker's own value is stronger."""
+    return await _alter(admin, ConfigResource.all_brokers(), "all brokers", wanted.key, wanted.value)
+
+
 async def _alter(admin: AsyncAdmin, resource: ConfigResource, subject: str, key: str, value: str) -> Planned:
     before, is_sensitive = await _value(admin, resource, key)
     change = {resource: {key: value or None}}
@@ -135,6 +148,8 @@ async def _alter(admin: AsyncAdmin, resource: ConfigResource, subject: str, key:
 
 async def _value(admin: AsyncAdmin, resource: ConfigResource, key: str) -> tuple[str | None, bool]:
     entries = (await admin.configs.describe(resource, timeout_ms=TIMEOUT_MS))[resource]
+    if key not in entries and resource == ConfigResource.all_brokers():
+        return None, False  # of all brokers, only what is set is told
     if key not in entries:
         raise OperationError(f"there is no key {key}")
     entry = entries[key]

@@ -1,0 +1,110 @@
+"""KRaft's quorum, and transactions that nobody will end."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas.admin import AsyncAdmin, QuorumReplica
+from barnabas.console.figure import Figure
+from barnabas.console.views.security import asked
+from barnabas.console.watched import WatchedCluster
+from barnabas.operations.hanging_transactions import hanging_transactions
+
+_TIMEOUT_MS: Final = 3_000
+_LONGEST_MS: Final = 15 * 60_000
+"""``transaction.max.timeout.ms`` of brokers that do not say otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumRow:
+    """A replica of the metadata log."""
+
+    node: int
+    is_voter: bool
+    is_leader: bool
+    end_offset: int
+    lag: int
+    """Offsets behind the leader; -1 when unknown."""
+    fetched_ms: int
+    """Its last fetch by the leader's clock; -1 for the leader and when unknown."""
+    caught_up_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumView:
+    """The quorum; nothing of it on a cluster that keeps its metadata in ZooKeeper."""
+
+    state: Figure
+    leader: int | None
+    epoch: int | None
+    high_watermark: int | None
+    replicas: Sequence[QuorumRow]
+
+
+@dataclass(frozen=True, slots=True)
+class HangingRow:
+    """A transaction that is open in a partition, and that no coordinator knows of."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    epoch: int
+    start_offset: int
+    last_timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class HangingView:
+    """What hangs."""
+
+    state: Figure
+    hanging: Sequence[HangingRow]
+
+
+async def quorum(watched: WatchedCluster) -> QuorumView:
+    """Voters and observers, the leader first."""
+
+    async def ask(admin: AsyncAdmin) -> list[QuorumView]:
+        found = await admin.cluster.describe_quorum(timeout_ms=_TIMEOUT_MS)
+        end = next((one.log_end_offset for one in found.voters if one.replica_id == found.leader_id), -1)
+
+        def row(one: QuorumReplica, *, is_voter: bool) -> QuorumRow:
+            is_known = one.log_end_offset >= 0 and end >= 0
+            return QuorumRow(
+                one.replica_id,
+                is_voter,
+                one.replica_id == found.leader_id,
+                one.log_end_offset,
+                max(end - one.log_end_offset, 0) if is_known else -1,
+                one.last_fetch_timestamp_ms,
+                one.last_caught_up_timestamp_ms,
+            )
+
+        rows = [row(one, is_voter=True) for one in found.voters]
+        rows += [row(one, is_voter=False) for one in found.observers]
+        rows.sort(key=lambda one: (not one.is_leader, not one.is_voter, one.node))
+        state = Figure(len(rows))
+        return [QuorumView(state, found.leader_id, found.leader_epoch, found.high_watermark, rows)]
+
+    state, views = await asked(watched, ask)
+    return views[0] if views else QuorumView(state, None, None, None, [])
+
+
+async def hanging(watched: WatchedCluster) -> HangingView:
+    """All partitions are asked: it takes its time on a large cluster, and is done when it is asked for."""
+
+    async def ask(admin: AsyncAdmin) -> list[HangingRow]:
+        found = await hanging_transactions(admin, None, None, None, _LONGEST_MS)
+        return [
+            HangingRow(
+                tp.topic,
+                tp.partition,
+                one.producer_id,
+                one.epoch,
+                -1 if one.current_transaction_start_offset is None else one.current_transaction_start_offset,
+                one.last_timestamp,
+            )
+            for tp, one in found
+        ]
+
+    return HangingView(*await asked(watched, ask))
