@@ -1,5 +1,6 @@
 """The wheel and the sdist: built, installed into an environment of their own, run outside the checkout."""
 
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -61,9 +62,11 @@ def test_the_sdist_holds_what_a_packager_needs(distributions):
     assert not {name for name in names if "__pycache__" in name or name.endswith(".pyc")}
 
 
-def test_the_installed_wheel_runs_outside_the_checkout(distributions, tmp_path):
+@pytest.fixture(scope="module")
+def installed(distributions, tmp_path_factory):
+    """An environment that has the wheel, and the folder in it where the wheel is."""
     wheel, _ = distributions
-    environment = tmp_path / "environment"
+    environment = tmp_path_factory.mktemp("installed") / "environment"
     # The dependencies come from this environment: what is tested is our wheel, not the index.
     run(sys.executable, "-m", "venv", "--without-pip", environment)
     python = environment / "bin" / "python"
@@ -80,6 +83,12 @@ def test_the_installed_wheel_runs_outside_the_checkout(distributions, tmp_path):
         wheel,
     )
     (site,) = environment.glob("lib/python*/site-packages")
+    return environment, site
+
+
+def test_the_installed_wheel_runs_outside_the_checkout(installed, tmp_path):
+    environment, site = installed
+    python = environment / "bin" / "python"
     elsewhere = {**os.environ, "PYTHONPATH": _without_editable_source()}
 
     version = run(environment / "bin" / "barnabas", "--version", cwd=tmp_path, env=elsewhere)
@@ -87,6 +96,34 @@ def test_the_installed_wheel_runs_outside_the_checkout(distributions, tmp_path):
 
     assert version.startswith("barnabas 0.")
     assert Path(home.strip()).is_relative_to(site)
+
+
+OF_A_PROJECT = """
+import barnabas
+from barnabas.client import Producer
+
+def test_the_fixture_is_there(kafka, kafka_topic):
+    with Producer(kafka.bootstrap_servers) as producer:
+        assert producer.send(kafka_topic, b"").result().offset == 0
+    assert barnabas.__file__.startswith({site!r})
+"""
+
+
+def test_pytest_finds_the_fixtures_of_the_installed_wheel(installed, tmp_path):
+    environment, site = installed
+    (ours,) = (each for each in importlib.metadata.distributions(path=[str(site)]) if each.name == "barnabas")
+    (plugin,) = ours.entry_points.select(group="pytest11")
+    assert (plugin.name, plugin.value) == ("barnabas", "barnabas.testing.plugin")
+    (tmp_path / "test_of_a_project.py").write_text(OF_A_PROJECT.format(site=str(site)))
+    elsewhere = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
+    elsewhere["PYTHONPATH"] = _without_editable_source()
+    said = run(
+        environment / "bin" / "python",
+        *("-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path),
+        cwd=tmp_path,
+        env=elsewhere,
+    )
+    assert "1 passed" in said
 
 
 def _without_editable_source():
