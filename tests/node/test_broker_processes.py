@@ -1,5 +1,7 @@
 """``barnabas serve --brokers N``: the brokers of a machine, their parent, and what becomes of them."""
 
+import asyncio
+import io
 import os
 import re
 import select
@@ -12,6 +14,7 @@ import pytest
 
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
+from barnabas.node.broker_processes import RESTARTS_MAX, BrokerProcesses
 from serving import READY_SECONDS, STOP_SECONDS, die_with_parent, free_port
 from waiting import until
 
@@ -162,3 +165,40 @@ def test_a_second_signal_does_not_wait(start):
     rack.process.send_signal(signal.SIGTERM)
     until(lambda: (rack.process.send_signal(signal.SIGTERM), rack.process.poll())[1] is not None)
     assert rack.children() == {}
+
+
+def test_a_signal_while_brokers_start_leaves_none(start):
+    rack = start("--brokers", "2", "--port", "0")
+    until(lambda: len(rack.children()) == 2)
+    assert rack.end() == 0
+    assert rack.children() == {}
+
+
+ONCE_READY = """
+import pathlib, sys
+lives = pathlib.Path(sys.argv[1])
+with lives.open("a") as file:
+    file.write("x")
+if lives.stat().st_size == 1:
+    print("ready PLAINTEXT://127.0.0.1:1 broker=1", flush=True)
+    sys.exit(0)
+print("Error: the disk is gone", file=sys.stderr)
+sys.exit(3)
+"""
+
+
+def test_a_broker_that_ends_at_once_each_time_is_given_up_with_its_reason(tmp_path):
+    """It was ready once, so it is tried again, with longer and longer pauses, and not for ever."""
+    lives, said = tmp_path / "lives", io.StringIO()
+
+    async def live():
+        command = [sys.executable, "-c", ONCE_READY, str(lives)]
+        rack = BrokerProcesses([1], lambda _id, _port: command, errors=said, restart_ms_min=1)
+        await rack.start()
+        reason = await rack.failed()
+        await rack.stop()
+        return reason, rack.pids
+
+    assert asyncio.run(live()) == ("broker 1 ended with exit code 3: the disk is gone", {})
+    assert lives.stat().st_size == 1 + RESTARTS_MAX
+    assert said.getvalue().splitlines() == ["[1] Error: the disk is gone"] * RESTARTS_MAX
