@@ -242,6 +242,12 @@ def test_nothing_but_the_object_is_printed_for_nothing(barnabas, busy):
     assert json.loads(result.stdout) == {"topics": []}
 
 
+@pytest.mark.parametrize("report", ["unavailable", "under-replicated", "under-min-isr"])
+def test_a_report_leaves_out_what_is_well(barnabas, busy, report):
+    result = asked(barnabas, busy, "topics", ["--describe", f"--{report}-partitions"])
+    assert json.loads(result.stdout) == {"topics": []}
+
+
 @pytest.mark.parametrize(
     ("words", "options", "line"),
     [
