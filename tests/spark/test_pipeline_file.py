@@ -299,6 +299,55 @@ def test_what_is_wrong_with_events_is_said_in_one_line(read, old, new, words):
     assert "s3cret" not in str(caught.value)
 
 
+REGISTRY = WHOLE.replace(
+    "[sink]",
+    """
+[format]
+kind = "avro"
+header = "confluent"
+schema = '{ "type": "record", "name": "A", "fields": [{ "name": "a", "type": "int" }] }'
+registry = { url = "https://h:8081/", username = "u", password = "s3cret", timeout = "3s" }
+[sink]""",
+)
+
+
+def test_a_registry_is_read_whole(read, tmp_path):
+    found = read(REGISTRY).format.ids
+
+    assert found.checkpoint == tmp_path / "c"
+    assert (found.registry.url, found.registry.username, found.registry.timeout_s) == (
+        "https://h:8081",
+        "u",
+        3,
+    )
+    assert found.registry.password == "s3cret"
+    assert "s3cret" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('url = "https://h:8081/"', 'urll = "https://h"', "registry.urll is unknown; did you mean url?"),
+        ('"https://h:8081/"', '"h:8081"', "format.registry.url must be http://host:port or https"),
+        ('"https://h:8081/"', '"http://u:s3cret@h"', "username and password are apart"),
+        ('username = "u", ', "", "format.registry.username is missing"),
+        (', password = "s3cret"', "", "format.registry.password is missing"),
+        ('"3s"', '"3"', "format.registry.timeout is '3', which has no unit"),
+        ('"3s"', '"3s", ca = "none.pem"', "format.registry.ca is 'none.pem': No such file or directory"),
+        ('"3s"', '"3s", ca = "flights.toml"', "format.registry.ca is 'flights.toml': it is no PEM"),
+        ('"3s"', '"3s", token = 1', "format.registry.token is unknown"),
+        ("registry = {", "schemaIds = [1]\nregistry = {", "format.schemaIds has no use with a registry"),
+        ('header = "confluent"', "", "format.registry has no use without kind"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_registry_is_said_in_one_line(read, old, new, words):
+    assert old in REGISTRY
+    with pytest.raises(PipelineError, match=re.escape(words)) as caught:
+        read(REGISTRY.replace(old, new, 1))
+    assert "\n" not in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(PipelineError, match=r"none\.toml: No such file or directory"):
         load(tmp_path / "none.toml")

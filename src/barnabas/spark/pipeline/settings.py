@@ -5,6 +5,7 @@ Paths are relative to the file's folder. docs/pipeline.md has every key.
 
 import os
 import re
+import ssl
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from barnabas.spark.pipeline.section import Section, unknown
 
 if TYPE_CHECKING:
     from barnabas.spark.pipeline.formats.decoder import Decoder
+    from barnabas.spark.pipeline.formats.registry import RegistrySchemas
     from barnabas.spark.pipeline.formats.schema_ids import SchemaIds
 
 _STORES: Final = ("kafka.ssl.keystore.location", "kafka.ssl.truststore.location")
@@ -56,7 +58,7 @@ class Format:
     """
     decoder: "Decoder | None" = None
     """What reads the values of a format with a schema of its own, such as Avro."""
-    ids: "SchemaIds | None" = None
+    ids: "SchemaIds | RegistrySchemas | None" = None
     """Which ids of a schema registry the values may have, where they have one."""
     envelope: Envelope | None = None
     """What is around the rows of a database's changes."""
@@ -277,11 +279,20 @@ def _format(section: Section, folder: Path, checkpoint: Path) -> Format:
     if kind == "binary":
         found = Format(kind, key=key)
     else:
-        decoder, ids = None, None
+        decoder: Decoder | None = None
+        ids: SchemaIds | RegistrySchemas | None = None
         if kind in _DECODERS:
             confluent = section.choice("header", ("none", "confluent"), "none") == "confluent"
             decoder = _decoder(section, kind, folder, confluent=confluent)
             ids = _schema_ids(section, checkpoint, confluent=confluent)
+            if "registry" in section:
+                if kind != "avro" or not confluent:
+                    raise section.wrong(
+                        "registry", 'has no use without kind = "avro" and header = "confluent"'
+                    )
+                if "schemaIds" in section:
+                    raise section.wrong("schemaIds", "has no use with a registry, which knows each schema")
+                ids = _registry(section.section("registry"), folder, checkpoint)
         found = Format(
             kind,
             section.text("schema"),
@@ -395,6 +406,33 @@ def _schema_ids(section: Section, checkpoint: Path, *, confluent: bool) -> "Sche
     from barnabas.spark.pipeline.formats.schema_ids import SchemaIds
 
     return SchemaIds(checkpoint, named)
+
+
+def _registry(section: Section, folder: Path, checkpoint: Path) -> "RegistrySchemas":
+    """The registry that says what ids mean."""
+    from barnabas.spark.pipeline.formats.registry import Registry, RegistrySchemas
+
+    url, ca = section.text("url"), section.optional_text("ca")
+    if not re.fullmatch(r"https?://[^/@\s]+(/[^@\s]*)?", url):
+        raise section.wrong(
+            "url", "must be http://host:port or https://host:port; username and password are apart"
+        )
+    username, password = section.optional_text("username"), section.optional_text("password")
+    if (username is None) != (password is None):
+        raise section.wrong("username" if username is None else "password", "is missing")
+    try:
+        authorities = (folder / ca).read_text(encoding="ascii") if ca is not None else ""
+        if authorities:
+            ssl.create_default_context(cadata=authorities)
+    except (ssl.SSLError, UnicodeDecodeError):
+        raise section.wrong("ca", f"is {ca!r}: it is no PEM") from None
+    except OSError as error:
+        raise section.wrong("ca", f"is {ca!r}: {error.strerror}") from None
+    timeout_s = _duration(section, "timeout", "10s") / 1000
+    section.close()
+    return RegistrySchemas(
+        checkpoint, Registry(url.rstrip("/"), username or "", password or "", authorities, timeout_s)
+    )
 
 
 def _transform(section: Section) -> tuple[str | None, str | None]:

@@ -27,6 +27,7 @@ from barnabas.spark.follower import QueryFollower, Totals
 from barnabas.spark.kafka import admin_client
 from barnabas.spark.pipeline import expectations, frames
 from barnabas.spark.pipeline.events import Events
+from barnabas.spark.pipeline.formats.registry import AWAY
 from barnabas.spark.pipeline.letterbox import LetterBox
 from barnabas.spark.pipeline.letters import RECORD
 from barnabas.spark.pipeline.settings import Pipeline
@@ -189,6 +190,13 @@ def _supervise(start: "Callable[[], StreamingQuery]", sink: BatchSink, watch: "_
             not_started += 1
             watch.say(f"did not start: {reason}; start {not_started + 1} follows")
             if watch.stop.wait(pipeline.backoff_ms / 1000):
+                return
+            watch.outcome.restarts += 1
+            continue
+        if AWAY in reason:
+            # Nothing is wrong with the pipeline or its records: it waits, however long.
+            watch.say(f"waits: {reason}")
+            if watch.stop.wait(min(pipeline.backoff_ms / 1000, _BACKOFF_MAX_S)):
                 return
             watch.outcome.restarts += 1
             continue

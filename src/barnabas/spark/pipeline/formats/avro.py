@@ -8,6 +8,7 @@ variant of the given one with the same bytes, in which
 - logical types that Arrow makes of plain numbers are left out, which saves a Python object a value.
 """
 
+import datetime as dt
 import io
 import json
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from pyspark.sql import types as spark
 
 from barnabas.spark.errors import FormatError
 from barnabas.spark.pipeline.formats.decoder import arrow_type, reason, require_columns_bounded, unframed
+from barnabas.spark.pipeline.formats.registry import Schema
 
 _PRIMITIVES: Final[dict[str, spark.DataType]] = {
     "null": spark.NullType(),
@@ -54,6 +56,8 @@ _ENUM: Final = "barnabas-enum"
 """Our name of enums, which are read as whole numbers:
 fastavro's own reader counts a negative one from the last symbol.
 """
+_DEFAULT: Final = "barnabas-default"
+_MEMBER: Final = "barnabas.union.Member"
 _EXACT: Final = Context(prec=2 * _DIGITS_MAX)
 
 
@@ -104,6 +108,19 @@ class AvroDecoder:
             raise ValueError(f"{len(body) - file.tell()} bytes are behind the record")
         return found
 
+    def parse_by(self, writer: Schema, body: bytes) -> dict[str, Any]:
+        """A record that was written by another schema, as this one has it (Avro's schema resolution: fields
+        by name or alias, defaults, wider numbers). Raises an exception where it cannot be.
+        """
+        if writer.kind != "AVRO":
+            raise ValueError(f"its schema is of the kind {writer.kind}, not AVRO")
+        plan = _plan(_whole(writer.text, tuple(writer.references)))
+        file = io.BytesIO(body)
+        found: dict[str, Any] = fastavro.schemaless_reader(file, plan.reader, _plan(self.schema).reader)
+        if file.tell() != len(body):
+            raise ValueError(f"{len(body) - file.tell()} bytes are behind the record")
+        return found
+
     def column(self, parsed: Sequence[dict[str, Any] | None]) -> pa.StructArray:
         """Records as one array."""
         return pa.array(parsed, _plan(self.schema).arrow)
@@ -123,11 +140,46 @@ def _plan(schema: str) -> _AvroPlan:
         if not isinstance(found.type, spark.StructType) or not found.type.fields:
             raise FormatError("must be of an Avro record with fields")
         require_columns_bounded(found.type)
-        return _AvroPlan(found.type, arrow_type(found.type), fastavro.parse_schema(found.reader))
+        reader = _with_defaults(fastavro.parse_schema(found.reader))
+        return _AvroPlan(found.type, arrow_type(found.type), reader)
     except FormatError:
         raise
     except Exception as error:  # what is no schema fails in many ways
         raise FormatError(f"is no Avro schema: {reason(error)}") from None
+
+
+@cache
+def _whole(schema: str, references: tuple[str, ...]) -> str:
+    """The schema with those that it refers to in their places. Raises FormatError."""
+    if not references:
+        return schema
+    try:
+        names: dict[str, Any] = {}
+        for text in references:
+            fastavro.parse_schema(json.loads(text), names)
+        found = fastavro.parse_schema(json.loads(schema), names)
+        return json.dumps(_inlined(found, names, set()))
+    except Exception as error:  # what is no schema fails in many ways
+        raise FormatError(f"is no Avro schema: {reason(error)}") from None
+
+
+def _inlined(schema: Any, names: dict[str, Any], seen: set[str]) -> Any:
+    """The schema with each named type at its first mention."""
+    if isinstance(schema, list):
+        return [_inlined(branch, names, seen) for branch in schema]
+    if isinstance(schema, str):
+        return _inlined(names[schema], names, seen) if schema in names and schema not in seen else schema
+    found = {key: value for key, value in schema.items() if not key.startswith("__")}
+    if "name" in found:
+        if found["name"] in seen:
+            return found["name"]
+        seen.add(found["name"])
+    if "fields" in found:
+        found["fields"] = [{**one, "type": _inlined(one["type"], names, seen)} for one in found["fields"]]
+    for key in ("type", "items", "values"):
+        if key in found and found[key] not in {"record", "enum", "fixed"}:
+            found[key] = _inlined(found[key], names, seen)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +255,7 @@ class _Walk:
             raise FormatError(f"is no Avro schema: {name} has two fields of one name")
         return _Read(
             spark.StructType([spark.StructField(key, found.type) for key, found in fields.items()]),
-            _record(name, {key: found.reader for key, found in fields.items()}),
+            _record(name, {key: found.reader for key, found in fields.items()}, schema),
             all(found.empty for found in fields.values()),
         )
 
@@ -246,13 +298,64 @@ class _Walk:
             name = next(names)
             self._members += 1
             fields.append(spark.StructField(name, branch.type))
-            reader.append(_record(f"barnabas.union.Member{self._members}", {name: branch.reader}))
+            reader.append(_record(f"{_MEMBER}{self._members}", {name: branch.reader}))
         return _Read(spark.StructType(fields), reader)
 
 
-def _record(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+def _record(name: str, fields: dict[str, Any], given: Any = None) -> dict[str, Any]:
+    """A record, with the aliases and defaults of the given one, by which values of other schemas are read."""
+    more = {one["name"]: one for one in given["fields"]} if given is not None else {}
     return {
         "type": "record",
         "name": name,
-        "fields": [{"name": key, "type": kind} for key, kind in fields.items()],
+        **({"aliases": given["aliases"]} if given is not None and "aliases" in given else {}),
+        "fields": [
+            {"name": key, "type": kind, **_resolved(more.get(key, {}), kind)} for key, kind in fields.items()
+        ],
     }
+
+
+def _resolved(field: Any, reader: Any) -> dict[str, Any]:
+    """What Avro's resolution needs of a field."""
+    found = {"aliases": field["aliases"]} if "aliases" in field else {}
+    if "default" in field:
+        found[_DEFAULT] = _as_read(field["default"], reader)
+    return found
+
+
+def _as_read(default: Any, reader: Any) -> Any:
+    """A default as a value that was read: fastavro hands it out as it stands."""
+    if isinstance(reader, list):
+        first = reader[0]
+        if isinstance(first, dict) and str(first.get("name", "")).startswith(_MEMBER):
+            (member,) = first["fields"]
+            return {member["name"]: _as_read(default, member["type"])}
+        return _as_read(default, first) if default is not None else None
+    kind, logical = (
+        (reader["type"], reader.get("logicalType")) if isinstance(reader, dict) else (reader, None)
+    )
+    if kind in {"bytes", "fixed"}:
+        data = default.encode("latin-1")
+        return _decimal(data, reader) if logical == _DECIMAL else data
+    if logical in _READ_AS_PYTHON:
+        time = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=default)
+        return time if logical == "timestamp-millis" else time.replace(tzinfo=None)
+    return default
+
+
+def _with_defaults(schema: Any) -> Any:
+    """The schema as fastavro has read it, with the defaults: it takes none that is a value of Python's."""
+    if isinstance(schema, list):
+        for branch in schema:
+            _with_defaults(branch)
+    elif isinstance(schema, dict):
+        for field in schema.get("fields", ()):
+            if _DEFAULT in field:
+                field["default"] = field.pop(_DEFAULT)
+        for inner in (
+            *(one["type"] for one in schema.get("fields", ())),
+            schema.get("items"),
+            schema.get("values"),
+        ):
+            _with_defaults(inner)
+    return schema

@@ -9,6 +9,7 @@ from pyspark.sql import types as spark
 from barnabas.spark.errors import PipelineError, in_one_line
 from barnabas.spark.pipeline.formats import CORRUPT
 from barnabas.spark.pipeline.formats.decoder import Decoder, column_of
+from barnabas.spark.pipeline.formats.registry import RegistrySchemas
 from barnabas.spark.pipeline.formats.schema_ids import SchemaIds
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def decoded(
     frame: "DataFrame",
     decoder: Decoder,
-    ids: SchemaIds | None = None,
+    ids: SchemaIds | RegistrySchemas | None = None,
     *,
     keep_malformed: bool,
     keep_reasons: bool = False,
@@ -41,7 +42,8 @@ def decoded(
             if ids is None:
                 column, malformed = column_of(decoder, values)
             else:
-                column, malformed = ids.column_of(decoder, values, topic.to_pylist())
+                # With a registry the decoder is of a format that can: the file's check sees to it.
+                column, malformed = ids.column_of(decoder, values, topic.to_pylist())  # type: ignore[arg-type]
             if keep_malformed:
                 return with_malformed(column, value, malformed)
             if keep_reasons:

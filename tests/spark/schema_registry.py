@@ -1,0 +1,85 @@
+"""A schema registry for tests: the part of Confluent's REST API that serializers and pipelines speak."""
+
+import base64
+import http.server
+import json
+import threading
+from contextlib import contextmanager
+
+
+class SchemaRegistry:
+    """Schemas by subject and id; `asked` has the paths that were asked for."""
+
+    def __init__(self, login=None):
+        self.schemas, self.subjects, self.asked, self.login = {}, {}, [], login
+        self.broken = False
+
+    def register(self, subject, schema, references=(), kind="AVRO"):
+        """The id of a schema, the same for the same one."""
+        found = {"schema": schema, "references": list(references), "schemaType": kind}
+        number = next((known for known, one in self.schemas.items() if one == found), len(self.schemas) + 1)
+        self.schemas[number] = found
+        versions = self.subjects.setdefault(subject, [])
+        if number not in versions:
+            versions.append(number)
+        return number
+
+    def answer(self, method, path, body):
+        """The status and the object of a request."""
+        match path.partition("?")[0].strip("/").split("/"):
+            case ["schemas", "ids", number] if int(number) in self.schemas:
+                return 200, self.schemas[int(number)]
+            case ["subjects", subject, "versions", version] if method == "GET" and subject in self.subjects:
+                number = self.subjects[subject][int(version) - 1]
+                return 200, {
+                    "subject": subject,
+                    "version": int(version),
+                    "id": number,
+                    **self.schemas[number],
+                }
+            case ["subjects", subject, "versions"] if method == "POST":
+                return 200, {
+                    "id": self.register(
+                        subject, body["schema"], body.get("references", ()), body.get("schemaType", "AVRO")
+                    )
+                }
+        return 404, {"error_code": 40403, "message": "Schema not found"}
+
+
+@contextmanager
+def serving(registry):
+    """Its address, while it answers."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def _answer(self):
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            registry.asked.append(self.path)
+            login = base64.b64encode(":".join(registry.login).encode()).decode() if registry.login else None
+            if registry.broken:
+                status, found = 500, {"error_code": 50001}
+            elif login is not None and self.headers.get("Authorization") != f"Basic {login}":
+                status, found = 401, {"error_code": 401}
+            else:
+                status, found = registry.answer(self.command, self.path, body)
+            text = json.dumps(found).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        do_GET = do_POST = _answer  # noqa: N815 - http.server's names
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
