@@ -231,6 +231,17 @@ def test_a_trial_shows_rows_types_and_rejects_and_writes_nothing(world):
     assert attempt(world.spark, load(world.path), 2).records == 2
 
 
+def test_a_trial_of_changes_tells_deletes_from_rows(world):
+    world.write(more='mode = "merge"\nkey = ["id"]\n', **{"[restart]\nattempts = 0\n": ""})
+    text = world.path.read_text().replace('[transform]\nsql = "SELECT value.id FROM source"\n', "")
+    world.path.write_text(text.replace('"id INT"', '"id INT"\nkey = { kind = "text", schema = "id INT" }'))
+    with Producer(world.broker) as producer:
+        producer.send_and_wait(world.topic, b"{}", key=b"1", partition=0)
+        producer.send_and_wait(world.topic, None, key=b"2", partition=0)
+
+    assert attempt(world.spark, load(world.path), 100).rows == ['{"id":1}', 'deletes {"id":2}']
+
+
 def test_a_trial_of_nothing_says_so(world):
     with pytest.raises(PipelineError, match="the topics have no records yet"):
         attempt(world.spark, load(world.path), 100)

@@ -33,7 +33,7 @@ class Trial:
     records: int
     columns: "StructType"
     rows: list[str]
-    """As JSON, those for the table."""
+    """As JSON, those for the table; ``deletes`` stands before one that takes its key out of it."""
     rejects: list[str]
     """Each record or row that does not fit, with the reason."""
 
@@ -71,11 +71,12 @@ def attempt(spark: "SparkSession", pipeline: Pipeline, records: int) -> Trial:
             for violation in expectations.VIOLATIONS:
                 reason = sql.coalesce(reason, expectations.violated(pipeline.expectations, violation))
             names = [name for name in rows.columns if name not in {RECORD, changes.CHANGE}]
-            shown = rows.select(sql.to_json(sql.struct(*(sql.col(f"`{name}`") for name in names))), reason)
+            whole = sql.to_json(sql.struct(*(sql.col(f"`{name}`") for name in names)))
+            gone = sql.col(f"{changes.CHANGE}.deleted") if changes.CHANGE in rows.columns else sql.lit(False)
             fit = []
-            for text, rule in shown.collect():
+            for text, rule, deletes in rows.select(whole, reason, gone).collect():
                 if rule is None:
-                    fit.append(text)
+                    fit.append(f"deletes {text}" if deletes else text)
                 else:
                     rejects.append(f"a row violates the rule {rule}: {text}")
             return Trial(frame.count(), rows.select(*(f"`{name}`" for name in names)).schema, fit, rejects)
