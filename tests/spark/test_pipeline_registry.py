@@ -18,7 +18,7 @@ from barnabas.client import Producer
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline import supervisor
 from barnabas.spark.pipeline.formats.avro import AvroDecoder
-from barnabas.spark.pipeline.formats.registry import Registry, RegistryAwayError, RegistrySchemas
+from barnabas.spark.pipeline.formats.registry import RegistryAwayError, RegistryClient, RegistrySchemas
 from barnabas.spark.pipeline.settings import load
 
 READER = {
@@ -51,7 +51,7 @@ def registry():
 
 
 def read(address, folder, *values, reader=READER, **options):
-    schemas = RegistrySchemas(folder / "checkpoint", Registry(address, **options))
+    schemas = RegistrySchemas(folder / "checkpoint", RegistryClient(address, **options))
     (folder / "checkpoint").mkdir(exist_ok=True)
     schemas.prepare()
     column, malformed = schemas.column_of(AvroDecoder(json.dumps(reader), confluent=True), values, [])
@@ -155,7 +155,7 @@ def test_a_login_that_is_refused_is_no_fault_of_the_registry(registry, tmp_path)
                  username="pipeline", password="wr0ng")  # fmt: skip
     assert not isinstance(caught.value, RegistryAwayError)
     assert "wr0ng" not in str(caught.value)
-    assert "s3cret" not in repr(Registry("http://h", "pipeline", "s3cret"))
+    assert "s3cret" not in repr(RegistryClient("http://h", "pipeline", "s3cret"))
 
 
 FILE = """

@@ -410,7 +410,7 @@ def _schema_ids(section: Section, checkpoint: Path, *, confluent: bool) -> "Sche
 
 def _registry(section: Section, folder: Path, checkpoint: Path) -> "RegistrySchemas":
     """The registry that says what ids mean."""
-    from barnabas.spark.pipeline.formats.registry import Registry, RegistrySchemas
+    from barnabas.spark.pipeline.formats.registry import RegistryClient, RegistrySchemas
 
     url, ca = section.text("url"), section.optional_text("ca")
     if not re.fullmatch(r"https?://[^/@\s]+(/[^@\s]*)?", url):
@@ -431,7 +431,7 @@ def _registry(section: Section, folder: Path, checkpoint: Path) -> "RegistrySche
     timeout_s = _duration(section, "timeout", "10s") / 1000
     section.close()
     return RegistrySchemas(
-        checkpoint, Registry(url.rstrip("/"), username or "", password or "", authorities, timeout_s)
+        checkpoint, RegistryClient(url.rstrip("/"), username or "", password or "", authorities, timeout_s)
     )
 
 

@@ -23,7 +23,7 @@ from pyspark.sql import types as spark
 
 from barnabas.spark.errors import FormatError
 from barnabas.spark.pipeline.formats.decoder import arrow_type, reason, require_columns_bounded, unframed
-from barnabas.spark.pipeline.formats.registry import Schema
+from barnabas.spark.pipeline.formats.registry import RegisteredSchema
 
 _PRIMITIVES: Final[dict[str, spark.DataType]] = {
     "null": spark.NullType(),
@@ -108,7 +108,7 @@ class AvroDecoder:
             raise ValueError(f"{len(body) - file.tell()} bytes are behind the record")
         return found
 
-    def parse_by(self, writer: Schema, body: bytes) -> dict[str, Any]:
+    def parse_by(self, writer: RegisteredSchema, body: bytes) -> dict[str, Any]:
         """A record that was written by another schema, as this one has it (Avro's schema resolution: fields
         by name or alias, defaults, wider numbers). Raises an exception where it cannot be.
         """

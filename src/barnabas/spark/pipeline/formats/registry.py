@@ -35,7 +35,7 @@ _BYTES_MAX: Final = 8 << 20
 _REFERENCES_MAX: Final = 100
 AWAY: Final = "[SCHEMA_REGISTRY_AWAY]"
 _NOT_FOUND: Final = 404
-_known: dict[tuple[Path, int], "Schema | None"] = {}
+_known: dict[tuple[Path, int], "RegisteredSchema | None"] = {}
 """Of this process. None for an id that the registry does not have."""
 
 
@@ -47,7 +47,7 @@ class RegistryAwayError(PipelineError):
 
 
 @dataclass(frozen=True, slots=True)
-class Registry:
+class RegistryClient:
     """Where a registry is, and how to log in to it. It travels to the executors by pickle."""
 
     url: str
@@ -88,16 +88,18 @@ class Registry:
         except (ValueError, RecursionError):
             raise RegistryAwayError(self.url, "its answer is no JSON") from None
 
-    def schema(self, number: int) -> "Schema | None":
+    def schema(self, number: int) -> "RegisteredSchema | None":
         """The schema of an id with those that it refers to, None where there is none."""
         found = self.get(f"/schemas/ids/{number}")
         return None if found is None else self._whole(found)
 
-    def _whole(self, found: Any) -> "Schema":
+    def _whole(self, found: Any) -> "RegisteredSchema":
         try:
             named: dict[tuple[str, int], str] = {}
             self._collect(found, named)
-            return Schema(str(found.get("schemaType", "AVRO")), str(found["schema"]), list(named.values()))
+            return RegisteredSchema(
+                str(found.get("schemaType", "AVRO")), str(found["schema"]), list(named.values())
+            )
         except (KeyError, TypeError, AttributeError) as error:
             raise RegistryAwayError(self.url, f"its answer is no schema ({error})") from None
 
@@ -121,7 +123,7 @@ class Registry:
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
+class RegisteredSchema:
     """What an id means."""
 
     kind: str
@@ -134,7 +136,7 @@ class Schema:
 class ResolvingDecoder(Protocol):
     """A decoder that reads a value by the schema that it was written with."""
 
-    def parse_by(self, writer: Schema, body: bytes) -> Any:
+    def parse_by(self, writer: RegisteredSchema, body: bytes) -> Any:
         """One value without its frame. Raises some exception for a malformed one."""
 
     def parse(self, value: bytes) -> Any:
@@ -153,7 +155,7 @@ class RegistrySchemas:
     """Reads each value by the schema of its id, in the place of `SchemaIds`."""
 
     checkpoint: Path
-    registry: Registry
+    registry: RegistryClient
 
     @property
     def _folder(self) -> Path:
@@ -169,7 +171,7 @@ class RegistrySchemas:
     ) -> tuple[pa.StructArray, dict[int, str]]:
         """The values as an array, and what is malformed in it. Raises RegistryAwayError."""
         del topics
-        schemas: dict[int, Schema | None] = {}
+        schemas: dict[int, RegisteredSchema | None] = {}
         for value in values:
             # Before the first value is read: a registry that is away says nothing of a value.
             if value is not None and len(value) > 4 and value[0] == 0:
@@ -186,13 +188,13 @@ class RegistrySchemas:
 
         return column_of(decoder, values, parse)
 
-    def of(self, number: int) -> Schema | None:
+    def of(self, number: int) -> RegisteredSchema | None:
         """The schema of an id, None where the registry has none. Raises PipelineError."""
         key = self.checkpoint, number
         if key not in _known:
             path = self._folder / f"{number}.json"
             try:
-                _known[key] = Schema(**json.loads(path.read_text(encoding="utf-8")))
+                _known[key] = RegisteredSchema(**json.loads(path.read_text(encoding="utf-8")))
             except FileNotFoundError:
                 found = self.registry.schema(number)
                 if found is None:
@@ -203,7 +205,7 @@ class RegistrySchemas:
                 raise PipelineError(f"{path} is no schema: {error}") from None
         return _known[key]
 
-    def _keep(self, path: Path, found: Schema) -> None:
+    def _keep(self, path: Path, found: RegisteredSchema) -> None:
         new = path.with_name(f".{uuid.uuid4().hex}")
         try:
             new.write_text(
