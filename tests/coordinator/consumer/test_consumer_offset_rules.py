@@ -92,6 +92,22 @@ def test_what_a_member_has_had_all_the_while_it_commits_in_an_earlier_epoch(worl
     assert commit(world.group, generation=1, partitions=unknown) is ErrorCode.STALE_MEMBER_EPOCH
 
 
+def test_what_a_member_is_to_give_up_it_commits_until_it_has(world):
+    world.topics.create("a", 6)
+    world.join("m1", "a")
+    world.join("m2", "a")
+    kept = world.told(world.beat("m1", 1, topic_partitions=world.owning(a=range(6))))["a"]
+    assert world.beat("m1", 1, topic_partitions=world.owning(a=kept)).member_epoch == 2
+    world.join("m3", "a")
+    fewer = world.told(world.beat("m1", 2, topic_partitions=world.owning(a=kept)))["a"]
+    asked = set(kept) - set(fewer)
+    assert world.group.members["m1"].member_epoch == 2
+    assert committed_of(world.group, 1, *asked) is ErrorCode.NONE
+    world.beat("m1", 2, topic_partitions=world.owning(a=fewer))
+    assert committed_of(world.group, 1, *asked) is ErrorCode.STALE_MEMBER_EPOCH
+    assert committed_of(world.group, 1, *fewer) is ErrorCode.NONE
+
+
 def test_a_record_of_before_kafka_44_says_nothing_of_earlier_epochs(world):
     world.topics.create("a", 1)
     world.join("m1", "a")
