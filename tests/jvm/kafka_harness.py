@@ -64,6 +64,7 @@ TOOLS: Final = {
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-jmx": "org.apache.kafka.tools.JmxTool",
     "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",

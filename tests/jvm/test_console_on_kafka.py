@@ -1,13 +1,19 @@
 """The console on genuine Apache Kafka: what it says is what Kafka's own tools say of the same cluster."""
 
+import asyncio
 import re
 
 import pytest
 
 from barnabas.admin import Admin, NewTopic, OffsetAndMetadata
 from barnabas.client import Producer
+from barnabas.console.actions import groups as group_actions
+from barnabas.console.actions import security as security_actions
+from barnabas.console.actions.kinds import KINDS
 from barnabas.console.collector import Pace
 from barnabas.console.views import groups, overview, topics
+from barnabas.console.views import quorum as quorum_views
+from barnabas.console.views import security as security_views
 from barnabas.console.watched import WatchedCluster
 from barnabas.core.ids import TopicPartition
 from barnabas.operations.clock import now_ms
@@ -92,3 +98,70 @@ def test_a_cluster_that_is_well_is_not_critical(watched):
     levels = {one.key: one.level for one in verdict.checks}
     for key in ("controller", "no-leader", "offline-log-dirs", "under-min-isr"):
         assert levels[key] == "good", verdict
+
+
+def acted(watched, kind, wanted):
+    """The action as its preview says it."""
+
+    async def act():
+        planned = await watched.use(lambda admin: KINDS[kind].plan(admin, wanted))
+        await watched.use(planned.carry_out)
+        return [(one.subject, one.before, one.after) for one in planned.effects]
+
+    return asyncio.run(act())
+
+
+def test_passwords_and_quotas_are_those_that_kafka_s_tools_see(watched, bootstrap, kafka_tool):
+    user = f"user-{watched.name}"
+    acted(watched, "set-user", security_actions.SetUser(user, password="secret", iterations=4096))
+    rate = security_actions.SetQuota("producer_byte_rate", user=user, value="2048")
+    acted(watched, "set-quota", rate)
+
+    def described():
+        of = ("--entity-type", "users", "--entity-name", user)
+        return kafka_tool("kafka-configs", "--bootstrap-server", bootstrap, "--describe", *of).stdout
+
+    told = described()
+    assert "producer_byte_rate=2048.0" in told
+    assert "SCRAM-SHA-512=iterations=4096" in told
+    shown = asyncio.run(security_views.users(watched)).users
+    assert [(one.mechanism, one.iterations) for one in shown if one.user == user] == [("SCRAM-SHA-512", 4096)]
+    quotas = asyncio.run(security_views.quotas(watched)).quotas
+    assert [(one.key, one.value) for one in quotas if one.named == f"user {user}"] == [
+        ("producer_byte_rate", 2048.0)
+    ]
+    acted(watched, "delete-user", security_actions.DeleteUser(user))
+    acted(watched, "set-quota", security_actions.SetQuota("producer_byte_rate", user=user))
+    told = described()
+    assert "producer_byte_rate" not in told
+    assert "SCRAM-SHA-512" not in told
+
+
+def test_offsets_are_copied_to_a_group_that_was_not_there(watched, bootstrap, kafka_tool):
+    group = f"copy-of-{watched.name}"
+    acted(watched, "copy-offsets", group_actions.CopyOffsets(f"of-{watched.name}", group))
+    tp = f"{watched.name}-0"
+    move = group_actions.SetOffset(group, watched.name, 0, 5)
+    assert acted(watched, "set-offset", move) == [(tp, "3", "5")]
+    lines = kafka_tool(
+        "kafka-consumer-groups", "--bootstrap-server", bootstrap, "--describe", "--group", group
+    ).stdout
+    assert re.findall(rf"{group}\s+\S+\s+0\s+(\d+)", lines) == ["5"]
+
+
+def test_rules_without_an_authorizer_are_unknown_and_say_why(watched):
+    state = asyncio.run(security_views.acls(watched)).state
+    assert (state.value, "uthorizer" in str(state.why)) == (None, True)
+
+
+def test_the_quorum_is_what_kafka_s_tool_describes(watched, bootstrap, kafka_tool, request):
+    shown = asyncio.run(quorum_views.quorum(watched))
+    if "kafka39" in request.node.name:
+        assert (shown.leader, bool(shown.state.why)) == (None, True)
+        return
+    told = kafka_tool("kafka-metadata-quorum", "--bootstrap-server", bootstrap, "describe", "--status").stdout
+    status = dict(re.findall(r"(\w+):\s+(\S+)", told))
+    assert (shown.leader, shown.epoch) == (int(status["LeaderId"]), int(status["LeaderEpoch"]))
+    [row] = shown.replicas
+    assert (row.node, row.is_leader, row.is_voter, row.lag) == (1, True, True, 0)
+    assert 0 < shown.high_watermark <= int(status["HighWatermark"])
