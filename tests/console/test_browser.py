@@ -11,6 +11,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 from barnabas.client import Producer
+from barnabas.console.access.login import Login
+from barnabas.console.access.passwords import PasswordFile, set_password
+from barnabas.console.access.roles import RoleFile
 from barnabas.console.routes import SHOWN
 from barnabas.console.server import Address, listen, server_of
 
@@ -168,3 +171,31 @@ def test_a_record_with_html_is_text(browser, cluster, open_console):
         assert browser.execute_script("return window.broken") is None
     assert "<img src=x" in text
     assert "ff 00" in text
+
+
+def test_a_user_logs_in_sees_what_the_role_gives_and_logs_out(browser, cluster, open_console, tmp_path):
+    set_password(tmp_path / "users", "alice", "secret")
+    (tmp_path / "roles.toml").write_text(
+        '[users]\nalice = ["r"]\n[[roles.r]]\nresources = ["topic"]\nnames = ["orders"]\nmay = ["change"]\n'
+    )
+    login = Login(PasswordFile(tmp_path / "users"), RoleFile(tmp_path / "roles.toml"))
+    site = open_console(cluster.bootstrap_servers, allow_changes=True, login=login)
+    site.look()
+    with served(site) as address:
+        browser.get(f"{address}/c/demo/topics")
+        for password in ("wrong", "secret"):
+            element(browser, "input[name=user]").send_keys("alice")
+            element(browser, "input[name=password]").send_keys(password)
+            element(browser, "main button").click()
+            if password == "wrong":
+                WebDriverWait(browser, WAIT_S).until(lambda one: one.find_elements(By.CSS_SELECTOR, ".alarm"))
+        WebDriverWait(browser, WAIT_S).until(lambda one: element(one, "h1").text == "Topics")
+        assert [one.text for one in browser.find_elements(By.CSS_SELECTOR, "tbody th")] == ["orders"]
+        element(browser, "tbody a").click()
+        element(browser, "a[href*='actions/truncate-topic']")
+        assert not browser.find_elements(By.CSS_SELECTOR, "a[href*='actions/alter-broker']")
+        element(browser, ".out button").click()
+        WebDriverWait(browser, WAIT_S).until(lambda one: element(one, "h1").text == "Log in")
+        browser.get(f"{address}/c/demo/topics")
+        assert element(browser, "h1").text == "Log in"
+    browser.get_log("browser")  # a wrong password is an answer of 401, which the browser writes down
