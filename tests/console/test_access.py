@@ -473,3 +473,16 @@ def test_what_does_not_fit_is_said_before_anything_is_served(tmp_path, monkeypat
     assert done.exit_code != 0
     assert said in done.output
     assert "Traceback" not in done.output
+
+
+def test_a_parameter_beside_the_one_that_is_read_gives_no_right():
+    """What is asked for is what the rule is asked about."""
+    given = {"kind": "topic", "subject": "secret", "name": "orders"}
+    assert [one.name for one in READ_RULES["/history"].needs(given)] == ["secret"]
+
+
+def test_a_name_in_the_query_is_not_that_of_the_path(guarded):
+    team = token(guarded, "team")
+    assert get(guarded, "/topics/logs.app?name=orders", team).status_code == 403
+    assert get(guarded, "/configs/topic/logs.app?name=orders&kind=topic", team).status_code == 403
+    assert get(guarded, "/messages?topic=orders&topic=logs.app", team).status_code == 403

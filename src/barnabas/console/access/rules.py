@@ -33,11 +33,12 @@ def _one(resource: ResourceKind, parameter: str, lists: ResourceKind | None = No
     return Rule(lambda given: [Need(resource, given.get(parameter) or None)], lists)
 
 
-def _of_kind(kinds: Mapping[str, ResourceKind]) -> Callable[[Parameters], Sequence[Need]]:
-    """A thing that two parameters name; a kind that is none of these is the cluster's own."""
+def _of_kind(parameter: str, kinds: Mapping[str, ResourceKind]) -> Callable[[Parameters], Sequence[Need]]:
+    """A thing that its kind and this parameter name; a kind that is none of these is the cluster's own."""
 
     def needs(given: Parameters) -> Sequence[Need]:
-        name = given.get("name", given.get("subject", ""))
+        # Of the one parameter that the view reads: another one beside it says nothing.
+        name = given.get(parameter, "")
         kind = given.get("kind", "cluster")
         if kind == "partition":
             name = name.rpartition("-")[0]
@@ -58,18 +59,19 @@ READ_RULES: Final[Mapping[str, Rule]] = {
     "/log-dirs": _all(ResourceKind.CLUSTER),
     "/messages": _one(ResourceKind.MESSAGE, "topic"),
     "/health": _all(ResourceKind.CLUSTER),
-    "/history": Rule(_of_kind({"topic": ResourceKind.TOPIC, "group": ResourceKind.GROUP})),
+    "/history": Rule(_of_kind("subject", {"topic": ResourceKind.TOPIC, "group": ResourceKind.GROUP})),
     "/controller": _all(ResourceKind.CLUSTER),
     "/quorum": _all(ResourceKind.CLUSTER),
     "/configs": _all(ResourceKind.CLUSTER),
-    "/configs/{kind}/{name}": Rule(_of_kind({"topic": ResourceKind.TOPIC})),
+    "/configs/{kind}/{name}": Rule(_of_kind("name", {"topic": ResourceKind.TOPIC})),
     "/explain/{kind}/{name:path}": Rule(
         _of_kind(
+            "name",
             {
                 "coordinator": ResourceKind.GROUP,
                 "partition": ResourceKind.TOPIC,
                 "transaction": ResourceKind.TRANSACTION,
-            }
+            },
         )
     ),
     "/transactions": _any(ResourceKind.TRANSACTION),
