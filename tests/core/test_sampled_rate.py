@@ -92,3 +92,12 @@ def test_what_is_charged_is_recorded_and_measured(steps, full_windows):
         long.record(value)
         assert short.charge(value, bound, time.now_ms) == pytest.approx(long.excess_ms(bound))
         assert short.per_second() == pytest.approx(long.per_second())
+
+
+def test_a_rate_is_idle_when_nothing_came_for_as_long_as_all_samples_last(rate, time):
+    assert rate.is_idle
+    rate.record(1)
+    time.now_ms = 2999
+    assert not rate.is_idle
+    time.now_ms = 3000
+    assert rate.is_idle

@@ -422,6 +422,10 @@ def test_a_certificate_with_another_subject_or_fewer_names_does_not_follow(run, 
             better.pem(store)
             await admin.configs.alter({own: {STORE_KEY: str(store)}})
             await until_it_is(shown, better.chain_pem)
+            # It is the one that the next is compared with.
+            first.pem(store)
+            with pytest.raises(KafkaError, match="Keystore SubjectAltNames do not match"):
+                await admin.configs.alter({own: {STORE_KEY: str(store)}})
 
     run(scenario(), 60)
 

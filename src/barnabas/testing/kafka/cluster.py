@@ -23,6 +23,7 @@ from barnabas.testing.kafka.clock import MovableClock
 from barnabas.testing.kafka.fault import Fault
 from barnabas.testing.kafka.planted import WAIT_S, PlantedFault, PlantedFaults
 from barnabas.testing.kafka.running import RunningBroker
+from barnabas.testing.kafka.users import Users
 
 BROKERS_MAX: Final = 50
 """More brokers than this in one process are a slip of the pen."""
@@ -42,16 +43,22 @@ class Kafka:
         *,
         settings: Mapping[str, Any] | None = None,
         data: str | Path | None = None,
+        secure: Mapping[str, str] | None = None,
     ) -> None:
         """`settings` are keys of a broker's configuration, for all brokers. With `data` everything is kept
         in that folder, and found there by the next one; without, it lies in memory where the machine lets
         it, and goes with the cluster.
 
-        Raises ValueError for a number of brokers that cannot be.
+        With `secure`, names of users and their passwords, clients log in with PLAIN (SASL_PLAINTEXT, see
+        `client`) and may do what the rules allow that the test makes (`admin.acls`): nothing at first. The
+        methods of this object do not log in, and may do everything.
+
+        Raises ValueError for a number of brokers, or a name of a user, that cannot be.
         """
         if not 1 <= brokers <= BROKERS_MAX:
             raise ValueError(f"brokers={brokers}: it is from 1 to {BROKERS_MAX}")
         self._number = brokers
+        self._users = Users(secure)
         self._settings = {key: _text(value) for key, value in (settings or {}).items()}
         self._data = None if data is None else Path(data)
         self._faults = PlantedFaults()
@@ -79,10 +86,10 @@ class Kafka:
         defaults = {"offsets.topic.replication.factor": str(min(self._number, 3))}
         defaults["transaction.state.log.replication.factor"] = defaults["offsets.topic.replication.factor"]
         defaults["transaction.state.log.min.isr"] = str(min(self._number, 2))
-        settings = {**defaults, **self._settings}
+        settings = {**defaults, **self._users.settings(), **self._settings}
         try:
             for broker_id in range(self._number):
-                broker = RunningBroker(broker_id, folder, settings, self._faults)
+                broker = RunningBroker(broker_id, folder, settings, self._faults, log_in=self._users.log_in)
                 self._brokers[broker_id] = broker
                 thread.run(broker.start(self._clock))
         except BaseException:
@@ -123,6 +130,17 @@ class Kafka:
     def bootstrap_servers(self) -> str:
         """Where clients begin: ``host:port``, separated by commas; brokers that are down are named too."""
         return ",".join(f"127.0.0.1:{broker.port}" for broker in self._running().values())
+
+    def client(self, user: str) -> dict[str, str]:
+        """How a user of `secure` connects, by the keys of Kafka's clients, which ours and the tools take too.
+        Raises KeyError for one that there is not.
+        """
+        return {"bootstrap.servers": self.bootstrap_servers, **self._users.client(user)}
+
+    @property
+    def _own_servers(self) -> str:
+        """Where this object itself begins."""
+        return ",".join(f"127.0.0.1:{broker.own_port}" for broker in self._running().values())
 
     @property
     def brokers(self) -> tuple[int, ...]:
@@ -187,7 +205,7 @@ class Kafka:
     @cached_property
     def admin(self) -> Admin:
         """An admin client of this cluster."""
-        return Admin(self.bootstrap_servers)
+        return Admin(self._own_servers)
 
     def create_topic(
         self,
@@ -211,7 +229,7 @@ class Kafka:
     ) -> list[ConsumerRecord]:
         """All records of a topic, or of one partition: each partition in its order, one after the other."""
         partitions = None if partition is None else [partition]
-        return inspection.records_of(self.admin, self.bootstrap_servers, topic, partitions, isolation_level)
+        return inspection.records_of(self.admin, self._own_servers, topic, partitions, isolation_level)
 
     def offsets(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
         """What a group has committed."""

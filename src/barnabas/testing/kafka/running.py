@@ -13,6 +13,7 @@ from barnabas.node.environment import METADATA_FILE, of_machine
 from barnabas.testing.kafka.clock import MovableClock
 from barnabas.testing.kafka.faulty import FaultyApis
 from barnabas.testing.kafka.planted import PlantedFaults
+from barnabas.testing.kafka.users import CLIENTS, OWN
 
 FOR_TESTS: Final[Mapping[str, str]] = {
     # A first consumer waits for no others, partitions are few, and nothing is synced: a test is short.
@@ -38,9 +39,14 @@ class RunningBroker:
         faults: PlantedFaults,
         *,
         port: int = 0,
+        log_in: bool = False,
     ) -> None:
+        """With `log_in` there is a listener for clients, and one for whoever owns the broker."""
         self.id = broker_id
         self.port = port
+        self.own_port = port
+        """That of a listener without log-ins."""
+        self._log_in = log_in
         self._folder = folder
         self._settings = settings
         self._faults = faults
@@ -68,7 +74,7 @@ class RunningBroker:
                 "broker.id": str(self.id),
                 "log.dirs": str(self._folder / f"broker-{self.id}"),
                 "barnabas.metadata.path": str(self._folder / METADATA_FILE),
-                "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+                "listeners": self._listeners(),
             }
         )
         # The collector is the program's own, which goes on when the broker has ended.
@@ -84,7 +90,13 @@ class RunningBroker:
             self._held = None
         await node.start()
         self._node = node
-        self.port = node.endpoints[0].port
+        self.port, self.own_port = node.endpoints[0].port, node.endpoints[-1].port
+
+    def _listeners(self) -> str:
+        """At the ports that it had before."""
+        if not self._log_in:
+            return f"PLAINTEXT://127.0.0.1:{self.port}"
+        return f"{CLIENTS}://127.0.0.1:{self.port},{OWN}://127.0.0.1:{self.own_port}"
 
     async def stop(self) -> None:
         """Ends it in order. Harmless when it does not run."""
