@@ -68,6 +68,7 @@ def test_deserializers_make_objects_and_leave_none_alone(run, fake):
 def test_what_does_not_parse_is_raised_after_what_came_before_it(run, fake):
     async def body(consumer, _cluster):
         assert [record.value for record in await consumer.poll(timeout_ms=5000)] == [0, 1]
+        assert await consumer.position(T0) == 2, "what is committed now is in front of it as well"
         found = []
         for _ in range(2):
             with pytest.raises(RecordDeserializationError) as refused:
@@ -138,6 +139,7 @@ def test_what_does_not_parse_is_kept_with_its_error(run, fake):
     [
         ("value_deserializer", 5, "it must be a function of the bytes"),
         ("deserialization_errors", "ignore", "String must be one of: raise, skip, keep"),
+        ("interceptors", object(), "it must be a list of objects that have on_consume or on_commit"),
         ("interceptors", [object()], "it must be a list of objects that have on_consume or on_commit"),
     ],
 )
@@ -209,13 +211,39 @@ def test_a_wakeup_ends_a_poll_that_finds_no_position(run, fake):
     run(scenario())
 
 
+def test_a_wakeup_before_the_first_poll_ends_that(run, fake):
+    async def scenario():
+        async with fake() as cluster, AsyncConsumer(cluster.bootstrap) as consumer:
+            cluster.add_topic("t", 1)
+            consumer.wakeup()
+            consumer.assign([T0])
+            with pytest.raises(WakeupError):
+                await consumer.poll()
+            assert await consumer.poll() == []
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("given", ["2024-01-01", 1.5, None])
+def test_what_is_neither_offset_nor_time_is_refused(run, fake, given):
+    async def body(consumer, _cluster):
+        with pytest.raises(TypeError, match="an offset is an int, or a time as a datetime, not"):
+            consumer.seek(T0, given)
+        with pytest.raises(TypeError, match="a time is a datetime, not"):
+            consumer.seek_to_time(given)
+        with pytest.raises(TypeError, match="a time is a datetime, or milliseconds since 1970 as int"):
+            await consumer.offsets_for_times({T0: given})
+
+    run(with_records(MIXED, body)(fake))
+
+
 def test_a_poll_that_its_caller_cancels_is_no_wakeup(run, fake):
     async def body(consumer, _cluster):
         await polled(consumer, 6)
         polling = asyncio.ensure_future(consumer.poll(timeout_ms=60_000))
         await asyncio.sleep(0)
-        polling.cancel()
         consumer.wakeup()
+        polling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await polling
 

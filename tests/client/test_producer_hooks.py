@@ -140,6 +140,33 @@ def test_interceptors_see_each_record_and_its_outcome_once(run, fake, caplog):
     assert "interceptor.failed interceptor=Broken" in caplog.text
 
 
+def test_an_interceptor_that_returns_nothing_changes_nothing(run, fake, caplog):
+    class Forgetful(ProducerInterceptor):
+        def on_send(self, record):
+            record._replace(value="changed")
+
+    async def scenario():
+        async with (
+            fake() as cluster,
+            AsyncProducer(cluster.bootstrap, interceptors=[Forgetful()]) as producer,
+        ):
+            await producer.send_and_wait("t", "v")
+            return [record.value for record in cluster.records("t")]
+
+    assert run(scenario()) == [b"v"]
+    assert "on_send must return a ProducerRecord, not NoneType" in caplog.text
+
+
+def test_what_cannot_be_called_is_refused_before_the_record_is_taken(run, fake):
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap) as producer:
+            with pytest.raises(TypeError, match="on_delivery must be a function or None, not int"):
+                await producer.send("t", "v", on_delivery=5)
+            assert producer.held_records == 0
+
+    run(scenario())
+
+
 def test_on_delivery_gets_the_error_first_and_counts_as_a_look(run, fake):
     of_all, of_one = [], []
 

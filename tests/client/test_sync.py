@@ -1,5 +1,7 @@
 """The synchronous faces: same verbs, same errors, threads that end."""
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -128,6 +130,41 @@ def test_what_a_listener_raises_reaches_the_caller(background_cluster):
                 consumer.poll(1000)
         consumer.unsubscribe()
         assert consumer.assignment() == frozenset()
+
+
+CHILD = """
+import os, sys
+from barnabas.client import ClientClosedError, Consumer, Producer
+
+producer, consumer = Producer(sys.argv[1], linger_ms=60_000), Consumer(sys.argv[1])
+producer.partitions_for("forked")
+held = producer.send("forked", "held")
+child = os.fork()
+if not child:
+    said = []
+    for call in (lambda: producer.send("forked", "x"), producer.flush, consumer.poll):
+        try:
+            call()
+        except ClientClosedError as error:
+            said.append(str(error))
+    producer.close()
+    consumer.close()
+    expected = "The client was made before this process was forked: make one of its own here"
+    with Producer(sys.argv[1]) as own:
+        own.send("forked", "child")
+    os._exit(0 if said == [expected] * 3 else 1)
+assert os.waitpid(child, 0)[1] == 0, "the child"
+producer.close()
+consumer.close()
+print(held.result().offset)
+"""
+
+
+def test_a_child_that_was_forked_is_told_to_make_its_own(background_cluster):
+    command = [sys.executable, "-c", CHILD, background_cluster.bootstrap]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("1\n", "", 0)
+    assert [one.value for one in background_cluster.records("forked")] == [b"child", b"held"]
 
 
 def test_close_may_be_repeated_and_ends_the_rest(background_cluster):

@@ -238,7 +238,7 @@ PRODUCER_OBJECTS: Final = ConfigTable(
         ),
         ConfigKey(
             "interceptors",
-            _LIST,
+            _CLASS,
             None,
             "See and change records before they are sent, and see what became of them.",
             _objects_with("on_send", "on_acknowledgement"),
@@ -261,7 +261,7 @@ CONSUMER_OBJECTS: Final = ConfigTable(
         ),
         ConfigKey(
             "interceptors",
-            _LIST,
+            _CLASS,
             None,
             "See and change what polls give, and see what is committed.",
             _objects_with("on_consume", "on_commit"),

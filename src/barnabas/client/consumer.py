@@ -46,7 +46,7 @@ from barnabas.client.group.member import GroupMember, member_of
 from barnabas.client.group.settings import no_group
 from barnabas.client.habits import OF_CONSUMERS, knows
 from barnabas.client.keyed_call import raise_first
-from barnabas.client.offsets import list_offsets, time_ms
+from barnabas.client.offsets import list_offsets, time_ms, whole_offset
 from barnabas.client.options import ConsumerOptions
 from barnabas.client.positions import Positions
 from barnabas.client.producer_metrics import Metrics
@@ -153,12 +153,16 @@ class AsyncConsumer:
         if isinstance(offset, datetime):
             self._assigned(tp).reset(time_ms(offset))
             return
+        if offset.__class__ is not int:
+            offset = whole_offset(offset)
         if offset < 0:
             raise BarnabasError(f"seek offset must not be a negative number, and it is {offset}")
         self._assigned(tp).seek(offset)
 
     def seek_to_time(self, when: datetime, *partitions: named.Partition) -> None:
         """Continues these partitions (all when none is given) at their first record that is not older."""
+        if not isinstance(when, datetime):
+            raise TypeError(f"a time is a datetime, not {when!r:.80}")
         self._reset(partitions, time_ms(when))
 
     def wakeup(self) -> None:

@@ -4,9 +4,10 @@ A partition whose leader has moved is looked up again by itself, in fresh metada
 answers (``KafkaAdminClient.listOffsets`` with ``PartitionLeaderStrategy``).
 """
 
+import operator
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import ClientTimeoutError
@@ -38,7 +39,22 @@ Results: TypeAlias = dict[TopicPartition, OffsetAndTimestamp | BarnabasError]
 
 def time_ms(when: datetime | int) -> int:
     """A time as milliseconds since 1970, never below: those numbers have other meanings in Kafka."""
-    return max(0, int(when.timestamp() * 1000)) if isinstance(when, datetime) else when
+    if isinstance(when, datetime):
+        return max(0, int(when.timestamp() * 1000))
+    try:
+        return operator.index(when)
+    except TypeError:
+        raise TypeError(
+            f"a time is a datetime, or milliseconds since 1970 as int, not {when!r:.80}"
+        ) from None
+
+
+def whole_offset(given: Any) -> int:
+    """An offset as a plain int; raises TypeError."""
+    try:
+        return int(operator.index(given))
+    except TypeError:
+        raise TypeError(f"an offset is an int, or a time as a datetime, not {given!r:.80}") from None
 
 
 async def list_offsets(

@@ -43,6 +43,7 @@ from barnabas.client.record_arguments import (
     PARTITION_MAX,
     TIMESTAMP_MAX,
     as_bytes,
+    function_or_none,
     plain_headers,
     whole_number,
 )
@@ -76,6 +77,8 @@ class AsyncProducer:
 
     _released = True
     """Whether nothing can be lost with the object: it was closed, or never came to be."""
+
+    _ended_because = "The producer was closed"
 
     def __init__(self, bootstrap_servers: Given | None = None, /, **options: Unpack[ProducerOptions]) -> None:
         config = producer_config(given_options("producer", bootstrap_servers, options))
@@ -178,6 +181,7 @@ class AsyncProducer:
         `KafkaError` when the topic may not be used. A record that was accepted, or whose call was cancelled
         after that, is accounted for by its `Delivery`, by `flush` and by `close`.
         """
+        function_or_none("on_delivery", on_delivery)
         if self.hooks is not None:
             record = self.hooks.outgoing(
                 ProducerRecord(topic, value, key, partition, timestamp_ms, plain_headers(headers))
@@ -232,7 +236,7 @@ class AsyncProducer:
         first. Raises as `send`.
         """
         if self._closed:
-            raise ClientClosedError("The producer was closed")
+            raise ClientClosedError(self._ended_because)
         # The usual kinds cost one comparison each; what differs is looked at closely.
         if topic.__class__ is not str:
             topic = plain_topic(topic, "a record's topic")
@@ -429,16 +433,22 @@ class AsyncProducer:
                 if not waiter.done():
                     waiter.set_result(None)
 
+    def leave_to_parent(self, reason: str) -> None:
+        """The process was forked, and this is the child: what this producer holds is the parent's to send."""
+        self._closed = self._released = True
+        self._ended_because = reason
+
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - it is what others have
         """Sends everything accepted so far, without lingering, and waits until it is stored, for at most so
         many seconds: then it raises `DeliveryTimeoutError`, and what is left is on its way still.
+        Below 0 there is no limit, as without one.
 
         Raises the first failure since the last flush of a record whose `Delivery` was not waited for, so that
         no record is lost in silence. Raises ClientClosedError where the event loop that the producer ran on
         is closed.
         """
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(None if timeout is None or timeout < 0 else timeout):
                 await self._drain()
         except TimeoutError:
             raise DeliveryTimeoutError(

@@ -62,7 +62,10 @@ class ProducerHooks:
         for one in self._interceptors:
             if hasattr(one, "on_send"):
                 try:
-                    record = one.on_send(record)
+                    sent = one.on_send(record)
+                    if not isinstance(sent, ProducerRecord):
+                        raise TypeError(f"on_send must return a ProducerRecord, not {type(sent).__name__}")
+                    record = sent
                 except Exception as error:
                     _log.warning("interceptor.failed", interceptor=type(one).__name__, error=repr(error))
         try:

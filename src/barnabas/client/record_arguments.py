@@ -21,7 +21,10 @@ def as_bytes(what: str, value: Any) -> bytes:
         return _encoded(what, value)
     if isinstance(value, bytearray | memoryview | bytes):
         return bytes(value)
-    raise TypeError(f"a record's {what} must be bytes, str or None, not {type(value).__name__}")
+    raise TypeError(
+        f"a record's {what} must be bytes, str or None, not {type(value).__name__}: for other types give the"
+        f" producer a {what}_serializer"
+    )
 
 
 def _encoded(what: str, text: str) -> bytes:
@@ -29,6 +32,12 @@ def _encoded(what: str, text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError as error:
         raise InvalidRecordError(f"a record's {what} cannot be encoded in UTF-8: {error.reason}") from None
+
+
+def function_or_none(name: str, value: Any) -> None:
+    """Raises TypeError for what cannot be called."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{name} must be a function or None, not {type(value).__name__}")
 
 
 def whole_number(name: str, value: Any, most: int) -> int:

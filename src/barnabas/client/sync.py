@@ -13,10 +13,12 @@ import concurrent.futures
 import contextlib
 import functools
 import inspect
+import os
 import queue
 import re
 import threading
 import time
+import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import (
     TYPE_CHECKING,
@@ -43,7 +45,7 @@ from barnabas.client.options import ConsumerOptions, OnDelivery, ProducerOptions
 from barnabas.client.producer import AsyncProducer, warn_of_records
 from barnabas.client.producer_batch import Delivery
 from barnabas.client.producer_hooks import ProducerRecord
-from barnabas.client.record_arguments import plain_headers
+from barnabas.client.record_arguments import function_or_none, plain_headers
 from barnabas.client.retries import Deadline
 from barnabas.client.types import ConsumerRecord, HeadersLike, OffsetAndMetadata, RecordMetadata
 from barnabas.core.ids import TopicPartition
@@ -63,6 +65,20 @@ A_co = TypeVar("A_co", covariant=True)
 C = TypeVar("C", bound="AsyncClient")
 
 
+_FORKED: Final = "The client was made before this process was forked: make one of its own here"
+_threads: "weakref.WeakSet[LoopThread]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for thread in list(_threads):
+        thread.left_behind()
+
+
+# Not on every system there is a fork.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 class LoopThread:
     """An event loop that runs in a daemon thread until it is closed."""
 
@@ -73,8 +89,22 @@ class LoopThread:
         """What each waiting caller has to run meanwhile, the innermost last; None ends its wait."""
         self._entrance = threading.Lock()
         self._closing = False
+        self._forked = False
+        self._told_of_fork: Callable[[str], object] | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
+        _threads.add(self)
+
+    def when_forked(self, tell: Callable[[str], object]) -> None:
+        """In a child of this process, it is called with what is to be said to whoever uses the client."""
+        self._told_of_fork = tell
+
+    def left_behind(self) -> None:
+        """This is a child that was forked: the thread is the parent's alone."""
+        self._forked = self._closing = True
+        self._entrance = threading.Lock()  # another thread may have had the old one
+        if self._told_of_fork is not None:
+            self._told_of_fork(_FORKED)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -88,7 +118,7 @@ class LoopThread:
         with self._entrance:
             if self._closing:
                 work.close()
-                raise ClientClosedError("The client was closed")
+                raise ClientClosedError(_FORKED if self._forked else "The client was closed")
             self._callers.append(tasks)  # first: the work may call back as soon as the loop has it
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
         future.add_done_callback(lambda _done: tasks.put(None))
@@ -142,7 +172,7 @@ class LoopThread:
     @property
     def closed(self) -> bool:
         """Whether the thread has ended."""
-        return self._loop.is_closed()
+        return self._forked or self._loop.is_closed()
 
     def close(self) -> None:
         """Ends the thread, and the wait of all callers of `run`; harmless when repeated."""
@@ -274,6 +304,7 @@ class Producer(ClientFace[AsyncProducer]):
             *made_in_thread(lambda: AsyncProducer(bootstrap_servers, **options), "barnabas-producer")
         )
         self._max_block_ms: int = self._twin.max_block_ms
+        self._thread.when_forked(self._twin.leave_to_parent)
 
     def send(
         self,
@@ -293,6 +324,7 @@ class Producer(ClientFace[AsyncProducer]):
         """
         twin = self._twin
         if twin.hooks is not None or on_delivery is not None:
+            function_or_none("on_delivery", on_delivery)
             record = ProducerRecord(topic, value, key, partition, timestamp_ms, plain_headers(headers))
             return self._send_with_hooks(record, on_delivery)
         delivery = twin.try_send(topic, value, key, partition, timestamp_ms, headers)
