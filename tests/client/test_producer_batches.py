@@ -221,6 +221,59 @@ def test_an_older_leader_or_one_that_nobody_knows_changes_nothing(run, fake):
     run(scenario())
 
 
+def without_answers_of(cluster, node):
+    produce = cluster._produce
+    cluster._produce = lambda request, node_id: None if node_id == node else produce(request, node_id)
+
+
+def test_records_without_a_key_avoid_a_broker_that_takes_nothing(run, fake):
+    async def scenario():
+        async with fake(2) as cluster:
+            cluster.add_topic("t", 2)
+            without_answers_of(cluster, 2)
+            producer = AsyncProducer(
+                cluster.bootstrap,
+                batch_size=100,
+                max_in_flight_requests_per_connection=1,
+                partitioner_availability_timeout_ms=1,
+            )
+            # One batch has no answer, and another one waits behind it.
+            for _ in range(2):
+                await producer.send("t", b"v" * 50, partition=1)
+            while not producer._delays.is_slow(2):
+                await producer.send_and_wait("t", b"v" * 50, partition=0)
+            deliveries = [await producer.send("t", b"v" * 50) for _ in range(30)]
+            places = [await delivery for delivery in deliveries]
+            await producer.abort()
+        return {place.partition for place in places}
+
+    assert run(scenario()) == {0}
+
+
+def test_records_without_a_key_go_where_less_waits(run, fake):
+    """KIP-794, from the queues as they are: 200 batches wait for one partition, and few for the other."""
+
+    async def scenario(adaptive):
+        async with fake(2) as cluster:
+            cluster.add_topic("t", 2)
+            producer = AsyncProducer(
+                cluster.bootstrap,
+                batch_size=100,
+                linger_ms=10_000,
+                partitioner_adaptive_partitioning_enable=adaptive,
+            )
+            cluster._produce = lambda _request, _node: None
+            for _ in range(200):
+                await producer.send("t", b"v" * 50, partition=1)
+            for _ in range(100):
+                await producer.send("t", b"v" * 50)
+            waiting = [len(queue.waiting) for queue in producer._accumulator._topics["t"].queues]
+            await producer.abort()
+        return waiting[0]
+
+    assert run(scenario(adaptive=True)) > run(scenario(adaptive=False))
+
+
 def test_a_broker_that_keeps_records_waiting_is_slow_until_it_takes_them(monkeypatch):
     now = [100.0]
     monkeypatch.setattr("barnabas.client.broker_delays.time.monotonic", lambda: now[0])
