@@ -7,8 +7,15 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from barnabas.client import config
+from barnabas.client.consumer_metrics import ConsumerMetrics
+from barnabas.client.producer_batch import ProducerBatch
+from barnabas.client.producer_metrics import NAMES_LOOKED_UP, ProducerMetrics
+from barnabas.client.subscription_state import AssignedPartition
 from barnabas.core.config import ConfigKey, ConfigType, OneOf
+from barnabas.core.ids import TopicPartition
+from barnabas.records.compression import Codec
 
+_PARTITION: Final = TopicPartition("of-a-topic", 0)
 _KINDS: Final = {
     "Producer": (config.PRODUCER_CONFIG, config.PRODUCER_OBJECTS),
     "Consumer": (config.CONSUMER_CONFIG, config.CONSUMER_OBJECTS),
@@ -146,7 +153,31 @@ def tables() -> str:
         for kind in _KINDS
         if (own := [key for key in _keys(kind) if key.name not in common])
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, _metrics()])
+
+
+def _metrics() -> str:
+    """The names in what `metrics()` gives, by group."""
+    counts = ProducerMetrics()
+    batch = ProducerBatch(_PARTITION, Codec.NONE, 0.0)
+    batch.builder.append(0, None, b"v", (), 100)
+    counts.failed(batch)
+    consumed = ConsumerMetrics()
+    consumed.consumed(_PARTITION.topic, 1)
+    state = AssignedPartition(_PARTITION)
+    state.seek(0)
+    state.high_watermark = 1
+    looked_up = dict.fromkeys(NAMES_LOOKED_UP, 0.0)
+    groups = {**counts.shown(looked_up), **consumed.shown([state], 0)}
+    rows = [
+        f"| `{group.replace(_PARTITION.topic, 'TOPIC').replace(':0', ':PARTITION')}` |"
+        f" {', '.join(f'`{name}`' for name in sorted(names))} |"
+        for group, names in groups.items()
+    ]
+    head = (
+        "What `metrics()` of a producer and of a consumer gives: numbers by Kafka's names, in these groups."
+    )
+    return "\n".join(["## Metrics", head, "", "| group | names |", "|---|---|", *rows])
 
 
 def _table(title: str, keys: Iterable[ConfigKey]) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from barnabas.client import AsyncConsumer, AsyncProducer, DeliveryError
 from barnabas.client.broker_delays import BrokerDelays
+from barnabas.client.producer_metrics import NAMES_LOOKED_UP
 from barnabas.client.sampled import Sampled
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
@@ -326,6 +327,7 @@ def test_metrics_have_kafkas_names(run, fake):
         0,
     )
     assert whole["request-total"] == 3
+    assert set(NAMES_LOOKED_UP) < set(whole), "they stand in docs/client-reference.md"
     assert whole["records-per-request-avg"] == 4
     assert whole["batch-size-max"] > whole["batch-size-avg"] > 61
     assert whole["request-latency-max"] >= whole["request-latency-avg"] > 0

@@ -191,16 +191,15 @@ def test_a_client_that_was_dropped_is_found_by_the_garbage_collector(run, fake):
             asking(cluster)
             producer = await AsyncProducer(cluster.bootstrap).start()
             await pushed(cluster, 1)
-            gone, network = weakref.ref(producer), producer._cluster
-            producer._released = True
-            task = producer._telemetry._task
+            gone, task = weakref.ref(producer), producer._telemetry._task
+            producer._cluster.network.disconnect(1)
+            await asyncio.sleep(0)
             del producer
-            await network.close()
-            del network
-            gc.collect()
+            while gone() is not None:
+                gc.collect()
+                await asyncio.sleep(0.01)
             await asyncio.wait([task], timeout=30)
-            gc.collect()
-            assert gone() is None
+            assert task.done()
 
     run(scenario())
 

@@ -3,7 +3,7 @@
 Counted once a request and once a batch, never once a record.
 """
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from barnabas.client.producer_batch import ProducerBatch
 from barnabas.client.sampled import Sampled
@@ -15,6 +15,16 @@ if TYPE_CHECKING:
 
 Metrics: TypeAlias = dict[str, dict[str, float]]
 """Values by name, in groups: ``metrics()["producer-metrics"]["record-send-rate"]``."""
+
+
+NAMES_LOOKED_UP: Final = (
+    "buffer-available-bytes",
+    "buffer-total-bytes",
+    "metadata-age",
+    "requests-in-flight",
+    "waiting-threads",
+)
+"""Those of a producer that are looked up when they are asked for."""
 
 
 class _Counts:
