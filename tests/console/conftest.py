@@ -85,6 +85,7 @@ def open_console(tmp_path):
         one = WatchedCluster(
             name, {"bootstrap.servers": bootstrap}, pace or Pace(round_s=3600, seldom=1), **(watched or {})
         )
+        one.limits["leaders-uneven"] = 9  # five partitions on two brokers: chance decides
         console = console_of([one], data=tmp_path / "console", **settings)
         opened.append(console)
         return Site(console)

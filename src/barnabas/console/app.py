@@ -13,6 +13,7 @@ import jinja2
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
@@ -26,10 +27,12 @@ from barnabas.console.access.files import UnreadableFileError
 from barnabas.console.access.gate import LoginGate
 from barnabas.console.access.login import RefusedLoginError, TooManyError
 from barnabas.console.access.rules import action_needs
+from barnabas.console.chart import chart
 from barnabas.console.console import Console, ForbiddenError, NotHereError
 from barnabas.console.guard import Guard, form_token
 from barnabas.console.routes import SHOWN, console_of_request, user_of
 from barnabas.console.views import overview as overviews
+from barnabas.console.views.history import RANGES, HistoryView, history
 from barnabas.core.errors import BarnabasError
 from barnabas.operations.clock import now_ms
 
@@ -91,7 +94,8 @@ async def _healthz() -> Response:
 
 def _page(view: Callable[..., Any], template: str) -> Callable[..., Any]:
     async def page(request: Request, shown: Annotated[Any, Depends(view)]) -> Response:
-        return render(request, template, shown=shown)
+        # Plots are read from files: not on the loop that serves everybody.
+        return await run_in_threadpool(render, request, template, shown=shown)
 
     return page
 
@@ -112,6 +116,10 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
         except UnreadableFileError:
             return False
 
+    def plots(kind: str, subject: str) -> HistoryView:
+        watched, span = console.cluster(str(name)), request.query_params.get("range", "")
+        return history(watched, now_ms(), kind=kind, subject=subject, span=span)
+
     text = request.app.state.templates.get_template(template).render(
         console=console,
         cluster=name if name in console.clusters else None,
@@ -122,6 +130,7 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
         may=may,
         token=form_token(console.secret, user),
         now=now_ms(),
+        plots=plots,
         **values,
     )
     return HTMLResponse(text, status)
@@ -172,6 +181,8 @@ def _templates() -> jinja2.Environment:
         "query_without": shapes.query_without,
         "query_without_page": shapes.query_without_page,
         "sparkline": shapes.sparkline,
+        "chart": chart,
+        "ranges": list(RANGES),
         "version": __version__,
     }
     return environment

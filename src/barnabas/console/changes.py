@@ -1,12 +1,13 @@
 """What has changed between two looks at a cluster: its controller, brokers, topics, leaders, in-sync
-replicas.
+replicas, groups, configurations.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
-from barnabas.admin import ClusterDescription, TopicDescription
-from barnabas.console.snapshot import ClusterChange
+from barnabas.admin import ClusterDescription, GroupDescription, TopicDescription
+from barnabas.console.reading import Observation
+from barnabas.console.snapshot import ClusterChange, Entries
 
 KEPT: Final = 2_000
 """How many changes are remembered; the oldest go first."""
@@ -53,3 +54,43 @@ def of_topics(
             if set(was.isr) != set(one.isr):
                 before, after = (",".join(map(str, sorted(each.isr))) or "none" for each in (was, one))
                 yield ClusterChange(now_ms, "isr", f"{name}-{one.partition}", before, after)
+
+
+def of_groups(
+    old: Mapping[str, Observation[GroupDescription]],
+    new: Mapping[str, Observation[GroupDescription]],
+    now_ms: int,
+) -> Iterator[ClusterChange]:
+    """Groups whose state or number of members is another one; those that came or went."""
+    for name, reading in new.items():
+        was = old.get(name)
+        if reading is was or reading.value is None:
+            continue
+        after = _state(reading.value)
+        before = "not there" if was is None or was.value is None else _state(was.value)
+        if before != after:
+            yield ClusterChange(now_ms, "group", name, before, after)
+    for name, was in old.items():
+        if name not in new and was.value is not None:
+            yield ClusterChange(now_ms, "group", name, _state(was.value), "not there")
+
+
+def _state(group: GroupDescription) -> str:
+    return f"{group.state}, {len(group.members)} members"
+
+
+def of_configs(
+    what: str, old: Mapping[Any, Observation[Entries]], new: Mapping[Any, Observation[Entries]], now_ms: int
+) -> Iterator[ClusterChange]:
+    """Keys of topics or brokers that have another value; of sensitive ones nothing is ever known."""
+    for name, reading in new.items():
+        was = old.get(name)
+        if reading is was or was is None or was.value is None or reading.value is None:
+            continue
+        for key in sorted(was.value.keys() | reading.value.keys()):
+            before, after = (
+                "none" if (one := each.get(key)) is None else str(one.value)
+                for each in (was.value, reading.value)
+            )
+            if before != after:
+                yield ClusterChange(now_ms, "config", f"{what} {name}: {key}", before, after)

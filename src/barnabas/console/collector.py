@@ -35,6 +35,8 @@ _log = EventLog("console")
 K = TypeVar("K")
 V = TypeVar("V")
 
+_UNDELIVERED_MAX: Final = 50_000
+"""Changes that wait for the history; the oldest go first."""
 TOPIC_KEYS: Final = ("cleanup.policy", "min.insync.replicas", "retention.bytes", "retention.ms")
 _REBALANCING: Final = frozenset({GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE})
 
@@ -76,6 +78,7 @@ class Collector:
         self._scrape_brokers = brokers
         self._scrape_zookeeper = zookeeper
         self._round = 0
+        self._undelivered: list[ClusterChange] = []
         self.snapshot = ClusterSnapshot()
 
     async def round(self) -> None:
@@ -127,8 +130,14 @@ class Collector:
         self.snapshot = replace(self.snapshot, **pieces)
 
     def _changed(self, found: Iterable[ClusterChange]) -> None:
-        new = [*self.snapshot.changes, *found]
-        self._put(changes=new[-changes.KEPT :])
+        new = list(found)
+        self._undelivered = [*self._undelivered, *new][-_UNDELIVERED_MAX:]
+        self._put(changes=[*self.snapshot.changes, *new][-changes.KEPT :])
+
+    def take_changes(self) -> list[ClusterChange]:
+        """The changes since this was called last, for the history."""
+        found, self._undelivered = self._undelivered, []
+        return found
 
     async def _call(self, work: Awaitable[V]) -> V:
         self._put(requests=self.snapshot.requests + 1)
@@ -224,7 +233,12 @@ class Collector:
                 answers[broker] = found[resource]
             except BarnabasError as error:
                 answers[broker] = error
-        self._put(broker_configs=merged(self.snapshot.broker_configs, answers, now_ms(), there))
+        old, new = (
+            self.snapshot.broker_configs,
+            merged(self.snapshot.broker_configs, answers, now_ms(), there),
+        )
+        self._changed(changes.of_configs("broker", old, new, now_ms()))
+        self._put(broker_configs=new)
 
     async def _topic_configs(self) -> None:
         there = list(self.snapshot.topics.value or ())
@@ -239,7 +253,9 @@ class Collector:
             )
         )
         answers = {resource.name: entries for resource, entries in found.items()}
-        self._put(topic_configs=merged(self.snapshot.topic_configs, answers, now_ms(), there))
+        old, new = self.snapshot.topic_configs, merged(self.snapshot.topic_configs, answers, now_ms(), there)
+        self._changed(changes.of_configs("topic", old, new, now_ms()))
+        self._put(topic_configs=new)
 
     # --- groups
 
@@ -262,7 +278,10 @@ class Collector:
             self._put(groups={}, positions={}, rebalancing_since_ms={})
             return
         described = await self._call(self._admin.groups.try_describe(due, timeout_ms=self._pace.timeout_ms))
-        self._put(groups=merged(self.snapshot.groups, described, now_ms(), there))
+        groups = merged(self.snapshot.groups, described, now_ms(), there)
+        if self._round:
+            self._changed(changes.of_groups(self.snapshot.groups, groups, now_ms()))
+        self._put(groups=groups)
         positions = await self._call(self._admin.groups.try_offsets(due, timeout_ms=self._pace.timeout_ms))
         self._put(positions=merged(self.snapshot.positions, positions, now_ms(), there))
         since = self.snapshot.rebalancing_since_ms

@@ -9,6 +9,7 @@ from typing import Any, Final
 from barnabas.console.access.login import Login
 from barnabas.console.actions.audit import AuditLog
 from barnabas.console.actions.plans import Plans
+from barnabas.console.history.history import ClusterHistory
 from barnabas.console.watched import WatchedCluster
 from barnabas.core.errors import BarnabasError
 
@@ -51,6 +52,12 @@ class Console:
             raise NotHereError(f"there is no cluster {name!r}; there are {', '.join(self.clusters)}")
         return self.clusters[name]
 
+    def watch(self, cluster: WatchedCluster) -> None:
+        """Begins to look at a cluster, and to remember what is seen."""
+        if cluster.history is None:
+            cluster.history = ClusterHistory(self.data / "history", cluster.name)
+        self.clusters[cluster.name] = cluster.start()
+
     def close(self) -> None:
         """Ends the looks."""
         for one in self.clusters.values():
@@ -59,4 +66,7 @@ class Console:
 
 def console_of(clusters: Iterable[WatchedCluster], **settings: Any) -> Console:
     """A console of these clusters, which begin to be looked at."""
-    return Console({one.name: one.start() for one in clusters}, **settings)
+    console = Console({}, **settings)
+    for one in clusters:
+        console.watch(one)
+    return console

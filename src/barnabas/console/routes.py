@@ -11,6 +11,7 @@ from barnabas.console.health.verdict import Verdict
 from barnabas.console.views import brokers as broker_views
 from barnabas.console.views import cluster as cluster_views
 from barnabas.console.views import groups as group_views
+from barnabas.console.views import history as history_views
 from barnabas.console.views import messages as message_views
 from barnabas.console.views import overview as overview_views
 from barnabas.console.views import quorum as quorum_views
@@ -122,6 +123,18 @@ async def health(watched: Watched) -> Verdict:
     return watched.verdict(now_ms())
 
 
+def history(
+    watched: Watched,
+    kind: Literal["cluster", "broker", "topic", "group", "check"] = "cluster",
+    subject: Annotated[str, Query(max_length=1000)] = "",
+    span: Annotated[str, Query(max_length=3, alias="range")] = history_views.DEFAULT_RANGE,
+) -> history_views.HistoryView:
+    """What is remembered of a cluster, a broker, a topic, a group or a check; `range` is 1h, 6h, 24h, 7d,
+    30d or 90d.
+    """
+    return history_views.history(watched, now_ms(), kind=kind, subject=subject, span=span)
+
+
 async def controller(watched: Watched) -> cluster_views.ControllerView:
     """The controller, what has changed since the console looks, and partitions that move."""
     return cluster_views.controller(watched.snapshot, now_ms())
@@ -229,6 +242,7 @@ SHOWN: Final = (
     Shown("/log-dirs", log_dirs, "log_dirs.html"),
     Shown("/messages", messages, "messages.html"),
     Shown("/health", health, "health.html"),
+    Shown("/history", history, "history.html"),
     Shown("/controller", controller, "controller.html"),
     Shown("/configs", differences, "differences.html"),
     Shown("/configs/{kind}/{name}", configs, "configs.html"),

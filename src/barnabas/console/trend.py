@@ -9,6 +9,7 @@ from typing import Final
 
 from barnabas.console.reading import known
 from barnabas.console.snapshot import ClusterSnapshot
+from barnabas.core.ids import TopicPartition
 
 SAMPLES: Final = 60
 
@@ -20,18 +21,24 @@ class Trend:
         self._ends = ClusterSnapshot().ends
         self._rates: dict[str, deque[float]] = {}
         self._lags: dict[str, deque[float]] = {}
+        self._of_partitions: dict[TopicPartition, float] = {}
         self.cluster_rate: deque[float] = deque(maxlen=SAMPLES)
 
     def add(self, snapshot: ClusterSnapshot) -> None:
         """One more sample."""
         rates: dict[str, float] = {}
+        of_partitions: dict[TopicPartition, float] = {}
         for tp, now in snapshot.ends.items():
             before = self._ends.get(tp)
             if before is None or before.value is None or now.value is None or now.at_ms <= before.at_ms:
                 continue
             seconds = (now.at_ms - before.at_ms) / 1000
-            rates[tp.topic] = rates.get(tp.topic, 0.0) + max(now.value - before.value, 0) / seconds
+            rate = max(now.value - before.value, 0) / seconds
+            rates[tp.topic] = rates.get(tp.topic, 0.0) + rate
+            if rate:
+                of_partitions[tp] = rate
         if self._ends:
+            self._of_partitions = of_partitions
             self.cluster_rate.append(sum(rates.values()))
             for topic, rate in rates.items():
                 self._rates.setdefault(topic, deque(maxlen=SAMPLES)).append(rate)
@@ -51,6 +58,15 @@ class Trend:
     def rates(self, topic: str) -> Sequence[float]:
         """Records a second of a topic, the newest last; none before the second look."""
         return array("d", self._rates.get(topic, ()))
+
+    def rate(self, topic: str) -> float | None:
+        """Records a second of a topic now; None before the second look."""
+        found = self._rates.get(topic)
+        return found[-1] if found else None
+
+    def partition_rate(self, tp: TopicPartition) -> float:
+        """Records a second of a partition now, as far as is known."""
+        return self._of_partitions.get(tp, 0.0)
 
     def lags(self, group: str) -> Sequence[float]:
         """The records that a group is behind, the newest last."""

@@ -12,13 +12,14 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from barnabas.admin import AsyncAdmin
 from barnabas.client import AsyncConsumer
 from barnabas.client.config import CONSUMER_CONFIG
 from barnabas.console.collector import Collector, Pace, Scraper
 from barnabas.console.health.verdict import Verdict, verdict
+from barnabas.console.history.sampler import CommitWatch, samples_of
 from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.console.trend import Trend
 from barnabas.core.errors import BarnabasError
@@ -27,6 +28,9 @@ from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
 from barnabas.operations.record_times import CLIENT
 from barnabas.operations.store_reader import StoreReader, opened
+
+if TYPE_CHECKING:
+    from barnabas.console.history.history import ClusterHistory
 
 T = TypeVar("T")
 
@@ -61,6 +65,9 @@ class WatchedCluster:
         self.limits: dict[str, float] = {}
         """Limits of checks other than the default ones, by key."""
         self._cut: Callable[[ClusterSnapshot], ClusterSnapshot] | None = None
+        self.history: ClusterHistory | None = None
+        """What is remembered; a check for a script remembers nothing."""
+        self._commits = CommitWatch()
         self._verdict: tuple[int, Verdict] | None = None
         self._options = {key.replace(".", "_"): value for key, value in options.items()}
         self._scrapers: Mapping[str, Scraper | None] = {"brokers": brokers, "zookeeper": zookeeper}
@@ -222,13 +229,21 @@ class WatchedCluster:
                 asked = self._asked
                 await collector.round()
                 self.trend.add(collector.snapshot)
-                self._judge(now_ms())
+                self._remember(collector, self._judge(now_ms()))
                 with self._rounds:
                     self._served = asked
                     self._rounds.notify_all()
                 if self._asked > asked:
                     continue
                 await self._pause(self.pace.round_s - (asyncio.get_running_loop().time() - begun))
+
+    def _remember(self, collector: Collector, found: Verdict) -> None:
+        """A sample for the history, where it is time for one."""
+        at_ms = now_ms()
+        if self.history is None or not self.history.is_due(at_ms):
+            return
+        samples = samples_of(collector.snapshot, self.trend, found, at_ms)
+        self.history.add(at_ms, samples | self._commits.samples(collector.snapshot), collector.take_changes())
 
     async def _pause(self, seconds: float) -> None:
         assert self._again is not None, "only the thread waits"

@@ -1,0 +1,1 @@
+"""What the console remembers on disk: samples and changes, in Parquet, without another database."""

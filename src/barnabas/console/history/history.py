@@ -1,0 +1,83 @@
+"""`ClusterHistory`: what is remembered of one cluster, and what becomes of it when the disk is full."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from barnabas.console.history.change_store import ChangeStore
+from barnabas.console.history.samples import Points, SampleStore
+from barnabas.console.snapshot import ClusterChange
+from barnabas.core.eventlog import EventLog
+
+_log = EventLog("console")
+
+KEEP_DAYS: Final = 90
+_PENDING_MAX: Final = 20_000
+
+
+class ClusterHistory:
+    """Samples and changes of a cluster, in a folder of its own. Nothing here raises: what cannot be written
+    is a `problem` that pages show, and is tried again with the next sample.
+    """
+
+    def __init__(self, folder: Path, name: str, *, days: int = KEEP_DAYS, every_ms: int = 60_000) -> None:
+        self.folder = folder / quote(name, safe="")
+        self.every_ms = every_ms
+        self.problem: str | None = None
+        self._samples = SampleStore(self.folder / "samples", days)
+        self._changes = ChangeStore(self.folder / "changes", days)
+        self._pending: list[ClusterChange] = []
+        self._opened = False
+        self._last_ms = 0
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether it is time for a sample; a clock that was set back does not end them."""
+        return not 0 <= now_ms - self._last_ms < self.every_ms
+
+    def add(self, now_ms: int, samples: Mapping[str, float], changes: Sequence[ClusterChange] = ()) -> None:
+        """Remembers."""
+        self._pending = [*self._pending, *changes][-_PENDING_MAX:]
+        self._last_ms = now_ms
+        begun = time.monotonic()
+        try:
+            if not self._opened:
+                self._samples.open(now_ms)
+                self._changes.open(now_ms)
+                self._opened = True
+            if self._pending:
+                self._changes.add(self._pending)
+                self._pending = []
+            taken = self._samples.add(now_ms, samples)
+        except OSError as error:
+            if self.problem is None:
+                _log.warning("console.history", folder=str(self.folder), error=error)
+            self.problem = f"the history cannot be written to {self.folder}: {error.strerror or error}"
+            return
+        took_ms = (time.monotonic() - begun) * 1000
+        if took_ms > 1000:
+            _log.info("console.history_slow", took_ms=round(took_ms))
+        self.problem = None if taken else "the clock was set back: samples begin again when it has caught up"
+
+    def points(self, series: str, start_ms: int, end_ms: int) -> Points:
+        """The samples of a series."""
+        try:
+            return self._samples.read(series, start_ms, end_ms)
+        except OSError as error:
+            _log.warning("console.history", folder=str(self.folder), error=error)
+            return []
+
+    def series(self) -> list[str]:
+        """The series that there are now."""
+        return self._samples.series()
+
+    def changes(self, start_ms: int, end_ms: int) -> list[ClusterChange]:
+        """What has changed, the newest first."""
+        try:
+            found = self._changes.read(start_ms, end_ms)
+        except OSError as error:
+            _log.warning("console.history", folder=str(self.folder), error=error)
+            found = []
+        waiting = [one for one in reversed(self._pending) if start_ms <= one.at_ms <= end_ms]
+        return [*waiting, *found]
