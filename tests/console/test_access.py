@@ -198,6 +198,15 @@ def test_a_role_reaches_as_far_as_its_pattern(guarded):
     assert {path: get(guarded, path, team).status_code for path in REACH} == REACH
 
 
+def test_rules_of_alerts_are_of_those_who_change_the_cluster(guarded):
+    rule = {"name": "a", "series": "group.lag/*", "limit": 1, "when": "above", "for_s": 0}
+    for user, status in (("team", 403), ("reader", 403), ("admin", 200)):
+        answer = post(guarded, "/alerts/rules", rule, token(guarded, user))
+        assert answer.status_code == status, (user, answer.text)
+    assert get(guarded, "/alerts", token(guarded, "team")).status_code == 403
+    assert get(guarded, "/alerts", token(guarded, "reader")).status_code == 200
+
+
 def test_lists_have_what_the_reader_may_know(guarded):
     team = token(guarded, "team")
     assert [one["name"] for one in get(guarded, "/topics", team).json()["rows"]] == ["orders"]

@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.console.history.change_store import ChangeStore
 from barnabas.console.history.history import ClusterHistory
-from barnabas.console.history.parquet import Field, ParquetFile, write
+from barnabas.console.history.parquet import ParquetField, ParquetFile, write
 from barnabas.console.history.samples import DAY_MS, HOUR_MS, SampleStore
 from barnabas.console.snapshot import ClusterChange
 from barnabas.console.views.history import steps_of
@@ -44,7 +44,12 @@ def names(folder):
 
 def test_pyarrow_reads_what_is_written_and_so_do_we(tmp_path):
     path = tmp_path / "t.parquet"
-    fields = [Field("series", "text"), Field("at_ms", "time"), Field("value", "double"), Field("n", "int64")]
+    fields = [
+        ParquetField("series", "text"),
+        ParquetField("at_ms", "time"),
+        ParquetField("value", "double"),
+        ParquetField("n", "int64"),
+    ]
     groups = [
         [[("b" * 300, 300), ("ä", 2)], array("q", range(302)), array("d", [0.5] * 302),
          array("q", [-1] * 302)],
@@ -69,7 +74,7 @@ def test_pyarrow_reads_what_is_written_and_so_do_we(tmp_path):
 def test_a_table_without_rows_can_be_read(tmp_path):
     path = tmp_path / "t.parquet"
     with path.open("wb") as file:
-        write(file, [Field("value", "double")], [])
+        write(file, [ParquetField("value", "double")], [])
     assert pyarrow.read_table(path).num_rows == 0
     with ParquetFile(path) as file:
         assert file.groups == []
@@ -79,7 +84,7 @@ def test_a_table_without_rows_can_be_read(tmp_path):
 def test_a_damaged_file_is_refused_and_never_half_read(tmp_path, cut):
     path = tmp_path / "t.parquet"
     with path.open("wb") as file:
-        write(file, [Field("value", "double")], [[array("d", [1.0] * 50)]])
+        write(file, [ParquetField("value", "double")], [[array("d", [1.0] * 50)]])
     path.write_bytes(path.read_bytes()[:cut])
     with pytest.raises(ValueError, match=r"footer|cut off|these files"):
         ParquetFile(path)

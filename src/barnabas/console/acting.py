@@ -78,7 +78,7 @@ def rest(prefix: str) -> APIRouter:
     """The routes below a cluster of the API. A body must say that it is JSON: a form of another site
     cannot.
     """
-    router = APIRouter(prefix=prefix, dependencies=[Depends(_is_json)], tags=["actions"])
+    router = APIRouter(prefix=prefix, dependencies=[Depends(is_json)], tags=["actions"])
     for kind, action in KINDS.items():
         router.add_api_route(
             f"/actions/{kind}", _preview_of(kind, action), methods=["POST"], summary=action.title
@@ -87,7 +87,8 @@ def rest(prefix: str) -> APIRouter:
     return router
 
 
-def _is_json(request: Request) -> None:
+def is_json(request: Request) -> None:
+    """Raises OperationError where a body does not say that it is JSON."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
         raise OperationError(f"the body is {_JSON}, and says so")
 

@@ -20,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from barnabas import __version__
-from barnabas.console import acting, shapes
+from barnabas.console import acting, alerting, shapes
 from barnabas.console.access import entrance
 from barnabas.console.access.check import check, grants_of
 from barnabas.console.access.files import UnreadableFileError
@@ -61,6 +61,8 @@ def application(console: Console) -> ASGIApp:
         name = path.strip("/").partition("/")[0] or "overview"
         api.add_api_route(f"/clusters/{{cluster}}{path}", view, methods=["GET"], tags=[name])
         pages.add_api_route(f"/c/{{cluster}}{path}", _page(view, template), methods=["GET"])
+    api.add_api_route("/clusters/{cluster}/alerts", alerting.alerts, methods=["GET"], tags=["alerts"])
+    pages.add_api_route("/c/{cluster}/alerts", _page(alerting.alerts, "alerts.html"), methods=["GET"])
     api.add_api_route("/clusters/{cluster}/audit", acting.audit, methods=["GET"], tags=["audit"])
     pages.add_api_route("/c/{cluster}/audit", _page(acting.audit, "audit.html"), methods=["GET"])
     if console.login is not None:
@@ -70,6 +72,7 @@ def application(console: Console) -> ASGIApp:
     # None within another: the path of a route is whole then, and the table of rules is by whole paths.
     app.include_router(api)
     app.include_router(acting.rest(f"{API}/clusters/{{cluster}}"))
+    app.include_router(alerting.rest(f"{API}/clusters/{{cluster}}"))
     app.include_router(pages, include_in_schema=False)
     app.include_router(acting.pages("/c/{cluster}", render), include_in_schema=False)
     app.mount("/static", StaticFiles(directory=str(_STATIC)), name="static")

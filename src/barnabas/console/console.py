@@ -9,6 +9,8 @@ from typing import Any, Final
 from barnabas.console.access.login import Login
 from barnabas.console.actions.audit import AuditLog
 from barnabas.console.actions.plans import Plans
+from barnabas.console.alerts.book import AlertBook
+from barnabas.console.alerts.notices import Addresses, Notifier
 from barnabas.console.history.history import ClusterHistory
 from barnabas.console.watched import WatchedCluster
 from barnabas.core.errors import BarnabasError
@@ -40,6 +42,8 @@ class Console:
     login: Login | None = None
     """None where everybody who reaches the console is its operator."""
     plans: Plans = field(default_factory=Plans)
+    notifier: Notifier = field(default_factory=lambda: Notifier(Addresses()), repr=False)
+    """Who is told of incidents."""
 
     @property
     def audit(self) -> AuditLog:
@@ -56,6 +60,7 @@ class Console:
         """Begins to look at a cluster, and to remember what is seen."""
         if cluster.history is None:
             cluster.history = ClusterHistory(self.data / "history", cluster.name)
+            cluster.alerts = AlertBook(cluster.history.folder, cluster.name, self.notifier)
         self.clusters[cluster.name] = cluster.start()
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ from barnabas.operations.clock import now_ms
 T = TypeVar("T")
 
 
-def _none_if_empty(value: Any) -> Any:
+def none_if_empty(value: Any) -> Any:
     """A field of a form that was left empty."""
     return None if value == "" else value
 
@@ -200,7 +200,7 @@ async def store(
 async def messages(
     watched: Watched,
     topic: Annotated[str, Query(max_length=249)] = "",
-    partition: Annotated[int | None, Query(ge=0), BeforeValidator(_none_if_empty)] = None,
+    partition: Annotated[int | None, Query(ge=0), BeforeValidator(none_if_empty)] = None,
     start: Annotated[str, Query(max_length=30)] = "latest",
     positions: Annotated[str | None, Query(max_length=100_000)] = None,
     contains: Annotated[str, Query(max_length=1000)] = "",

@@ -30,6 +30,7 @@ from barnabas.operations.record_times import CLIENT
 from barnabas.operations.store_reader import StoreReader, opened
 
 if TYPE_CHECKING:
+    from barnabas.console.alerts.book import AlertBook
     from barnabas.console.history.history import ClusterHistory
 
 T = TypeVar("T")
@@ -67,6 +68,7 @@ class WatchedCluster:
         self._cut: Callable[[ClusterSnapshot], ClusterSnapshot] | None = None
         self.history: ClusterHistory | None = None
         """What is remembered; a check for a script remembers nothing."""
+        self.alerts: AlertBook | None = None
         self._commits = CommitWatch()
         self._verdict: tuple[int, Verdict] | None = None
         self._options = {key.replace(".", "_"): value for key, value in options.items()}
@@ -243,6 +245,8 @@ class WatchedCluster:
         if self.history is None or not self.history.is_due(at_ms):
             return
         samples = samples_of(collector.snapshot, self.trend, found, at_ms)
+        if self.alerts is not None:
+            self.alerts.judge(at_ms, samples)
         self.history.add(at_ms, samples | self._commits.samples(collector.snapshot), collector.take_changes())
 
     async def _pause(self, seconds: float) -> None:

@@ -20,6 +20,7 @@ from barnabas.operations.errors import OperationError
 
 if TYPE_CHECKING:
     from barnabas.console.access.login import Login
+    from barnabas.console.alerts.notices import Notifier
     from barnabas.console.health.verdict import Verdict
     from barnabas.console.server import TlsFiles
     from barnabas.console.watched import WatchedCluster
@@ -52,6 +53,18 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--zookeeper", metavar="HOST:PORT[,...][/PATH]", help="The cluster's ZooKeeper servers.")
 @pairs_option("--metrics", "metrics", "The metrics of a broker, ID=URL; repeatable.")
 @pairs_option("--limit", "limits", "The limit of a check, KEY=NUMBER; repeatable.")
+@click.option("--webhook", metavar="URL", help="Where incidents are posted as JSON.")
+@click.option("--mail-to", multiple=True, metavar="ADDRESS", help="Who gets mail of incidents; repeatable.")
+@click.option(
+    "--mail-from",
+    default="barnabas-console@localhost",
+    show_default=True,
+    metavar="ADDRESS",
+    help="The sender of mail.",
+)
+@click.option(
+    "--smtp", default="127.0.0.1:25", show_default=True, metavar="HOST:PORT", help="The mail server."
+)
 @click.option(
     "--every",
     "every_s",
@@ -84,6 +97,10 @@ def console(
     zookeeper: str | None,
     metrics: tuple[str, ...],
     limits: tuple[str, ...],
+    webhook: str | None,
+    mail_to: tuple[str, ...],
+    mail_from: str,
+    smtp: str,
     every_s: float,
     passwords: Path | None,
     roles: Path | None,
@@ -140,7 +157,9 @@ def console(
         for each, servers in key_values(more).items()
     ]
     login, tls = _login(passwords, roles), _tls(tls_cert, tls_key)
-    _serve([first, *others], host, port, hosts, tls, allow_changes=allow_changes, data=data, login=login)
+    notifier = _notifier(webhook, mail_to, mail_from, smtp)
+    given = {"allow_changes": allow_changes, "data": data, "login": login, "notifier": notifier}
+    _serve([first, *others], host, port, hosts, tls, **given)
 
 
 def _serve(
@@ -149,15 +168,12 @@ def _serve(
     port: int,
     hosts: tuple[str, ...],
     tls: "TlsFiles | None",
-    *,
-    allow_changes: bool,
-    data: Path,
-    login: "Login | None",
+    **given: Any,
 ) -> None:
     from barnabas.console.console import LOOPBACK, console_of
     from barnabas.console.server import Address, listen, serve
 
-    if host not in LOOPBACK and (login is None or tls is None):
+    if host not in LOOPBACK and (given["login"] is None or tls is None):
         raise click.UsageError(
             f"--host {host}: others than this machine are served over TLS and log in: give --tls-cert,"
             " --tls-key and --passwords"
@@ -166,13 +182,7 @@ def _serve(
         listener = listen(Address(host, port))
     except OSError as error:
         raise click.ClickException(f"cannot listen at {host}:{port}: {error.strerror}") from error
-    console = console_of(
-        clusters,
-        allow_changes=allow_changes,
-        hosts=LOOPBACK | {each.lower() for each in (*hosts, host)},
-        data=data,
-        login=login,
-    )
+    console = console_of(clusters, hosts=LOOPBACK | {each.lower() for each in (*hosts, host)}, **given)
     shown = f"[{host}]" if ":" in host else host
     scheme = "http" if tls is None else "https"
     click.echo(f"The console is at {scheme}://{shown}:{listener.getsockname()[1]}/", err=True)
@@ -226,6 +236,16 @@ def _tls(cert: Path | None, key: Path | None) -> "TlsFiles | None":
     except (OSError, ValueError) as error:
         raise click.ClickException(f"{cert} and {key} are no certificate and its key: {error}") from error
     return TlsFiles(cert, key)
+
+
+def _notifier(webhook: str | None, mail_to: tuple[str, ...], mail_from: str, smtp: str) -> "Notifier":
+    from barnabas.console.alerts.notices import Addresses, Notifier
+
+    if webhook is not None and not webhook.startswith(("http://", "https://")):
+        raise click.UsageError("--webhook: it begins with http:// or https://")
+    if not smtp.partition(":")[2].isdigit():
+        raise click.UsageError(f"--smtp {smtp}: it is HOST:PORT")
+    return Notifier(Addresses(webhook, smtp, mail_from, mail_to))
 
 
 def _scrapers(metrics: tuple[str, ...], zookeeper: str | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from fastapi import Request
 
-from barnabas.console.access.roles import OPERATOR, Grants, Need, ResourceKind, Verb
+from barnabas.console.access.roles import EVERY, OPERATOR, Grants, Need, ResourceKind, Verb
 from barnabas.console.access.rules import READ_RULES, Rule, action_needs
 from barnabas.console.console import Console, ForbiddenError
 from barnabas.console.snapshot import ClusterSnapshot
@@ -87,6 +87,9 @@ async def check(request: Request) -> None:
         except KeyError:
             raise ForbiddenError(f"{user} may not: there is no rule of {kind!r}") from None
         require(console, user, cluster, needs)
+        return
+    if below.startswith("/alerts/"):
+        require(console, user, cluster, [Need(ResourceKind.CLUSTER, EVERY, Verb.CHANGE)])
         return
     if below == "/plans/{plan_id}":
         # Which rights it takes is known with the plan; who may change nothing learns nothing of it.

@@ -59,6 +59,7 @@ READ_RULES: Final[Mapping[str, Rule]] = {
     "/log-dirs": _all(ResourceKind.CLUSTER),
     "/messages": _one(ResourceKind.MESSAGE, "topic"),
     "/health": _all(ResourceKind.CLUSTER),
+    "/alerts": _all(ResourceKind.CLUSTER),
     "/history": Rule(_of_kind("subject", {"topic": ResourceKind.TOPIC, "group": ResourceKind.GROUP})),
     "/controller": _all(ResourceKind.CLUSTER),
     "/quorum": _all(ResourceKind.CLUSTER),

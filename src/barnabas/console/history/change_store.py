@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from barnabas.console.history.parquet import Field, ParquetFile, runs_of, write
+from barnabas.console.history.parquet import ParquetField, ParquetFile, runs_of, write
 from barnabas.console.history.samples import DAY_MS, day_name, private, sync_folder
 from barnabas.console.snapshot import ClusterChange
 from barnabas.core.eventlog import EventLog
@@ -16,11 +16,11 @@ from barnabas.core.eventlog import EventLog
 _log = EventLog("console")
 
 FIELDS: Final = (
-    Field("what", "text"),
-    Field("at_ms", "time"),
-    Field("subject", "text"),
-    Field("before", "text"),
-    Field("after", "text"),
+    ParquetField("what", "text"),
+    ParquetField("at_ms", "time"),
+    ParquetField("subject", "text"),
+    ParquetField("before", "text"),
+    ParquetField("after", "text"),
 )
 SHOWN_MAX: Final = 5_000
 _DAY_BYTES_MAX: Final = 256 << 20

@@ -25,7 +25,7 @@ _FRAME_BYTES_MAX: Final = 1 << 26
 
 
 @dataclass(slots=True)
-class Tick:
+class SampleTick:
     """The samples of one time: numbers of series, ascending, and their values."""
 
     at_ms: int
@@ -40,13 +40,13 @@ class Tick:
 
 
 @dataclass(slots=True)
-class Journal:
+class HourJournal:
     """An hour as it grows: in memory, and in a file."""
 
     path: Path
     numbers: dict[str, int] = field(default_factory=dict)
     """The series by name."""
-    ticks: list[Tick] = field(default_factory=list)
+    ticks: list[SampleTick] = field(default_factory=list)
     _size: int = 0
     """Up to here the file is whole."""
 
@@ -55,7 +55,7 @@ class Journal:
         new = [name for name in samples if name not in self.numbers]
         numbers = self.numbers | {name: len(self.numbers) + place for place, name in enumerate(new)}
         pairs = sorted((numbers[name], value) for name, value in samples.items())
-        tick = Tick(at_ms, array("I", [one for one, _ in pairs]), array("d", [one for _, one in pairs]))
+        tick = SampleTick(at_ms, array("I", [one for one, _ in pairs]), array("d", [one for _, one in pairs]))
         body = _TICK.pack(b"T", at_ms, len(pairs)) + struct.pack(
             f"<{len(pairs)}I{len(pairs)}d", *tick.numbers, *tick.values
         )
@@ -85,7 +85,7 @@ class Journal:
         found = ((tick.at_ms, tick.get(number)) for tick in self.ticks)
         return [(at_ms, value) for at_ms, value in found if value is not None]
 
-    def load(self) -> "Journal":
+    def load(self) -> "HourJournal":
         """What the file has, as far as it is whole. Raises OSError."""
         data = self.path.read_bytes()
         at = 0
@@ -111,7 +111,7 @@ class Journal:
             values = array("d", struct.unpack_from(f"<{count}d", body, _TICK.size + 4 * count))
         except (ValueError, struct.error):
             return False
-        self.ticks.append(Tick(at_ms, numbers, values))
+        self.ticks.append(SampleTick(at_ms, numbers, values))
         return True
 
 

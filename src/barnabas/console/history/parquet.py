@@ -43,7 +43,7 @@ Runs: TypeAlias = list[tuple[str, int]]
 Values: TypeAlias = "array[int] | array[float] | Runs"
 
 
-class Field(NamedTuple):
+class ParquetField(NamedTuple):
     """A column of a table; a time is in ms."""
 
     name: str
@@ -81,7 +81,7 @@ def runs_of(texts: Iterable[str]) -> Runs:
     return found
 
 
-def write(file: BinaryIO, fields: Sequence[Field], groups: Iterable[Sequence[Values]]) -> int:
+def write(file: BinaryIO, fields: Sequence[ParquetField], groups: Iterable[Sequence[Values]]) -> int:
     """Writes a table, one row group after the other; how many rows there were. Raises OSError."""
     file.write(_MAGIC)
     position, total, described = len(_MAGIC), 0, []
@@ -132,7 +132,7 @@ def _rows(columns: Sequence[Values]) -> int:
     return len(first) if isinstance(first, array) else sum(count for _, count in first)
 
 
-def _schema(field: Field) -> list[tuple[int, Any]]:
+def _schema(field: ParquetField) -> list[tuple[int, Any]]:
     converted = {"text": [(6, 0)], "time": [(6, 9)]}.get(field.kind, [])
     return [(1, _TYPES[field.kind]), (3, 0), (4, field.name.encode()), *converted]
 

@@ -24,15 +24,19 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from barnabas.console.history.journal import Journal
-from barnabas.console.history.parquet import Field, ParquetFile, Runs, write
+from barnabas.console.history.journal import HourJournal
+from barnabas.console.history.parquet import ParquetField, ParquetFile, Runs, write
 from barnabas.core.eventlog import EventLog
 
 _log = EventLog("console")
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
-FIELDS: Final = (Field("series", "text"), Field("at_ms", "time"), Field("value", "double"))
+FIELDS: Final = (
+    ParquetField("series", "text"),
+    ParquetField("at_ms", "time"),
+    ParquetField("value", "double"),
+)
 _ROWS: Final = 65_536
 """Of a row group: what is read for one series."""
 _SERIES_BYTES_MAX: Final = 1_000
@@ -55,7 +59,7 @@ class SampleStore:
         self._folder = folder
         self._days = days
         self._bytes_max = bytes_max
-        self._journal: Journal | None = None
+        self._journal: HourJournal | None = None
         self._lock = threading.Lock()
         """Held by one who changes which files there are."""
 
@@ -68,7 +72,7 @@ class SampleStore:
             if path.with_suffix(".parquet").exists() or self._day(path.stem).exists():
                 path.unlink()
                 continue
-            journal = Journal(path).load()
+            journal = HourJournal(path).load()
             if path.stem == _hour_name(now_ms):
                 self._journal = journal
             else:
@@ -91,7 +95,7 @@ class SampleStore:
                     return False
                 self._seal(journal)
                 self._merge_days(at_ms)
-            journal = Journal(path)
+            journal = HourJournal(path)
         if journal.ticks and at_ms <= journal.ticks[-1].at_ms:
             return False
         journal.append(at_ms, samples)
@@ -148,7 +152,7 @@ class SampleStore:
     def _day(self, name: str) -> Path:
         return self._folder / f"{name[:10]}.parquet"
 
-    def _seal(self, journal: Journal) -> None:
+    def _seal(self, journal: HourJournal) -> None:
         """Makes a Parquet file of an hour that is over."""
         with self._lock:
             if journal.ticks:
@@ -217,7 +221,7 @@ def day_name(at_ms: int) -> str:
     return datetime.fromtimestamp(min(max(at_ms, 0), 253_402_300_799_000) / 1000, UTC).strftime("%Y-%m-%d")
 
 
-def _by_series(journal: Journal) -> Iterator[_Column]:
+def _by_series(journal: HourJournal) -> Iterator[_Column]:
     """The samples of a journal, sorted by series."""
     times: list[array[int]] = [array("q") for _ in journal.numbers]
     values: list[array[float]] = [array("d") for _ in journal.numbers]

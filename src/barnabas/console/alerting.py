@@ -1,0 +1,151 @@
+"""Alerts over REST, and their page: rules, silences, what fires, and the rehearsal of a rule."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BeforeValidator
+
+from barnabas.console.acting import is_json
+from barnabas.console.alerts.book import AlertBook, Silence
+from barnabas.console.alerts.rules import AlertRule, Incident, rehearse
+from barnabas.console.routes import Watched, none_if_empty, user_of
+from barnabas.console.watched import WatchedCluster
+from barnabas.operations.clock import now_ms
+from barnabas.operations.errors import OperationError
+
+REHEARSED_MS: Final = 30 * 86_400_000
+_SERIES_MAX: Final = 50
+_SILENCE_S_MAX: Final = 30 * 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What a rule would have done in the last 30 days."""
+
+    rule: AlertRule
+    fired: int
+    incidents: Sequence[Incident]
+    """The newest first, at most 100."""
+    series: int
+    """How many series it watches now."""
+    left_out: int
+    """Series beyond those that were rehearsed."""
+    samples: int
+    from_ms: int | None
+    """The oldest sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertsView:
+    """The alerts of a cluster."""
+
+    rules: Sequence[AlertRule]
+    silences: Sequence[Silence]
+    firing: Sequence[Incident]
+    past: Sequence[Incident]
+    rehearsal: Rehearsal | None
+    problem: str | None
+    """Why incidents are not kept, or notices do not arrive."""
+    notices: bool
+    """Whether a webhook or a mailbox is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class SilenceRequest:
+    """How long a rule is to tell nobody."""
+
+    rule: str
+    for_s: int
+    why: str = ""
+
+
+def _book(watched: WatchedCluster) -> AlertBook:
+    if watched.alerts is None:
+        raise OperationError("this console has no alerts")
+    return watched.alerts
+
+
+def alerts(
+    watched: Watched,
+    series: Annotated[str, Query(max_length=1000)] = "",
+    when: Literal["above", "below"] = "above",
+    limit: Annotated[float | None, Query(), BeforeValidator(none_if_empty)] = None,
+    for_s: Annotated[int, Query(ge=0)] = 300,
+) -> AlertsView:
+    """Rules, silences, what fires and what has fired; with `series` and `limit` a rehearsal over 30 days."""
+    book = _book(watched)
+    tried = None
+    if series and limit is not None:
+        tried = rehearsed(watched, AlertRule("rehearsal", series, limit, when, for_s))
+    return AlertsView(
+        list(book.rules.values()),
+        list(book.silences.values()),
+        book.firing(),
+        book.past(),
+        tried,
+        book.problem or book.notifier.problem,
+        not book.notifier.addresses.is_empty,
+    )
+
+
+def rehearsed(watched: WatchedCluster, rule: AlertRule) -> Rehearsal:
+    """What the rule would have done. Raises OperationError where it can watch nothing."""
+    rule.check()
+    history = watched.history
+    assert history is not None, "a cluster with alerts has a history"
+    names = [one for one in history.series() if rule.watches(one)]
+    end_ms, found, count, first = now_ms(), [], 0, None
+    for name in names[:_SERIES_MAX]:
+        points = history.points(name, end_ms - REHEARSED_MS, end_ms)
+        count += len(points)
+        if points:
+            first = min(points[0][0], first or points[0][0])
+        found += rehearse(rule, watched.name, name, points)
+    found.sort(key=lambda one: -one.fired_ms)
+    return Rehearsal(
+        rule, len(found), found[:100], len(names), max(len(names) - _SERIES_MAX, 0), count, first
+    )
+
+
+def rest(prefix: str) -> APIRouter:
+    """The routes below a cluster of the API that change rules. A body says that it is JSON."""
+    router = APIRouter(prefix=prefix, dependencies=[Depends(is_json)], tags=["alerts"])
+    router.add_api_route("/alerts/rules", put_rule, methods=["POST"])
+    router.add_api_route("/alerts/rules/remove", remove_rule, methods=["POST"])
+    router.add_api_route("/alerts/rehearsal", rehearse_rule, methods=["POST"])
+    router.add_api_route("/alerts/silences", silence_rule, methods=["POST"])
+    return router
+
+
+def put_rule(watched: Watched, rule: AlertRule) -> AlertRule:
+    """Keeps a rule, in place of one of the same name."""
+    return _book(watched).put(rule)
+
+
+def rehearse_rule(watched: Watched, rule: AlertRule) -> Rehearsal:
+    """What a rule would have done in the last 30 days; it is not kept."""
+    _book(watched)
+    return rehearsed(watched, rule)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleName:
+    """A rule by its name."""
+
+    name: str
+
+
+def remove_rule(watched: Watched, rule: RuleName) -> dict[str, Any]:
+    """Forgets a rule."""
+    _book(watched).remove(rule.name)
+    return {"removed": rule.name}
+
+
+def silence_rule(request: Request, watched: Watched, wanted: SilenceRequest) -> Silence:
+    """No notices of a rule for so many seconds; 0 ends a silence."""
+    if not 0 <= wanted.for_s <= _SILENCE_S_MAX or len(wanted.why) > 500:
+        raise OperationError(f"a silence is of 0 to {_SILENCE_S_MAX} s, its reason of up to 500 characters")
+    until_ms = now_ms() + wanted.for_s * 1000
+    return _book(watched).silence(Silence(wanted.rule, until_ms, user_of(request), wanted.why))

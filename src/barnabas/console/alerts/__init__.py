@@ -1,0 +1,1 @@
+"""Alerts: rules over what is remembered, incidents, and notices of them."""

@@ -1,0 +1,179 @@
+"""`AlertBook`: the rules and silences of one cluster, what fires, and what has fired; kept in the folder.
+
+``alerts.json`` has rules, silences and the incidents that are open, and is replaced as a whole with each
+change; ``incidents.jsonl`` has a line for each beginning and each end. A restart goes on with the incidents
+that were open, under their ids, and tells nobody a second time.
+"""
+
+import json
+import os
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from barnabas.console.alerts.notices import Notifier
+from barnabas.console.alerts.rules import AlertRule, Course, Incident
+from barnabas.console.history.samples import private, sync_folder
+from barnabas.core.eventlog import EventLog
+from barnabas.operations.errors import OperationError
+
+_log = EventLog("console")
+RULES_MAX: Final = 200
+SHOWN_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """No notices of a rule until a time; its incidents are kept all the same."""
+
+    rule: str
+    until_ms: int
+    by: str
+    why: str
+
+
+class AlertBook:
+    """Of one cluster. Raises OperationError where a change cannot be kept."""
+
+    def __init__(self, folder: Path, cluster: str, notifier: Notifier) -> None:
+        self._folder = folder
+        self._cluster = cluster
+        self.notifier = notifier
+        self._lock = threading.Lock()
+        self.rules: dict[str, AlertRule] = {}
+        self.silences: dict[str, Silence] = {}
+        self._courses: dict[tuple[str, str], Course] = {}
+        self.problem: str | None = None
+        self._load()
+
+    def put(self, rule: AlertRule) -> AlertRule:
+        """Keeps a rule, in place of one of the same name."""
+        rule.check()
+        with self._lock:
+            if rule.name not in self.rules and len(self.rules) >= RULES_MAX:
+                raise OperationError(f"there are {RULES_MAX} rules already")
+            self._keep({**self.rules, rule.name: rule}, self.silences)
+            self._drop_courses(rule.name)
+        return rule
+
+    def remove(self, name: str) -> None:
+        """Forgets a rule. Raises OperationError where there is none."""
+        with self._lock:
+            if name not in self.rules:
+                raise OperationError(f"there is no rule {name!r}")
+            self._keep(
+                {key: one for key, one in self.rules.items() if key != name},
+                {key: one for key, one in self.silences.items() if key != name},
+            )
+            self._drop_courses(name)
+
+    def silence(self, silence: Silence) -> Silence:
+        """Keeps a silence, in place of the rule's former one. Raises OperationError."""
+        with self._lock:
+            if silence.rule not in self.rules:
+                raise OperationError(f"there is no rule {silence.rule!r}")
+            self._keep(self.rules, {**self.silences, silence.rule: silence})
+        return silence
+
+    def judge(self, at_ms: int, samples: Mapping[str, float]) -> list[Incident]:
+        """Takes the samples of a time; the incidents that began or ended with it."""
+        with self._lock:
+            found = []
+            for rule in self.rules.values():
+                for series in self._watched(rule, samples):
+                    course = self._courses.setdefault((rule.name, series), Course())
+                    incident = course.step(rule, self._cluster, series, at_ms, samples[series])
+                    if incident is not None:
+                        found.append(incident)
+                    if course.begun_ms is None:
+                        del self._courses[rule.name, series]
+            if found:
+                self._write_down(found)
+        for incident in found:
+            silence = self.silences.get(incident.rule)
+            if silence is None or silence.until_ms <= at_ms:
+                self.notifier.send(self._cluster, incident)
+        return found
+
+    def firing(self) -> list[Incident]:
+        """What fires now, the oldest first."""
+        with self._lock:
+            open_ = [one.incident for one in self._courses.values() if one.incident is not None]
+        return sorted(open_, key=lambda one: one.fired_ms)
+
+    def past(self) -> list[Incident]:
+        """What has fired, the newest first, at most `SHOWN_MAX`."""
+        found: dict[str, Incident] = {}
+        try:
+            with (self._folder / "incidents.jsonl").open(encoding="utf-8") as lines:
+                for line in deque(lines, maxlen=2 * SHOWN_MAX):
+                    try:
+                        one = Incident(**json.loads(line))
+                    except (ValueError, TypeError):  # cut off by a kill
+                        continue
+                    found[one.id] = one
+        except FileNotFoundError:
+            pass
+        return sorted(found.values(), key=lambda one: -one.fired_ms)[:SHOWN_MAX]
+
+    @staticmethod
+    def _watched(rule: AlertRule, samples: Mapping[str, float]) -> list[str]:
+        if not rule.series.endswith("*"):
+            return [rule.series] if rule.series in samples else []
+        return [series for series in samples if rule.watches(series)]
+
+    def _drop_courses(self, rule: str) -> None:
+        self._courses = {key: one for key, one in self._courses.items() if key[0] != rule}
+
+    def _write_down(self, found: list[Incident]) -> None:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with open(self._folder / "incidents.jsonl", "a", encoding="utf-8", opener=private) as file:
+                file.writelines(json.dumps(asdict(one)) + "\n" for one in found)
+            self._replace(self.rules, self.silences)
+            self.problem = None
+        except OSError as error:
+            self.problem = f"incidents cannot be written to {self._folder}: {error.strerror or error}"
+            _log.warning("console.incidents", folder=str(self._folder), error=error)
+
+    def _keep(self, rules: dict[str, AlertRule], silences: dict[str, Silence]) -> None:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._replace(rules, silences)
+        except OSError as error:
+            raise OperationError(
+                f"the rules cannot be written to {self._folder}: {error.strerror or error}"
+            ) from error
+        self.rules, self.silences = rules, silences
+
+    def _replace(self, rules: dict[str, AlertRule], silences: dict[str, Silence]) -> None:
+        kept = {
+            "rules": [asdict(one) for one in rules.values()],
+            "silences": [asdict(one) for one in silences.values()],
+            "open": [asdict(one.incident) for one in self._courses.values() if one.incident is not None],
+        }
+        temporary = self._folder / "alerts.tmp"
+        with open(temporary, "w", encoding="utf-8", opener=private) as file:
+            json.dump(kept, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self._folder / "alerts.json")
+        sync_folder(self._folder)
+
+    def _load(self) -> None:
+        try:
+            kept: dict[str, Any] = json.loads((self._folder / "alerts.json").read_text(encoding="utf-8"))
+            self.rules = {one["name"]: AlertRule(**one).check() for one in kept["rules"]}
+            self.silences = {one["rule"]: Silence(**one) for one in kept["silences"]}
+            for one in kept["open"]:
+                incident = Incident(**one)
+                course = Course(incident.begun_ms, incident.worst, incident)
+                self._courses[incident.rule, incident.series] = course
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, TypeError, KeyError, OperationError) as error:
+            self.problem = f"{self._folder / 'alerts.json'} cannot be read: {error}"
+            _log.warning("console.alerts", folder=str(self._folder), error=error)

@@ -1,0 +1,182 @@
+"""Alerts: a rule fires the same live and in rehearsal, once, across restarts, and tells who wants to know."""
+
+import http.server
+import json
+import threading
+
+import pytest
+
+from barnabas.console.alerts.book import AlertBook, Silence
+from barnabas.console.alerts.notices import Addresses, Notifier
+from barnabas.console.alerts.rules import AlertRule, rehearse
+from barnabas.operations.clock import now_ms
+from barnabas.operations.errors import OperationError
+
+MINUTE = 60_000
+SERIES = "group.lag/billing"
+RULE = AlertRule("late", SERIES, 10, for_s=120)
+
+
+class Recorder(Notifier):
+    """Remembers what it was told."""
+
+    def __init__(self):
+        super().__init__(Addresses())
+        self.told = []
+
+    def send(self, cluster, incident):
+        self.told.append((incident.id, incident.ended_ms is None))
+
+
+@pytest.fixture
+def recorder():
+    return Recorder()
+
+
+@pytest.fixture
+def book(tmp_path, recorder):
+    return AlertBook(tmp_path, "demo", recorder)
+
+
+def live(book, values, series=SERIES):
+    return [
+        one
+        for minute, value in enumerate(values)
+        for one in book.judge(minute * MINUTE, {} if value is None else {series: float(value)})
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "fired"),
+    [
+        ([11, 11], []),  # not long enough
+        ([11, 11, 11], [2]),
+        ([10, 10, 10, 10], []),  # the limit itself is not beyond it
+        ([11, 11, 5, 11, 11], []),  # the time begins again
+        ([11, None, 11], [2]),  # what is not known ends nothing
+        ([11, 11, 11, 50, 3, 11, 11, 11], [2, 7]),
+        ([11, 11, 11, None, None, 11], [2]),
+    ],
+)
+def test_a_rule_fires_live_as_it_does_in_rehearsal(book, values, fired):
+    book.put(RULE)
+    began = [one.fired_ms // MINUTE for one in live(book, values) if one.ended_ms is None or one.fired_ms]
+    points = [(minute * MINUTE, float(value)) for minute, value in enumerate(values) if value is not None]
+
+    assert [one.fired_ms // MINUTE for one in rehearse(RULE, "demo", SERIES, points)] == fired
+    assert sorted(set(began)) == fired
+
+
+def test_an_incident_has_the_numbers_that_it_came_from(book, recorder):
+    book.put(RULE)
+    live(book, [11, 20, 12, 90, 13, 4])
+
+    (one,) = book.past()
+    assert (one.begun_ms, one.fired_ms, one.ended_ms) == (0, 2 * MINUTE, 5 * MINUTE)
+    assert (one.value, one.worst, one.limit) == (12, 90, 10)
+    assert recorder.told == [(one.id, True), (one.id, False)]
+    assert book.firing() == []
+
+
+def test_below_and_a_prefix(book):
+    book.put(AlertRule("idle", "broker.network_idle/*", 0.3, "below", 0))
+    found = book.judge(0, {"broker.network_idle/1": 0.1, "broker.network_idle/2": 0.9, "broker.leaders/1": 0})
+    assert [(one.series, one.worst) for one in found] == [("broker.network_idle/1", 0.1)]
+
+
+def test_a_restart_goes_on_with_an_incident_and_tells_nobody_twice(book, tmp_path, recorder):
+    book.put(RULE)
+    (began,) = live(book, [11, 11, 11])
+
+    again = AlertBook(tmp_path, "demo", recorder)
+    assert [one.id for one in again.firing()] == [began.id]
+    assert again.judge(3 * MINUTE, {SERIES: 12.0}) == []
+    (ended,) = again.judge(4 * MINUTE, {SERIES: 1.0})
+    assert (ended.id, ended.ended_ms) == (began.id, 4 * MINUTE)
+    assert recorder.told == [(began.id, True), (began.id, False)]
+    assert AlertBook(tmp_path, "demo", recorder).firing() == []
+
+
+def test_a_silence_keeps_incidents_and_tells_nobody(book, recorder):
+    book.put(RULE)
+    book.silence(Silence("late", 4 * MINUTE, "operator", "we know"))
+    live(book, [11, 11, 11, 1, 11, 11, 11])
+
+    assert len(book.past()) == 2
+    assert [began for _, began in recorder.told] == [True]
+    with pytest.raises(OperationError, match="no rule"):
+        book.silence(Silence("other", 1, "x", ""))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"series": "nothing/x"},
+        {"series": "group.lag"},
+        {"name": " "},
+        {"name": "a\nb"},
+        {"limit": float("nan")},
+        {"for_s": -1},
+    ],
+)
+def test_a_rule_that_can_watch_nothing_is_refused(book, wrong):
+    with pytest.raises(OperationError):
+        book.put(AlertRule(**({"name": "a", "series": SERIES, "limit": 1.0} | wrong)))
+    assert book.rules == {}
+
+
+def test_a_damaged_file_of_rules_is_said_and_begins_empty(tmp_path, recorder):
+    (tmp_path / "alerts.json").write_text('{"rules": [{"name"')
+    book = AlertBook(tmp_path, "demo", recorder)
+    assert book.rules == {}
+    assert "alerts.json cannot be read" in book.problem
+
+
+def test_a_webhook_is_told_the_beginning_and_the_end():
+    got, both = [], threading.Event()
+
+    class Hook(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(503 if len(got) == 1 else 204)  # the first try fails
+            self.end_headers()
+            if len(got) == 3:
+                both.set()
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        notifier = Notifier(Addresses(webhook=f"http://127.0.0.1:{server.server_port}/x"), retry_s=0)
+        (incident,) = rehearse(AlertRule("r", SERIES, 1, for_s=0), "demo", SERIES, [(5, 2.0)])
+        notifier.send("demo", incident)
+        notifier.send("demo", incident)
+        assert both.wait(30)
+        server.shutdown()
+    assert [(one["cluster"], one["state"], one["rule"], one["value"]) for one in got] == [
+        ("demo", "firing", "r", 2.0)
+    ] * 3
+
+
+def test_rules_are_kept_rehearsed_silenced_and_shown(site):
+    def post(path, **body):
+        return site.request("POST", f"/api/v1/clusters/demo/alerts/{path}", json=body)
+
+    rule = {"name": "behind <b>", "series": "group.lag/*", "limit": 5.0, "when": "above", "for_s": 0}
+    tried = post("rehearsal", **rule).json()
+    assert (tried["fired"], [one["series"] for one in tried["incidents"]]) == (1, ["group.lag/behind"])
+    assert site.get("/alerts")["rules"] == []
+
+    assert post("rules", **rule).json() == rule
+    assert post("silences", rule="behind <b>", for_s=60, why="test").json()["until_ms"] > now_ms()
+    assert site.get("/alerts")["rules"] == [rule]
+    page = site.page("/alerts", series="group.lag/*", limit="5", for_s="0")
+    assert "would have fired 1 times" in page
+    assert "behind &lt;b&gt;" in page
+    assert "behind <b>" not in page
+    assert post("rules", **{**rule, "series": "x"}).status_code == 409
+    assert post("rules/remove", name="behind <b>").status_code == 200
+    assert site.get("/alerts")["rules"] == []
+    form = site.request("POST", "/api/v1/clusters/demo/alerts/rules", data=rule)
+    assert form.status_code in {409, 422}
