@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from barnabas.cli.main import cli
+from barnabas.console.access import check as checks
 from barnabas.console.access import passwords as password_files
 from barnabas.console.access import roles
 from barnabas.console.access.gate import safe_target
@@ -500,3 +501,10 @@ def test_a_name_in_the_query_is_not_that_of_the_path(guarded):
     assert get(guarded, "/topics/logs.app?name=orders", team).status_code == 403
     assert get(guarded, "/configs/topic/logs.app?name=orders&kind=topic", team).status_code == 403
     assert get(guarded, "/messages?topic=orders&topic=logs.app", team).status_code == 403
+
+
+def test_a_path_without_a_rule_is_refused_to_everybody(guarded, monkeypatch):
+    admin = token(guarded, "admin")
+    monkeypatch.setattr(checks, "READ_RULES", {})
+    answer = get(guarded, "/topics", admin)
+    assert (answer.status_code, "no rule" in answer.json()["error"]) == (403, True)

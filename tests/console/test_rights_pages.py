@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from barnabas.admin import OffsetAndMetadata, QuorumInfo, QuorumReplica
+from barnabas.admin import NewTopic, OffsetAndMetadata, QuorumInfo, QuorumReplica
 from barnabas.admin.quotas import ClientQuotaAlteration
 from barnabas.client import Producer
 from barnabas.console.actions.kinds import KINDS
@@ -250,3 +250,10 @@ def test_producers_of_an_id_are_fenced(acting, kafka):
 def test_every_action_has_a_form(acting):
     for kind in KINDS:
         assert "Show what would change" in acting.page(f"/actions/{kind}"), kind
+
+
+def test_new_replicas_go_to_those_that_have_the_fewest(acting, kafka):
+    kafka.admin.topics.create(NewTopic("uneven", assignment={number: [0] for number in range(4)}))
+    preview = previewed(acting, "replication-factor", topic="uneven", replication_factor=2)
+    added = [one["after"].split(" ")[0].split(",")[1] for one in preview["effects"]]
+    assert sorted(added) == ["1", "1", "2", "2"]
