@@ -134,6 +134,15 @@ def test_a_kill_in_the_middle_of_a_write_loses_that_sample_alone(folder, left):
     assert len(opened(folder, DAY + 15 * MINUTE).read("a", 0, FOREVER)) == 13
 
 
+def test_a_frame_that_was_damaged_is_not_believed(folder):
+    fill(opened(folder), DAY, 10)
+    (path,) = folder.glob("*.journal")
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 0x40  # in the last value
+    path.write_bytes(data)
+    assert len(opened(folder, DAY + 10 * MINUTE).read("b", 0, FOREVER)) == 9
+
+
 def test_a_kill_between_a_file_and_what_it_was_made_of_counts_nothing_twice(folder):
     fill(opened(folder), DAY, 60)
     (journal,) = folder.glob("*.journal")
