@@ -19,6 +19,8 @@ def test_each_planted_bug_has_a_place_in_the_source(folder):
         assert mutation.mutated()
         assert mutation.why
         assert [name for name in mutation.tests if not (ROOT / name.partition("::")[0]).exists()] == []
+    # Two entries that plant one bug are one bug that is counted twice.
+    assert len({(mutation.file, mutation.find, mutation.replace) for mutation in mutations}) == len(mutations)
 
 
 def test_an_entry_whose_text_is_gone_is_refused():
