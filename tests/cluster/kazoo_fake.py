@@ -83,7 +83,7 @@ class FakeKazoo:
     def add_listener(self, listener) -> None:
         self._listeners.append(listener)
 
-    def start(self, timeout_s) -> None:
+    def start_async(self) -> None:
         self._session = self._ensemble.begin(self)
         self._tell(KazooState.CONNECTED)
 

@@ -1,10 +1,13 @@
 """A loop without asyncio."""
 
+import contextlib
 import queue
 import time
 from collections.abc import Callable
 
 from barnabas.core.pending import Pending
+
+_LOOK_AGAIN_S = 0.02
 
 
 class Loop:
@@ -22,13 +25,13 @@ class Loop:
             self._queue.get_nowait()()
 
     def until(self, condition: Callable[[], bool], timeout_s: float = 20) -> None:
-        """Runs until the condition holds."""
+        """Runs until the condition holds. A thread may make it true without a callback, so it looks again."""
         deadline = time.monotonic() + timeout_s
         while not condition():
-            try:
-                self._queue.get(timeout=max(0.0, deadline - time.monotonic()))()
-            except queue.Empty:
-                raise TimeoutError("the condition did not come true") from None
+            with contextlib.suppress(queue.Empty):
+                self._queue.get(timeout=_LOOK_AGAIN_S)()
+            if time.monotonic() > deadline:
+                raise TimeoutError("the condition did not come true")
 
     def wait(self, pending: Pending):
         """The value of a Pending."""

@@ -24,6 +24,9 @@ class PlayedZookeeper:
         self.users = []
         self.forgets_session = False
         """Whether the next connection's session has ended."""
+        self.session_id = 7
+        self.drops_first = False
+        """Whether the next connection is lost as soon as it is made."""
         self._context = context
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sockets = []
@@ -60,8 +63,10 @@ class PlayedZookeeper:
         self.asked.append(said)
         _frame(frames)
         ended, self.forgets_session = self.forgets_session, False
-        _send(sock, struct.pack(">iiqi16s?", 0, 0 if ended else 6000, 7, 16, b"p" * 16, False))
-        if ended:
+        _send(sock, struct.pack(">iiqi16s?", 0, 0 if ended else 6000, self.session_id, 16, b"p" * 16, False))
+        self.session_id += ended
+        dropped, self.drops_first = self.drops_first, False
+        if ended or dropped:
             return
         tokens = 0
         while True:

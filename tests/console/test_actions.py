@@ -11,7 +11,7 @@ from barnabas.admin import OffsetAndMetadata
 from barnabas.client import Consumer, Producer
 from barnabas.core.ids import TopicPartition
 from barnabas.testing import Kafka
-from waiting import until
+from waiting import eventually, until
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +55,15 @@ def effects(preview):
     return {one["subject"]: (one["before"], one["after"]) for one in preview["effects"]}
 
 
+def topics(kafka):
+    return [one.name for one in kafka.admin.topics.list()]
+
+
+def partitions(kafka, topic):
+    """Of a topic, as any broker says, which learns a moment later what the controller did; 0: no topic."""
+    return len(kafka.admin.topics.describe(topic)[topic].partitions) if topic in topics(kafka) else 0
+
+
 def test_a_console_that_only_reads_refuses(site):
     answer = post(site, "/actions/delete-topic", {"topic": "orders"})
     assert (answer.status_code, "--allow-changes" in answer.json()["error"]) == (403, True)
@@ -63,18 +72,18 @@ def test_a_console_that_only_reads_refuses(site):
 def test_a_topic_is_created_expanded_and_deleted(acting, kafka):
     made = previewed(acting, "create-topic", topic="made", partitions=1, configs="retention.ms=1000")
     assert effects(made)["topic made"] == ("not there", "1 partitions, 1 replicas each")
-    assert "made" not in [one.name for one in kafka.admin.topics.list()]
+    assert "made" not in topics(kafka)
     assert confirmed(acting, made).status_code == 200
-    assert len(kafka.admin.topics.describe("made")["made"].partitions) == 1
+    eventually(lambda: partitions(kafka, "made"), 1)
 
     grown = previewed(acting, "expand-topic", topic="made", partitions=3)
     assert effects(grown) == {"partitions of made": ("1", "3")}
     assert confirmed(acting, grown).status_code == 200
-    assert len(kafka.admin.topics.describe("made")["made"].partitions) == 3
+    eventually(lambda: partitions(kafka, "made"), 3)
 
     gone = previewed(acting, "delete-topic", topic="made")
     assert confirmed(acting, gone).status_code == 200
-    assert "made" not in [one.name for one in kafka.admin.topics.list()]
+    eventually(lambda: partitions(kafka, "made"), 0)
 
 
 def test_offsets_are_reset_to_what_the_preview_shows(acting, kafka, topic):
@@ -102,7 +111,7 @@ def test_a_wrong_confirmation_does_nothing_and_can_be_mended(acting, kafka, topi
     preview = previewed(acting, "delete-topic", topic=topic)
     wrong = confirmed(acting, preview, "something else")
     assert (wrong.status_code, "nothing was done" in wrong.json()["error"]) == (409, True)
-    assert topic in [one.name for one in kafka.admin.topics.list()]
+    assert topic in topics(kafka)
     assert confirmed(acting, preview).status_code == 200
 
 
@@ -172,7 +181,7 @@ def test_what_cannot_be_written_down_is_not_done(acting, kafka, topic):
     acting.console.data.write_text("a file where the folder should be")
     answer = confirmed(acting, previewed(acting, "delete-topic", topic=topic))
     assert (answer.status_code, "cannot be written" in answer.json()["error"]) == (409, True)
-    assert topic in [one.name for one in kafka.admin.topics.list()]
+    assert topic in topics(kafka)
 
 
 def test_forms_walk_from_the_parameters_to_the_deed(acting, kafka, topic):
@@ -184,14 +193,14 @@ def test_forms_walk_from_the_parameters_to_the_deed(acting, kafka, topic):
     plan = re.search(r'action="(/c/demo/plans/[\w-]+)"', shown.text)[1]
     done = acting.request("POST", plan, data={"token": token, "confirm": topic})
     assert (done.status_code, "audit log" in done.text) == (200, True)
-    assert topic not in [one.name for one in kafka.admin.topics.list()]
+    until(lambda: topic not in topics(kafka), "the topic to be gone")
 
 
 @pytest.mark.parametrize("token", [{}, {"token": ""}, {"token": "0" * 64}])
 def test_a_form_without_the_console_s_token_does_nothing(acting, kafka, topic, token):
     answer = acting.request("POST", "/c/demo/actions/delete-topic", data={**token, "topic": topic})
     assert answer.status_code == 403
-    assert topic in [one.name for one in kafka.admin.topics.list()]
+    assert topic in topics(kafka)
 
 
 def test_a_form_of_another_site_is_no_call_of_the_interface(acting, topic):

@@ -133,6 +133,8 @@ class ZookeeperStore(SingleWrites):
         self._closing = False
         self._refused = False
         """Whether the last connection was not let in."""
+        self._let_in = threading.Event()
+        """Set by kazoo's thread with the first connection."""
         self._resigned = threading.Event()
         """What kazoo's thread waits for at the end of a session."""
         self._lock = threading.Lock()
@@ -150,18 +152,21 @@ class ZookeeperStore(SingleWrites):
         return self._started
 
     def _connect(self) -> None:
-        """Runs on a thread of its own: kazoo waits for the connection."""
-        try:
-            self._client.start(self._connection_timeout_ms / 1000)
-        except Exception:
-            last = self._client.handler.last_failure
-            failure = TimeoutError(
-                f"no ZooKeeper server of {self._servers} let this broker in within "
-                f"{self._connection_timeout_ms} ms "
-                f"(zookeeper.connect, zookeeper.connection.timeout.ms){last and f': {last}'}"
-            )
-            failure.__cause__ = OSError(last) if last else None
-            self._hand_over(lambda: self._started.fail(failure))
+        """Runs on a thread of its own, which waits for the first connection."""
+        # kazoo's own `start` looks a moment later whether there is a connection, and stops for good where it
+        # was lost in between.
+        self._client.start_async()
+        if self._let_in.wait(self._connection_timeout_ms / 1000):
+            return
+        last = self._client.handler.last_failure
+        failure = TimeoutError(
+            f"no ZooKeeper server of {self._servers} let this broker in within "
+            f"{self._connection_timeout_ms} ms "
+            f"(zookeeper.connect, zookeeper.connection.timeout.ms){last and f': {last}'}"
+        )
+        failure.__cause__ = OSError(last) if last else None
+        self._stop(Pending())
+        self._hand_over(lambda: self._started.fail(failure))
 
     @steps
     def _make_chroot(self) -> Steps[None]:
@@ -370,6 +375,7 @@ class ZookeeperStore(SingleWrites):
     def _state_changed(self, state: str) -> None:
         """Runs on kazoo's thread, which continues when this returns."""
         if state == KazooState.CONNECTED:
+            self._let_in.set()
             session_id, _ = self._client.client_id
             self._hand_over(lambda: self._begin(session_id))
             return
