@@ -178,7 +178,7 @@ class FakeKazoo:
         self._fail_waiting(kazoo_errors.SessionExpiredError())
         if not self._is_stopped:
             self._answers = True
-            self.start(0)
+            self.start_async()
 
     # ------------------------------------------------------------------------------ of the ensemble
 
