@@ -23,14 +23,8 @@ from barnabas.spark.pipeline.evolution import Growth
 from barnabas.spark.pipeline.logged import Held, LoggedTable, folder_values, shape
 from barnabas.spark.pipeline.rewriting import Keys
 from barnabas.spark.pipeline.stats import statistics
-from barnabas.spark.pipeline.table import (
-    Compacted,
-    State,
-    Step,
-    synchronise,
-    synchronise_files,
-    synchronise_up,
-)
+from barnabas.spark.pipeline.synchronise import synchronise, synchronise_files, synchronise_up
+from barnabas.spark.pipeline.table import Compacted, State, Step
 
 _MEMORY_BYTES: Final = 256 << 20
 """What delta-rs may hold of the rows that it merges before it goes to the disk."""

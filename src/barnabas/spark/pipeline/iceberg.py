@@ -28,7 +28,8 @@ from barnabas.spark.pipeline.compaction import groups, merge
 from barnabas.spark.pipeline.evolution import Growth
 from barnabas.spark.pipeline.logged import Held, LoggedTable, shape
 from barnabas.spark.pipeline.rewriting import Keys
-from barnabas.spark.pipeline.table import Compacted, State, Step, synchronise, synchronise_up
+from barnabas.spark.pipeline.synchronise import synchronise, synchronise_up
+from barnabas.spark.pipeline.table import Compacted, State, Step
 
 _QUERY: Final = "barnabas.query"
 _BATCH: Final = "barnabas.batch"

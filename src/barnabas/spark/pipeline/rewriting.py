@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline.compaction import write_rows
-from barnabas.spark.pipeline.table import synchronise
+from barnabas.spark.pipeline.synchronise import synchronise
 
 FROM: Final = "valid_from"
 TO: Final = "valid_to"

@@ -23,7 +23,8 @@ from barnabas.spark.pipeline.expectations import Expectation
 from barnabas.spark.pipeline.parquet import ParquetFolder
 from barnabas.spark.pipeline.rewriting import Changes
 from barnabas.spark.pipeline.settings import Sink
-from barnabas.spark.pipeline.table import OURS, Compacted, Staged, Step, Table, synchronise, synchronise_up
+from barnabas.spark.pipeline.synchronise import synchronise, synchronise_up
+from barnabas.spark.pipeline.table import OURS, Compacted, Staged, Step, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

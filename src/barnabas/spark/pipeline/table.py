@@ -5,7 +5,6 @@ The kinds of tables are in `parquet` (plain files), `delta` and `iceberg`. None 
 """
 
 import fcntl
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -170,29 +169,3 @@ class Table(ABC):
         """Makes large files of the small ones of each partition;
         rows and the last batch's id stay as they are.
         """
-
-
-def synchronise(path: Path) -> None:
-    """Has the system write a file, or the names in a folder, to the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def synchronise_up(folder: Path, top: Path) -> None:
-    """A folder and those above it up to `top`: each holds the name of the one below."""
-    for each in (folder, *folder.parents):
-        synchronise(each)
-        if each == top:
-            return
-
-
-def synchronise_files(folder: Path, files: Iterable[str], top: Path) -> None:
-    """Files of a folder, and the folders that hold their names up to `top`."""
-    paths = [folder / file for file in files]
-    for path in paths:
-        synchronise(path)
-    for parent in sorted({path.parent for path in paths}):
-        synchronise_up(parent, top)
