@@ -177,8 +177,7 @@ def test_the_audit_log_has_who_what_before_and_after(acting, topic, tmp_path):
 
 
 def test_what_cannot_be_written_down_is_not_done(acting, kafka, topic):
-    acting.console.data.parent.mkdir(exist_ok=True)
-    acting.console.data.write_text("a file where the folder should be")
+    (acting.console.data / "audit.jsonl").mkdir(parents=True)
     answer = confirmed(acting, previewed(acting, "delete-topic", topic=topic))
     assert (answer.status_code, "cannot be written" in answer.json()["error"]) == (409, True)
     assert topic in topics(kafka)

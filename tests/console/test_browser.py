@@ -19,6 +19,8 @@ from barnabas.console.server import Address, listen, server_of
 
 WAIT_S = 30
 
+LAST_LOOK = "#last-look small"
+
 
 @pytest.fixture(scope="module")
 def browser():
@@ -127,10 +129,10 @@ def test_a_phone_and_the_dark(browser, site):
 def test_the_page_moves_without_being_loaded_again(browser, site, cluster):
     with served(site) as address:
         browser.get(f"{address}/c/demo")
-        before = element(browser, "main small").text
+        before = element(browser, LAST_LOOK).text
         site.look()
         browser.execute_script("window.kept = true; return refresh()")
-        assert element(browser, "main small").text != before
+        assert element(browser, LAST_LOOK).text != before
         assert browser.execute_script("return window.kept")
         assert faults(browser) == []
 

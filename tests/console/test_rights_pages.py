@@ -45,7 +45,22 @@ def done(site, kind, **parameters):
     preview = previewed(site, kind, **parameters)
     answer = post(site, f"/plans/{preview['id']}", {"confirm": preview["subject"]})
     assert answer.status_code == 200, answer.text
+    return shown(preview)
+
+
+def shown(preview):
     return {one["subject"]: (one["before"], one["after"]) for one in preview["effects"]}
+
+
+def effects(site, kind, **parameters):
+    """Of a preview; None where nothing would change."""
+    answer = post(site, f"/actions/{kind}", parameters)
+    return shown(answer.json()) if answer.status_code == 200 else None
+
+
+def settled(look, expected):
+    """Waits until brokers agree: each may be asked, and hears a moment later than the one that did it."""
+    until(lambda: all(look() == expected for _ in range(12)), f"brokers to say {expected}")
 
 
 def refusal(site, kind, **parameters):
@@ -85,6 +100,7 @@ def test_a_rule_is_added_and_taken_away(acting, kafka):
     assert done(acting, "add-acl", **rule) == {
         "User:bob from *: allow write of topic orders (literal)": ("not there", "there")
     }
+    settled(lambda: len(kafka.admin.acls.describe()), 1)
     [row] = acting.get("/acls")["acls"]
     assert (row["principal"], row["operation"], row["permission"]) == ("User:bob", "write", "allow")
     assert refusal(acting, "add-acl", **rule) == "nothing would change"
@@ -94,7 +110,7 @@ def test_a_rule_is_added_and_taken_away(acting, kafka):
     # Just this rule: another host is another one.
     assert "no such rule" in refusal(acting, "delete-acl", **rule, host="127.0.0.1")
     done(acting, "delete-acl", **rule)
-    assert kafka.admin.acls.describe() == []
+    settled(kafka.admin.acls.describe, [])
 
 
 @pytest.mark.parametrize(
@@ -227,7 +243,9 @@ def test_a_replica_s_directory_is_one_of_its_broker(acting, kafka):
 def test_a_key_of_all_brokers_is_set_and_taken_away(acting, kafka):
     key = "log.cleaner.threads"
     assert done(acting, "alter-brokers", key=key, value="2") == {f"all brokers {key}": ("null", "2")}
-    assert done(acting, "alter-brokers", key=key) == {f"all brokers {key}": ("2", "the default")}
+    back = {f"all brokers {key}": ("2", "the default")}
+    settled(lambda: effects(acting, "alter-brokers", key=key), back)
+    assert done(acting, "alter-brokers", key=key) == back
     assert "log.cleaner.threads" in refusal(acting, "alter-brokers", key=key, value="many")
 
 

@@ -254,7 +254,7 @@ def test_a_partition_of_an_open_transaction_that_moves_takes_it_along(cluster):
     producer.begin_transaction()
     write(producer, "moved", 1, "here")
     with cluster.admin() as admin:
-        admin.partitions.reassign({TopicPartition("moved", 0): [third]})
+        admin.partitions.reassign({("moved", 0): [third]})
     until(lambda: cluster.leader("moved") == third)
     write(producer, "moved", 1, "there")
     producer.commit_transaction(SECONDS)

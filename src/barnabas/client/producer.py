@@ -17,7 +17,6 @@ import contextlib
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from time import time_ns
 from typing import Any, Final, Self, Unpack
 
 from barnabas.client.accumulator import RecordAccumulator
@@ -253,7 +252,7 @@ class AsyncProducer:
             chosen = self._partitioner(key, *known)
             partition = None if chosen is None else whole_number("partition", chosen, PARTITION_MAX)
         if timestamp_ms is None:
-            timestamp_ms = time_ns() // _NS_PER_MS
+            timestamp_ms = time.time_ns() // _NS_PER_MS
         else:
             timestamp_ms = whole_number("timestamp_ms", timestamp_ms, TIMESTAMP_MAX)
         plain = plain_headers(headers) if headers else ()
