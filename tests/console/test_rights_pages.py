@@ -215,6 +215,7 @@ def replicas(kafka, topic):
 
 def test_the_replication_factor_grows_and_shrinks(acting, kafka):
     topic = kafka.create_topic(partitions=3, replication_factor=1)
+    settled(lambda: topic in [one.name for one in kafka.admin.topics.list()], True)
     before = replicas(kafka, topic)
     done(acting, "replication-factor", topic=topic, replication_factor=2)
     until(lambda: all(len(one) == 2 for one in replicas(kafka, topic)), "two replicas each")
