@@ -4,11 +4,9 @@ of librdkafka and of Python hear the same from ours as from a genuine Kafka 3.9.
 
 import base64
 import datetime as dt
-import gc
 import json
 import re
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 
 import kafka_harness
 import pytest
@@ -19,7 +17,7 @@ from access_tokens import unsecured
 from barnabas.admin import Admin, NewTopic
 from barnabas.admin.quotas import UserScramCredentialDeletion, UserScramCredentialUpsertion
 from barnabas.admin.types import ConfigResource
-from secure_clients import CLIENTS, outcome
+from secure_clients import CLIENTS, outcomes
 from serving import die_with_parent, free_port
 from tls_certificates import PASSWORD, Authority
 from waiting import until
@@ -283,16 +281,13 @@ def cases_of_others(certificates):
 
 def test_clients_of_librdkafka_and_of_python_hear_the_same(sides, certificates):
     cases = cases_of_others(certificates)
-    # They spend their time on waiting.
-    with ThreadPoolExecutor(16) as threads:
-        running = {
-            (number, kind, name): threads.submit(outcome, kind, side.bootstrap(listener), given)
-            for kind in CLIENTS
-            for name, (listener, given) in cases.items()
-            for number, side in enumerate(sides)
-        }
-        seen = {key: each.result() for key, each in running.items()}
-    gc.collect()  # what these clients leave open is warned of here, where it is expected
+    asked = {
+        (number, kind, name): (kind, side.bootstrap(listener), given)
+        for kind in CLIENTS
+        for name, (listener, given) in cases.items()
+        for number, side in enumerate(sides)
+    }
+    seen = dict(zip(asked, outcomes(list(asked.values())), strict=True))
     theirs, mine = ({key[1:]: each for key, each in seen.items() if key[0] == number} for number in (0, 1))
     # aiokafka takes the refusal of a token for the end of the log-in, and asks for topics. Kafka says that
     # there are none and closes; ours closes.
@@ -344,7 +339,7 @@ def test_a_producer_of_java_whose_user_is_removed_stays_in(sides, certificates, 
                 }
                 until(
                     lambda side=side, given=refused: (
-                        outcome("confluent-kafka", side.bootstrap(), given) == "authentication"
+                        outcomes([("confluent-kafka", side.bootstrap(), given)]) == ["authentication"]
                     ),
                     "the user is gone",
                 )
@@ -384,19 +379,18 @@ def test_a_certificate_that_ends_on_an_open_listener_shuts_out_who_comes_and_nob
         with Admin(side.bootstrap("INNER")) as admin:
             own = ConfigResource.broker(admin.cluster.describe().controller.node_id)
             admin.configs.alter({own: {key: short}})
+
+    def heard(side, *kinds):
+        return outcomes([(kind, side.bootstrap(), given) for kind in kinds])
+
     inside = [CLIENTS["aiokafka"](side.bootstrap(), given) for side in sides]
     try:
         for client in inside:
             client.work()
         seen = []
         for side in sides:
-            until(lambda side=side: outcome("aiokafka", side.bootstrap(), given) != "in", "it has ended", 40)
-            seen.append(
-                [
-                    outcome(kind, side.bootstrap(), given)
-                    for kind in ("confluent-kafka", "kafka-python", "aiokafka")
-                ]
-            )
+            until(lambda side=side: heard(side, "aiokafka") != ["in"], "it has ended", 40)
+            seen.append(heard(side, "confluent-kafka", "kafka-python", "aiokafka"))
         assert dt.datetime.now(dt.UTC) > ends
         assert seen[0] == seen[1]
         for client in inside:
@@ -409,7 +403,4 @@ def test_a_certificate_that_ends_on_an_open_listener_shuts_out_who_comes_and_nob
                 own = ConfigResource.broker(admin.cluster.describe().controller.node_id)
                 admin.configs.alter({own: {key: certificates.files["good"][0]}})
     for side in sides:
-        until(
-            lambda side=side: outcome("aiokafka", side.bootstrap(), given) == "in", "the old one is back", 40
-        )
-    gc.collect()
+        until(lambda side=side: heard(side, "aiokafka") == ["in"], "the old one is back", 40)
