@@ -1,8 +1,14 @@
 """Features of the cluster, which one with ZooKeeper has none of."""
 
+import time
+from typing import Final
+
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from parity.world import World
+
+PATIENCE_S: Final = 5
+"""For what a broker hears later than it was decided."""
 
 
 def update_features(world: World) -> None:
@@ -46,21 +52,26 @@ def features_of_4(world: World) -> None:
         ]
         return UpdateFeaturesRequest(feature_updates=updates, validate_only=check)
 
-    def finalized(what: str) -> None:
+    def told() -> dict[str, int]:
         request = ApiVersionsRequest(client_software_name="parity", client_software_version="1")
-        told = world.prepare(request, 4).finalized_features
-        names = {each.name: each.max_version_level for each in told}
+        return {each.name: each.max_version_level for each in world.prepare(request, 4).finalized_features}
+
+    def finalized(what: str, transactions: int | None) -> None:
+        # Kafka's broker learns a moment later what its controller has decided.
+        deadline = time.monotonic() + PATIENCE_S
+        while (names := told()).get("transaction.version") != transactions and time.monotonic() < deadline:
+            time.sleep(0.02)
         world.in_order(
             what, [f"{name} {names.get(name)}" for name in ("group.version", "transaction.version")]
         )
 
     world.ask("one of two cannot be", several(("transaction.version", 1, 2), ("a", 1, 1)), 1, 2)
-    finalized("after one of two")
+    finalized("after one of two", 2)
     world.ask("two of one name", several(("transaction.version", 1, 2), ("transaction.version", 0, 2)), 1, 2)
     world.ask("both", several(("transaction.version", 1, 2), ("group.version", 0, 3)), 1)
-    finalized("after both")
+    finalized("after both", 1)
     world.ask("the same again", several(("transaction.version", 1, 1), ("group.version", 0, 3)), 2)
     world.ask("taken away", several(("transaction.version", 0, 2)), 2)
-    finalized("after it was taken away")
+    finalized("after it was taken away", None)
     world.ask("up again", several(("transaction.version", 2, 1), ("group.version", 1, 1)), 2)
-    finalized("in the end")
+    finalized("in the end", 2)
