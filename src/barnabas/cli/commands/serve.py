@@ -232,6 +232,7 @@ def serve(
         given |= _from_settings(settings)
         given |= _advertised(advertise, host, given)
         config = broker_config(given)
+        _make_private(config)
         folder = _secured(config, user, secure=secure, make=with_parent is None)
         if folder is not None:
             folder.refuse_own(file if config_file is not None else ())
@@ -262,13 +263,12 @@ def _secured(config: Config, user: str | None, *, secure: bool, make: bool) -> "
         return None
     folder = SecureFolder(config)
     if make:
-        _make_private(config)
         folder.make(config, user)
     return folder
 
 
 def _make_private(config: Config) -> None:
-    """What the broker and its children make is for its own user: records, keys, and locks that keep it from
+    """What this process and its children make is for its own user: records, keys, and locks that keep it from
     starting.
     """
     os.umask(os.umask(0o077) | int(config["barnabas.data.umask"], 8))
@@ -408,7 +408,6 @@ def _run(
         from barnabas.network.event_loop import BrokerEventLoop
 
         factory = functools.partial(BrokerEventLoop, config["barnabas.busy.poll.us"] / 1e6)
-    _make_private(config)
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(_serve(config, control, parent, folder))
 
