@@ -12,7 +12,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from barnabas.spark.pipeline import parquet
+from barnabas.spark.pipeline.tables import parquet
 
 # Every call by which an append changes the folder. What is imported by name is replaced where it is used.
 STEPS = [

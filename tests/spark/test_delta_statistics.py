@@ -13,8 +13,8 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.spark.pipeline.delta import DeltaFolder
-from barnabas.spark.pipeline.stats import statistics
+from barnabas.spark.pipeline.tables.delta import DeltaFolder
+from barnabas.spark.pipeline.tables.stats import statistics
 
 NOON = dt.datetime(2013, 1, 1, 12, 0, 0, 123_456, dt.UTC)
 SPARK = {

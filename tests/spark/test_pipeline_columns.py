@@ -7,10 +7,10 @@ from pyspark.sql.types import StructField, StructType
 
 from barnabas.spark import ddl
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.delta import DeltaFolder
-from barnabas.spark.pipeline.evolution import Growth, merged
-from barnabas.spark.pipeline.iceberg import IcebergFolder
-from barnabas.spark.pipeline.parquet import ParquetFolder
+from barnabas.spark.pipeline.tables.delta import DeltaFolder
+from barnabas.spark.pipeline.tables.evolution import Growth, merged
+from barnabas.spark.pipeline.tables.iceberg import IcebergFolder
+from barnabas.spark.pipeline.tables.parquet import ParquetFolder
 
 PLAIN, DELTA = Growth(), Growth(fields_in_structs=True)
 ICEBERG = Growth(fields_in_structs=True, fields_in_maps=True, wider_types=True)

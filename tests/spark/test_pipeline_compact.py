@@ -14,10 +14,10 @@ import pytest
 
 import barnabas
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.compaction import groups, merge
-from barnabas.spark.pipeline.parquet import ParquetFolder
 from barnabas.spark.pipeline.settings import Sink, load
 from barnabas.spark.pipeline.sink import BatchSink, compact, open_table
+from barnabas.spark.pipeline.tables.compaction import groups, merge
+from barnabas.spark.pipeline.tables.parquet import ParquetFolder
 
 sys.path.insert(0, str(Path(__file__).parent))
 

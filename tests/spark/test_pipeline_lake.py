@@ -391,7 +391,7 @@ def test_a_catalog_that_does_not_answer_is_named(spark, tmp_path):
 
 
 def test_the_password_of_a_catalog_is_not_shown(tmp_path):
-    from barnabas.spark.pipeline.iceberg import IcebergFolder
+    from barnabas.spark.pipeline.tables.iceberg import IcebergFolder
 
     table = IcebergFolder(tmp_path, "lake.t", {"uri": "mysql://writer:p/4:nted@db/lake"})
     with pytest.raises(PipelineError, match=r"uri: mysql://writer:\*\*\*@db/lake$"):

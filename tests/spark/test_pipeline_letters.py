@@ -136,7 +136,7 @@ def test_a_table_of_letters_has_them_as_they_came(world, kind):
 
 
 def test_letters_of_a_batch_that_comes_again_are_in_their_table_once(world, monkeypatch):
-    from barnabas.spark.pipeline.delta import DeltaFolder
+    from barnabas.spark.pipeline.tables.delta import DeltaFolder
 
     world.file("parquet").send(b"x", row(1))
     with monkeypatch.context() as patch:

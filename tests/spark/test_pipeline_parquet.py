@@ -10,7 +10,7 @@ import pytest
 
 import barnabas
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.parquet import ParquetFolder
+from barnabas.spark.pipeline.tables.parquet import ParquetFolder
 
 COMMIT = {
     "query": "query", "batch": 3, "schema": {}, "layout": [], "staging": f"staging-{1:032x}",

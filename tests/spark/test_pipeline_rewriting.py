@@ -10,10 +10,10 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.delta import DeltaFolder
-from barnabas.spark.pipeline.iceberg import IcebergFolder
-from barnabas.spark.pipeline.rewriting import Changes, Keys
-from barnabas.spark.pipeline.table import Staged
+from barnabas.spark.pipeline.tables.delta import DeltaFolder
+from barnabas.spark.pipeline.tables.iceberg import IcebergFolder
+from barnabas.spark.pipeline.tables.rewriting import Changes, Keys
+from barnabas.spark.pipeline.tables.table import Staged
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 COLUMNS = {"id": pa.int32(), "name": pa.string()}

@@ -19,9 +19,9 @@ from rich.console import Console
 from barnabas.spark import sessions
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline import settings, sink, supervisor
-from barnabas.spark.pipeline.delta import DeltaFolder
-from barnabas.spark.pipeline.iceberg import IcebergFolder
-from barnabas.spark.pipeline.parquet import ParquetFolder
+from barnabas.spark.pipeline.tables.delta import DeltaFolder
+from barnabas.spark.pipeline.tables.iceberg import IcebergFolder
+from barnabas.spark.pipeline.tables.parquet import ParquetFolder
 
 _LOOK_S = 0.05
 CONFIG = {

@@ -11,7 +11,7 @@ from pyspark.sql import types as spark
 
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.letters import RECORD
-from barnabas.spark.pipeline.rewriting import FROM, TO, Changes
+from barnabas.spark.pipeline.tables.rewriting import FROM, TO, Changes
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

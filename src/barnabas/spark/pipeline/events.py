@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.spark.pipeline.table import OURS
+from barnabas.spark.pipeline.tables.table import OURS
 
 if TYPE_CHECKING:
     from barnabas.spark.pipeline.settings import Pipeline

@@ -17,8 +17,8 @@ from barnabas.spark.errors import PipelineError
 from barnabas.spark.kafka import consumer_client
 from barnabas.spark.pipeline.letters import PREFIX
 from barnabas.spark.pipeline.settings import Pipeline
-from barnabas.spark.pipeline.synchronise import synchronise, synchronise_up
-from barnabas.spark.pipeline.table import OURS
+from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_up
+from barnabas.spark.pipeline.tables.table import OURS
 from barnabas.spark.sink import producer_client
 
 _POLL_MS: Final = 500

@@ -27,8 +27,8 @@ from barnabas.spark.pipeline.environment import expanded
 from barnabas.spark.pipeline.expectations import RULES_MAX, VIOLATIONS, Expectation, forbidden
 from barnabas.spark.pipeline.formats import CORRUPT
 from barnabas.spark.pipeline.letters import DeadLetters
-from barnabas.spark.pipeline.rewriting import Changes
 from barnabas.spark.pipeline.section import Section, unknown
+from barnabas.spark.pipeline.tables.rewriting import Changes
 
 if TYPE_CHECKING:
     from barnabas.spark.pipeline.formats.decoder import Decoder

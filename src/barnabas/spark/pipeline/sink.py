@@ -1,5 +1,5 @@
 """The sink of a streaming query: its batches become Parquet files, which a table of some kind takes once; see
-`table`.
+`tables`.
 
 The executors write the files; the driver hands their names to the table and sees no rows.
 """
@@ -17,14 +17,14 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline import changes, expectations
-from barnabas.spark.pipeline.compaction import TARGET_BYTES
-from barnabas.spark.pipeline.evolution import merged
 from barnabas.spark.pipeline.expectations import Expectation
-from barnabas.spark.pipeline.parquet import ParquetFolder
-from barnabas.spark.pipeline.rewriting import Changes
 from barnabas.spark.pipeline.settings import Sink
-from barnabas.spark.pipeline.synchronise import synchronise, synchronise_up
-from barnabas.spark.pipeline.table import OURS, Compacted, Staged, Step, Table
+from barnabas.spark.pipeline.tables.compaction import TARGET_BYTES
+from barnabas.spark.pipeline.tables.evolution import merged
+from barnabas.spark.pipeline.tables.parquet import ParquetFolder
+from barnabas.spark.pipeline.tables.rewriting import Changes
+from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_up
+from barnabas.spark.pipeline.tables.table import OURS, Compacted, Staged, Step, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -38,11 +38,11 @@ def open_table(sink: Sink) -> Table:
     """
     try:
         if sink.kind == "delta":
-            from barnabas.spark.pipeline.delta import DeltaFolder
+            from barnabas.spark.pipeline.tables.delta import DeltaFolder
 
             return DeltaFolder(sink.path)
         if sink.kind == "iceberg":
-            from barnabas.spark.pipeline.iceberg import IcebergFolder
+            from barnabas.spark.pipeline.tables.iceberg import IcebergFolder
 
             return IcebergFolder(sink.path, sink.table, sink.catalog)
     except ImportError as error:

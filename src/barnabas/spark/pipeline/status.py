@@ -13,11 +13,11 @@ from barnabas.spark.errors import PipelineError
 from barnabas.spark.groups.lag import lag_rows, one_record_at_a_time, standings_of
 from barnabas.spark.kafka import KafkaFetcher, admin_client
 from barnabas.spark.offsets import Positions, SourceOffset
-from barnabas.spark.pipeline.compaction import TARGET_BYTES
 from barnabas.spark.pipeline.events import last_event
 from barnabas.spark.pipeline.settings import Pipeline
 from barnabas.spark.pipeline.sink import open_table
-from barnabas.spark.pipeline.table import OURS
+from barnabas.spark.pipeline.tables.compaction import TARGET_BYTES
+from barnabas.spark.pipeline.tables.table import OURS
 
 _TIMEOUT_MS: Final = 10_000
 

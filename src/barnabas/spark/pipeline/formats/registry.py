@@ -27,7 +27,7 @@ import pyarrow as pa
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.formats.decoder import column_of
 from barnabas.spark.pipeline.formats.schema_ids import schema_id
-from barnabas.spark.pipeline.synchronise import synchronise, synchronise_up
+from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_up
 
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
 _BYTES_MAX: Final = 8 << 20

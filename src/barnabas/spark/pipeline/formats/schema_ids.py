@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.formats.decoder import Decoder, column_of, unframed
-from barnabas.spark.pipeline.synchronise import synchronise, synchronise_up
+from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_up
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from barnabas.spark.errors import PipelineError, first_line
-from barnabas.spark.pipeline.synchronise import synchronise
+from barnabas.spark.pipeline.tables.synchronise import synchronise
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 from urllib.parse import unquote
 
-from barnabas.spark.pipeline.rewriting import Changes, Keys, keys_of
-from barnabas.spark.pipeline.synchronise import synchronise_files, synchronise_up
-from barnabas.spark.pipeline.table import Table, Write, WriteChanges
+from barnabas.spark.pipeline.tables.rewriting import Changes, Keys, keys_of
+from barnabas.spark.pipeline.tables.synchronise import synchronise_files, synchronise_up
+from barnabas.spark.pipeline.tables.table import Table, Write, WriteChanges
 
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 """How Spark names the folder of null."""

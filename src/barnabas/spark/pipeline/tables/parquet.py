@@ -50,9 +50,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.compaction import groups, merge
-from barnabas.spark.pipeline.synchronise import synchronise, synchronise_files, synchronise_up
-from barnabas.spark.pipeline.table import OURS, Compacted, State, Step, Table, Write
+from barnabas.spark.pipeline.tables.compaction import groups, merge
+from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_files, synchronise_up
+from barnabas.spark.pipeline.tables.table import OURS, Compacted, State, Step, Table, Write
 
 _STAGING: Final = "staging-"
 _FILE: Final = re.compile(r"batch-(\d{10,})-(\d{5,})(?:-to-(\d{10,})-(\d{5,}))?\.parquet")

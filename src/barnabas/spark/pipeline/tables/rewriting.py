@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from barnabas.spark.errors import PipelineError, first_line
-from barnabas.spark.pipeline.compaction import write_rows
-from barnabas.spark.pipeline.synchronise import synchronise
+from barnabas.spark.pipeline.tables.compaction import write_rows
+from barnabas.spark.pipeline.tables.synchronise import synchronise
 
 FROM: Final = "valid_from"
 TO: Final = "valid_to"

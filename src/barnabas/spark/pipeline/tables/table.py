@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.evolution import Growth
+from barnabas.spark.pipeline.tables.evolution import Growth
 
 if TYPE_CHECKING:
-    from barnabas.spark.pipeline.rewriting import Changes
+    from barnabas.spark.pipeline.tables.rewriting import Changes
 
 OURS: Final = "_barnabas"
 """The folder in a table's folder that is not part of it; readers leave out all names that begin so."""

@@ -24,12 +24,12 @@ from pyiceberg.table import Table as IcebergTable
 from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
 from barnabas.spark.errors import PipelineError, first_line
-from barnabas.spark.pipeline.compaction import groups, merge
-from barnabas.spark.pipeline.evolution import Growth
-from barnabas.spark.pipeline.logged import Held, LoggedTable, shape
-from barnabas.spark.pipeline.rewriting import Keys
-from barnabas.spark.pipeline.synchronise import synchronise, synchronise_up
-from barnabas.spark.pipeline.table import Compacted, State, Step
+from barnabas.spark.pipeline.tables.compaction import groups, merge
+from barnabas.spark.pipeline.tables.evolution import Growth
+from barnabas.spark.pipeline.tables.logged import Held, LoggedTable, shape
+from barnabas.spark.pipeline.tables.rewriting import Keys
+from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_up
+from barnabas.spark.pipeline.tables.table import Compacted, State, Step
 
 _QUERY: Final = "barnabas.query"
 _BATCH: Final = "barnabas.batch"

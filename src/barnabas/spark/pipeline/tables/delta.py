@@ -18,13 +18,13 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from barnabas.spark.errors import PipelineError, first_line
-from barnabas.spark.pipeline.compaction import groups
-from barnabas.spark.pipeline.evolution import Growth
-from barnabas.spark.pipeline.logged import Held, LoggedTable, folder_values, shape
-from barnabas.spark.pipeline.rewriting import Keys
-from barnabas.spark.pipeline.stats import statistics
-from barnabas.spark.pipeline.synchronise import synchronise, synchronise_files, synchronise_up
-from barnabas.spark.pipeline.table import Compacted, State, Step
+from barnabas.spark.pipeline.tables.compaction import groups
+from barnabas.spark.pipeline.tables.evolution import Growth
+from barnabas.spark.pipeline.tables.logged import Held, LoggedTable, folder_values, shape
+from barnabas.spark.pipeline.tables.rewriting import Keys
+from barnabas.spark.pipeline.tables.stats import statistics
+from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_files, synchronise_up
+from barnabas.spark.pipeline.tables.table import Compacted, State, Step
 
 _MEMORY_BYTES: Final = 256 << 20
 """What delta-rs may hold of the rows that it merges before it goes to the disk."""
