@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from barnabas.core import group_config
+from barnabas.core.api_profile import KAFKA_4_4, api_profile
 from barnabas.core.config import Config
 from barnabas.core.group_config import GROUP_CONFIG
 
@@ -32,6 +33,11 @@ class GroupConfigManager:
         """The broker's own configuration is this from now on."""
         self._broker = broker
         self._of_others = self._effective(_NONE)
+
+    @property
+    def first_epoch(self) -> int:
+        """Of a new group of the consumer protocol: 1 in Kafka 3.9, 2 in Kafka 4.4. It follows the profile."""
+        return 2 if api_profile(self._broker) == KAFKA_4_4 else 1
 
     def of(self, group_id: str) -> GroupConfig:
         """The configuration of a group that exists, or of one that may come."""

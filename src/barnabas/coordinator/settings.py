@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.core.api_profile import KAFKA_4_4, api_profile
 from barnabas.core.config import Config
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
@@ -22,8 +21,6 @@ class GroupSettings:
     consumer_max_size: int
     consumer_assignors: tuple[str, ...]
     consumer_migration_policy: str
-    consumer_first_epoch: int
-    """Of a new group of the consumer protocol: 1 in Kafka 3.9, 2 in Kafka 4.4."""
     offset_metadata_max_bytes: int
     offsets_retention_ms: int
     offsets_retention_check_interval_ms: int
@@ -44,7 +41,6 @@ class GroupSettings:
             consumer_max_size=config["group.consumer.max.size"],
             consumer_assignors=tuple(config["group.consumer.assignors"]),
             consumer_migration_policy=config["group.consumer.migration.policy"].lower(),
-            consumer_first_epoch=2 if api_profile(config) == KAFKA_4_4 else 1,
             offset_metadata_max_bytes=config["offset.metadata.max.bytes"],
             offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
             offsets_retention_check_interval_ms=config["offsets.retention.check.interval.ms"],

@@ -4,6 +4,7 @@ import pytest
 from consumer_world import CLIENT, GROUP, REBALANCE_MS, World, settled
 
 from barnabas.coordinator.group import Client
+from barnabas.core.broker_config import broker_config, with_profile
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -65,6 +66,21 @@ def test_a_new_group_begins_with_the_epoch_of_the_kafka_that_clients_find(world_
     assert world.beat("m1", -1).member_epoch == -1
     # Who comes later goes on from there.
     assert world.join("m1", "a").member_epoch == first + 2
+
+
+def test_the_first_epoch_follows_the_profile(world_with):
+    """With ZooKeeper ``auto`` is another Kafka while the broker runs; groups that are there go on as they do."""
+    zookeeper = {"zookeeper.connect": "127.0.0.1:2181", "barnabas.api.profile": "auto"}
+    world = world_with(config=zookeeper)
+    world.topics.create("a", 2)
+    world.group_configs.broker_configured(with_profile(broker_config(zookeeper), "4.4"))
+    assert world.join("m1", "a").member_epoch == 2
+
+    world.group_configs.broker_configured(with_profile(broker_config(zookeeper), "3.9"))
+    assert world.beat("m1", 2, server_assignor="range").member_epoch == 3
+    other = world_with(config=zookeeper)
+    other.topics.create("a", 2)
+    assert other.join("m1", "a").member_epoch == 1
 
 
 def test_a_heartbeat_that_changes_nothing_writes_nothing(world):

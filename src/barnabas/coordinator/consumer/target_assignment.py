@@ -31,7 +31,7 @@ def update_group_epoch(runtime: ConsumerRuntime, plan: Plan, *, bump: bool) -> N
         bump = True
     # Each heartbeat of another member compares its epoch with this one, and so learns of a new target.
     if bump:
-        plan.epoch += 1 if plan.epoch else runtime.settings.consumer_first_epoch
+        plan.epoch += 1 if plan.epoch else runtime.group_configs.first_epoch
         plan.records.append(records.group_epoch(plan.group.group_id, plan.epoch))
     deadline_ms = runtime.clock.monotonic_ms() + METADATA_REFRESH_INTERVAL_MS
     plan.effects.append(lambda group: group.refresh_metadata_at(deadline_ms, plan.epoch))
