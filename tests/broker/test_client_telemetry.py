@@ -14,7 +14,7 @@ from barnabas.broker.client_metrics.subscriptions import ClientMetricsSubscripti
 from barnabas.broker.profiles import profile_of, wants_client_metrics
 from barnabas.core.broker_config import broker_config
 from barnabas.core.errors import ErrorCode
-from barnabas.core.ids import ZERO_UUID
+from barnabas.core.ids import ZERO_UUID, uuid_text
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from barnabas.protocol.messages.push_telemetry import PushTelemetryRequest
@@ -22,6 +22,7 @@ from barnabas.records.compression import Codec, compress
 from barnabas.records.crc import crc32c
 
 ID = bytes(range(16))
+OTHER = bytes(range(16, 32))
 INTERVAL_MS = 1000
 
 
@@ -142,6 +143,25 @@ def test_a_changed_subscription_is_asked_for_at_once(world):
     assert (answer.error_code, answer.requested_metrics) == (ErrorCode.NONE, ["a."])
     world.clock.advance(INTERVAL_MS)
     assert push(world, subscription_id=answer.subscription_id) == ErrorCode.NONE
+
+
+def test_the_subscription_of_another_client_is_refused(world):
+    """Its id follows from what is asked of a client, so those who are asked the same have the same."""
+    match = f"client_instance_id={uuid_text(OTHER)}"
+    subscribe(world, "all", {"interval.ms": str(INTERVAL_MS), "metrics": "org.apache.kafka.producer."})
+    subscribe(world, "theirs", {"metrics": "org.apache.kafka.consumer.", "match": match})
+    own, others = subscription_of(world), subscription_of(world, OTHER)
+    assert own != others
+    get(world)
+    get(world, OTHER)
+
+    assert push(world, metrics(("a", 1.0)), subscription_id=others) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    for made_up in (0, -1, 2**31 - 1, own ^ 1):
+        world.clock.advance(INTERVAL_MS)
+        assert push(world, metrics(("a", 1.0)), subscription_id=made_up) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    assert shown(world) == {}
+    assert push(world, metrics(("b", 1.0)), OTHER, subscription_id=others) == ErrorCode.NONE
+    assert len(shown(world)) == 1
 
 
 @pytest.mark.parametrize("instance_id", [ZERO_UUID, bytes(15) + b"\x01"])

@@ -225,6 +225,13 @@ def page(answer):
         (ask(["a", "zz"], cursor=("zz", 0)), ({"zz": 3}, None)),
         (ask(["c", "a"], cursor=("a", -1)), ({"c": 42, "a": 42}, None)),
         (ask(["a", "c"], cursor=("b", 1)), ({"a": 42, "c": 42}, None)),
+        (ask(cursor=("a", 2**31 - 1)), ({"a": [], "b": [0, 1], "c": [0]}, None)),
+        (ask(["a"], cursor=("a", -(2**31))), ({"a": 42}, None)),
+        (ask(cursor=("", 5)), ({"a": [0, 1, 2], "b": [0, 1], "c": [0]}, None)),
+        (ask(["a"], cursor=("", 0)), ({"a": 42}, None)),
+        (ask(cursor=("\U0010ffff", 0)), ({}, None)),
+        (ask(cursor=("z" * 8000, 0)), ({}, None)),
+        (ask(["a"] * 1000, 1, ("a", 2)), ({"a": [2]}, None)),
     ],
 )
 def test_pages_of_partitions(modern, asked, found):

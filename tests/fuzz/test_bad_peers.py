@@ -16,6 +16,7 @@ from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
 from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "wire.jsonl"
 
@@ -70,6 +71,22 @@ def test_what_is_no_request_closes_with_one_line(victim, data, reason):
         assert other.ask(ApiVersionsRequest()).error_code == 0
     [line] = warnings(victim, since)
     assert reason in line
+
+
+@pytest.mark.parametrize("version", [3, 12], ids=["plain", "compact"])
+def test_a_million_elements_and_one_more_close_with_one_line(victim, version):
+    """Kafka 4.4 reads a million of them; here `barnabas.request.elements.max` is the limit."""
+    since, before = len(victim.log_lines()), victim.memory_bytes()
+    topics = [MetadataRequestTopic(name="t")] * 1_000_001
+    with victim.connect() as peer, victim.connect() as other:
+        peer.send(frame_of(MetadataRequest(topics=topics), version))
+
+        assert peer.response() is None
+        assert other.ask(ApiVersionsRequest()).error_code == 0
+    [line] = warnings(victim, since)
+    assert "MetadataRequest" in line
+    assert "1000001 elements, more than" in line
+    assert victim.memory_bytes() - before < 48 << 20
 
 
 def test_peers_that_announce_much_and_send_little_hold_no_memory(victim):

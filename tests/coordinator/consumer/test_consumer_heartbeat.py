@@ -69,7 +69,7 @@ def test_a_new_group_begins_with_the_epoch_of_the_kafka_that_clients_find(world_
 
 
 def test_the_first_epoch_follows_the_profile(world_with):
-    """With ZooKeeper ``auto`` is another Kafka while the broker runs; groups that are there go on as they do."""
+    """With ZooKeeper ``auto`` is another Kafka while the broker runs; groups that are there go on."""
     zookeeper = {"zookeeper.connect": "127.0.0.1:2181", "barnabas.api.profile": "auto"}
     world = world_with(config=zookeeper)
     world.topics.create("a", 2)
