@@ -435,6 +435,11 @@ def test_rules_are_of_paths_that_there_are(guarded):
     assert set(READ_RULES) <= below
 
 
+def shown(port):
+    """The certificate that a client sees now."""
+    return ssl.get_server_certificate(("localhost", int(port)), timeout=60)
+
+
 def test_the_console_is_served_over_tls_to_those_who_log_in(cluster, tmp_path):
     """As an operator begins it, on another name than the loopback's."""
     authority = Authority()
@@ -463,6 +468,14 @@ def test_the_console_is_served_over_tls_to_those_who_log_in(cluster, tmp_path):
                 assert "Secure" in answer.headers["set-cookie"]
                 assert answer.headers["strict-transport-security"]
                 assert client.get("/api/v1/clusters").status_code == 200
+            # Who renews writes one file after the other; nobody is kept out meanwhile.
+            renewed = authority.sign("localhost", "127.0.0.1")
+            cert.write_text(renewed.chain_pem)
+            assert shown(port) == signed.chain_pem
+            key.write_text(renewed.key_pem())
+            assert shown(port) == renewed.chain_pem
+            cert.unlink()
+            assert shown(port) == renewed.chain_pem
         finally:
             process.send_signal(signal.SIGINT)
         assert process.wait(60) in (0, 130)

@@ -1,12 +1,11 @@
 """Serves the console, and its check for scripts."""
 
 import socket
-import ssl
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import uvicorn
 
+from barnabas.console.access.certificate import Certificate, TlsFiles
 from barnabas.console.app import application
 from barnabas.console.console import Console
 from barnabas.console.health.outcome import Level
@@ -31,13 +30,6 @@ def listen(address: Address) -> socket.socket:
     return socket.create_server(address, family=socket.AF_INET6 if ":" in address.host else socket.AF_INET)
 
 
-class TlsFiles(NamedTuple):
-    """A certificate with its chain, and its key, as PEM."""
-
-    cert: Path
-    key: Path
-
-
 def server_of(console: Console, tls: TlsFiles | None = None) -> uvicorn.Server:
     """A server of the console, which runs on sockets that are given to it. Raises OSError (ssl.SSLError too)
     for files that are no certificate and its key.
@@ -52,12 +44,10 @@ def server_of(console: Console, tls: TlsFiles | None = None) -> uvicorn.Server:
         timeout_graceful_shutdown=3,
         # Who asks is the peer: a header that anybody can write says nothing here.
         proxy_headers=False,
-        ssl_certfile=tls.cert if tls else None,
-        ssl_keyfile=tls.key if tls else None,
     )
     config.load()
-    if config.ssl is not None:
-        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
+    if tls is not None:
+        config.ssl = Certificate(tls).context
     return uvicorn.Server(config)
 
 

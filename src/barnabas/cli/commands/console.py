@@ -19,10 +19,10 @@ from barnabas.core.extras import extra
 from barnabas.operations.errors import OperationError
 
 if TYPE_CHECKING:
+    from barnabas.console.access.certificate import TlsFiles
     from barnabas.console.access.login import Login
     from barnabas.console.alerts.notices import Notifier
     from barnabas.console.health.verdict import Verdict
-    from barnabas.console.server import TlsFiles
     from barnabas.console.watched import WatchedCluster
 
 
@@ -222,20 +222,18 @@ def _login(passwords: Path | None, roles: Path | None) -> "Login | None":
 
 
 def _tls(cert: Path | None, key: Path | None) -> "TlsFiles | None":
-    import ssl
-
-    from barnabas.console.server import TlsFiles
+    from barnabas.console.access.certificate import TlsFiles, context_of
 
     if cert is None and key is None:
         return None
     if cert is None or key is None:
         raise click.UsageError("--tls-cert and --tls-key go together")
+    files = TlsFiles(cert, key)
     try:
-        # An empty password: a key that has one is refused, and nobody is asked at the terminal.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password="")
+        context_of(files)
     except (OSError, ValueError) as error:
         raise click.ClickException(f"{cert} and {key} are no certificate and its key: {error}") from error
-    return TlsFiles(cert, key)
+    return files
 
 
 def _notifier(webhook: str | None, mail_to: tuple[str, ...], mail_from: str, smtp: str) -> "Notifier":
