@@ -1,115 +1,221 @@
-"""The console with a large cluster: how long pages take and how much memory it holds.
+"""The console's budgets with a large cluster: start, refresh, pages meanwhile, memory, and what a real broker
+spends for it.
 
-    python -m bench.console [--topics 10000] [--groups 2500]
+    python -m bench.console [--topics 10000] [--groups 2500] [--seconds 60]
+    python -m bench.console --broker [--topics 1000] [--groups 250]
 
-The snapshot is generated: topics of four partitions with three replicas on six brokers, groups that are
-behind in sixteen partitions each. Pages are asked one after the other, while a thread makes verdicts as the
-collector does after each round. Printed are the median and the 95th of a hundred answers of each page, and
-the memory of the process.
+`barnabas console` runs as its users run it, against brokers that answer about a cluster that does not exist
+(`bench.generated_cluster`). Pages and REST are asked one after the other over HTTP while rounds go on.
+With `--broker` it looks at a real broker of ours instead, and the broker's processor time is printed as a
+share of one processor, beside what the broker spends without a console.
+
+On a machine that has other work the least time of a page and the processor time of a round say more than
+the wall clock: all are printed, with the load.
 """
 
 import argparse
-import asyncio
-import resource
+import contextlib
+import json
+import os
+import re
 import statistics
-import threading
+import subprocess
+import sys
+import tempfile
 import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
-import httpx
+from barnabas.admin import Admin, NewTopic
+from barnabas.client import Producer
+from barnabas.core.ids import TopicPartition
 
-from barnabas.admin import (
-    ClusterDescription,
-    GroupDescription,
-    GroupListing,
-    GroupState,
-    GroupType,
-    OffsetAndMetadata,
-    TopicDescription,
-)
-from barnabas.client.metadata import Broker, PartitionMetadata
-from barnabas.console.app import application
-from barnabas.console.collector import Collector, Pace
-from barnabas.console.console import Console
-from barnabas.console.reading import read
-from barnabas.console.snapshot import ClusterSnapshot, NextRecord
-from barnabas.console.watched import WatchedCluster
-from barnabas.core.ids import ZERO_UUID, TopicPartition
-from barnabas.operations.clock import now_ms
-
-BROKERS = [Broker(number, f"broker-{number}", 9092) for number in range(6)]
-PARTITIONS = 4
-READ = 16
-PATHS = (
+PAGES = (
     "",
     "/brokers",
     "/topics",
     "/topics?search=99",
+    "/topics?sort=size",
     "/topics/topic-77",
     "/groups?sort=lag",
     "/groups/group-7",
     "/health",
+    "/log-dirs",
+    "/history",
+    "/configs",
+    "/controller",
 )
+TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def generated(topics: int, groups: int) -> ClusterSnapshot:
-    """What a collector would have."""
-    now = now_ms()
-    there, starts, ends = {}, {}, {}
-    for number in range(topics):
-        name = f"topic-{number}"
-        rows = []
-        for partition in range(PARTITIONS):
-            replicas = [(number + partition + each) % len(BROKERS) for each in range(3)]
-            rows.append(PartitionMetadata(partition, replicas[0], 5, replicas, replicas, []))
-            tp = TopicPartition(name, partition)
-            starts[tp], ends[tp] = read(0, now), read(1000, now)
-        there[name] = TopicDescription(name, ZERO_UUID, False, rows)
-    listings: dict[int, list[GroupListing]] = {one.node_id: [] for one in BROKERS}
-    described, positions, next_records, newest = {}, {}, {}, {}
-    for number in range(groups):
-        name, broker = f"group-{number}", BROKERS[number % len(BROKERS)]
-        listings[broker.node_id].append(
-            GroupListing(name, False, GroupState.STABLE, GroupType.CLASSIC, "consumer")
+def processor_s(pid: int) -> float:
+    """What a process has used of the processors."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def memory_mib(pid: int, name: str = "VmHWM") -> float:
+    """The greatest resident size of a process so far."""
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+@contextlib.contextmanager
+def generated(topics: int, groups: int) -> Iterator[str]:
+    """Brokers in a process of their own; yields their address."""
+    command = [sys.executable, "-m", "bench.generated_cluster"]
+    command += ["--topics", str(topics), "--groups", str(groups)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.communicate()
+
+
+class RunningConsole:
+    """`barnabas console` as a process."""
+
+    def __init__(self, bootstrap: str, data: Path) -> None:
+        self._begun = time.perf_counter()
+        command = [sys.executable, "-m", "barnabas", "console", "--bootstrap-server", bootstrap]
+        command += ["--name", "large", "--port", "0", "--data", str(data)]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert self.process.stderr is not None
+        line = self.process.stderr.readline()
+        self.url = line.strip().rpartition(" ")[2].rstrip("/")
+        self.get("/api/v1/healthz")
+        self.start_s = time.perf_counter() - self._begun
+
+    def get(self, path: str) -> bytes:
+        """What it answers."""
+        with urllib.request.urlopen(self.url + path, timeout=60) as answer:
+            data: bytes = answer.read()
+        return data
+
+    def overview(self) -> dict[str, Any]:
+        """The cluster at a glance."""
+        found: dict[str, Any] = json.loads(self.get("/api/v1/clusters/large"))
+        return found
+
+    def close(self) -> None:
+        """Ends it."""
+        self.process.terminate()
+        self.process.wait(10)
+
+
+def measure(console: RunningConsole, seconds: float) -> None:
+    """Asks for pages and REST in turn, and prints the figures."""
+    rounds: dict[int, int] = {}
+    times: dict[str, list[float]] = {}
+    sizes: dict[str, int] = {}
+    end = time.monotonic() + seconds
+    paths = [f"/c/large{one}" for one in PAGES] + [f"/api/v1/clusters/large{one}" for one in PAGES]
+    while time.monotonic() < end:
+        for path in paths:
+            begun = time.perf_counter()
+            answer = console.get(path)
+            times.setdefault(path, []).append((time.perf_counter() - begun) * 1000)
+            sizes[path] = len(answer)
+        found = json.loads(console.get("/api/v1/clusters/large"))
+        rounds[found["requests"]] = found["round_ms"]
+    for path, each in sorted(times.items(), key=lambda one: -max(one[1])):
+        p95 = statistics.quantiles(each, n=20)[-1]
+        print(
+            f"{path:<42} least {min(each):6.1f} ms  p50 {statistics.median(each):6.1f} ms  p95 {p95:6.1f} ms"
+            f"  {sizes[path]:>8} bytes"
         )
-        described[name] = read(
-            GroupDescription(name, False, GroupType.CLASSIC, GroupState.STABLE, "range", broker, []), now
-        )
-        read_ones = [
-            TopicPartition(f"topic-{(number * READ + each) // PARTITIONS % topics}", each % PARTITIONS)
-            for each in range(READ)
-        ]
-        positions[name] = read({tp: OffsetAndMetadata(990) for tp in read_ones}, now)
-        for tp in read_ones:
-            next_records[tp, 990] = read(NextRecord(990, 1000, now - 5000), now)
-            newest[tp] = read(now - 1000, now)
-    return ClusterSnapshot(
-        cluster=read(ClusterDescription("generated", BROKERS[0], BROKERS), now),
-        topics=read(there, now),
-        starts=starts,
-        ends=ends,
-        group_listings={broker: read(rows, now) for broker, rows in listings.items()},
-        groups=described,
-        positions=positions,
-        newest_ms=newest,
-        next_records=next_records,
-        refreshed_ms=now,
-    )
+    every = [one for each in times.values() for one in each]
+    print(f"pages and REST: p95 {statistics.quantiles(every, n=20)[-1]:.0f} ms of {len(every)}")
+    static = sum(len(console.get(f"/static/{name}")) for name in ("console.css", "console.js", "icon.svg"))
+    largest = max(size for path, size in sizes.items() if path.startswith("/c/"))
+    print(f"a page the first time: at most {(largest + static) / 1000:.0f} kB")
+    print(f"rounds: {sorted(set(rounds.values()))} ms")
 
 
-async def measured(console: Console, rounds: int) -> None:
-    """Prints a line for each page."""
-    transport = httpx.ASGITransport(application(console))
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-        for path in PATHS:
-            times = []
-            for _ in range(rounds):
-                begun = time.perf_counter()
-                answer = await client.get(f"/c/large{path}")
-                times.append((time.perf_counter() - begun) * 1000)
-                assert answer.status_code == 200, answer.text[:300]
-            p95 = statistics.quantiles(times, n=20)[-1]
-            median, size = statistics.median(times), len(answer.content)
-            print(f"{path or '/':<20} p50 {median:6.1f} ms  p95 {p95:6.1f} ms  {size} bytes")
+def processor_of_rounds(console: RunningConsole, rounds: int) -> None:
+    """Prints what the console's process spends for a round when nobody asks for pages."""
+
+    def looked_s() -> float:
+        """How long ago the last round was over."""
+        return float(console.overview()["refreshed_s"]["value"])
+
+    def wait_for_round() -> None:
+        ago = looked_s()
+        while ago <= (ago := looked_s()):
+            time.sleep(0.5)
+
+    wait_for_round()
+    before = processor_s(console.process.pid)
+    for _ in range(rounds):
+        wait_for_round()
+    spent = processor_s(console.process.pid) - before
+    print(f"processor time of {rounds} rounds: {spent:.1f} s, {spent / rounds:.1f} s each")
+
+
+def with_broker(topics: int, groups: int, seconds: float) -> None:
+    """What a real broker spends for a console that looks every ten seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "barnabas", "serve", "--port", "0", "--data", f"{folder}/broker"]
+        command += ["--set", "offsets.topic.num.partitions=4"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as broker:
+            assert broker.stdout is not None
+            try:
+                bootstrap = next(
+                    found[1] for line in broker.stdout if (found := re.search(r"(127\.0\.0\.1:\d+)", line))
+                )
+                fill(bootstrap, topics, groups)
+                shares = []
+                for looked_at in (False, True):
+                    console = RunningConsole(bootstrap, Path(folder) / "console") if looked_at else None
+                    if console is not None:
+                        time.sleep(15)
+                    begun, before = time.monotonic(), processor_s(broker.pid)
+                    time.sleep(seconds)
+                    shares.append((processor_s(broker.pid) - before) / (time.monotonic() - begun))
+                    if console is not None:
+                        print(f"last round: {console.overview()['round_ms']} ms")
+                        console.close()
+                print(f"the broker uses {shares[0]:.2%} of a processor alone, {shares[1]:.2%} with a console")
+            finally:
+                broker.terminate()
+
+
+def fill(bootstrap: str, topics: int, groups: int) -> None:
+    """Topics with a record in each partition, groups with a position in sixteen of them."""
+    names = [f"topic-{number}" for number in range(topics)]
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        for start in range(0, topics, 100):
+            admin.topics.create([NewTopic(name, partitions=4) for name in names[start : start + 100]])
+        with Producer(bootstrap_servers=bootstrap) as producer:
+            for name in names:
+                for partition in range(4):
+                    producer.send(name, b"a record", partition=partition)
+        for number in range(groups):
+            offsets = {
+                TopicPartition(names[(number * 4 + each // 4) % topics], each % 4): 0 for each in range(16)
+            }
+            admin.groups.alter_offsets(f"group-{number}", offsets)
+
+
+def with_generated(topics: int, groups: int, seconds: float) -> None:
+    """The budgets of the console's own process."""
+    with tempfile.TemporaryDirectory() as folder, generated(topics, groups) as bootstrap:
+        console = RunningConsole(bootstrap, Path(folder))
+        try:
+            spent = processor_s(console.process.pid)
+            print(f"start to the first answer: {console.start_s:.2f} s, {spent:.2f} s of a processor")
+            while not (found := console.overview())["round_ms"]:
+                time.sleep(0.2)
+            print(f"first round: {found['round_ms']} ms")
+            processor_of_rounds(console, 3)
+            measure(console, seconds)
+            print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
+            print(f"memory: {memory_mib(console.process.pid):.0f} MiB at most")
+        finally:
+            console.close()
 
 
 def main() -> None:
@@ -119,29 +225,11 @@ def main() -> None:
     )
     parser.add_argument("--topics", type=int, default=10_000)
     parser.add_argument("--groups", type=int, default=2_500)
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--broker", action="store_true")
     given = parser.parse_args()
-    watched = WatchedCluster("large", {"bootstrap.servers": "127.0.0.1:1"})
-    collector = Collector(None, None, Pace())  # type: ignore[arg-type] - nothing is asked
-    collector.snapshot = generated(given.topics, given.groups)
-    watched._collector = collector  # noqa: SLF001 - the snapshot of a cluster that is not there
-    begun = time.perf_counter()
-    verdict = watched._judge(now_ms())  # noqa: SLF001
-    print(f"a verdict takes {(time.perf_counter() - begun) * 1000:.0f} ms: {verdict.level}")
-    over = threading.Event()
-
-    def judge() -> None:
-        while not over.wait(2):
-            watched._judge(now_ms())  # noqa: SLF001
-
-    thread = threading.Thread(target=judge)
-    thread.start()
-    try:
-        asyncio.run(measured(Console({"large": watched}), given.rounds))
-    finally:
-        over.set()
-        thread.join()
-    print(f"memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB at most")
+    run = with_broker if given.broker else with_generated
+    run(given.topics, given.groups, given.seconds)
 
 
 if __name__ == "__main__":

@@ -52,6 +52,7 @@ class Site:
     def look(self):
         """Returns when a look that begins now is over."""
         assert self.watched.wait_for_round(ROUND_S), self.watched
+        assert self.watched.history.settle()
 
 
 @pytest.fixture(scope="module")

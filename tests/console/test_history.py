@@ -2,6 +2,7 @@
 
 import errno
 import os
+import threading
 from array import array
 
 import pytest
@@ -223,6 +224,30 @@ def test_a_full_disk_is_said_and_harms_nothing_else(tmp_path, monkeypatch):
     assert again.points("a", 0, FOREVER) == [(DAY, 1.0), (DAY + 2 * MINUTE, 3.0)]
     assert again.changes(0, FOREVER) == [change]
     assert [one.name for one in tmp_path.iterdir()] == ["c%2F..%2Fx"]
+
+
+def test_the_looks_do_not_wait_for_an_hour_that_is_made_a_file(tmp_path, monkeypatch):
+    history = ClusterHistory(tmp_path, "c")
+    history.add(DAY, {"a": 1.0})
+    sealing, go_on = threading.Event(), threading.Event()
+
+    def slow(*_):
+        sealing.set()
+        assert go_on.wait(30)
+
+    monkeypatch.setattr(SampleStore, "_merge_days", slow)
+    history.remember(DAY + HOUR_MS, {"a": 2.0})
+    assert sealing.wait(30)
+    for minute in range(1, 70):  # more than may wait: the oldest samples go, changes never
+        change = ClusterChange(DAY + HOUR_MS + minute, "leader", f"t-{minute}", "1", "2")
+        history.remember(DAY + HOUR_MS + minute * MINUTE // 2, {"a": float(minute)}, [change])
+    assert not history.is_due(DAY + HOUR_MS + 35 * MINUTE)
+    assert not history.settle(0.01)
+    go_on.set()
+    assert history.settle(30)
+    values = [value for _, value in history.points("a", 0, FOREVER)]
+    assert values == [1.0, 2.0, *map(float, range(10, 70))]
+    assert len(history.changes(0, FOREVER)) == 69
 
 
 def test_changes_are_kept_by_day_and_a_torn_line_is_passed_over(tmp_path):

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from barnabas.admin import AsyncAdmin, ConfigResource, GroupState
+from barnabas.admin import AsyncAdmin, ConfigResource, GroupState, TopicDescription
 from barnabas.client import AsyncConsumer
 from barnabas.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, OffsetAndTimestamp
 from barnabas.console import changes
@@ -71,15 +71,19 @@ class Collector:
         *,
         brokers: Scraper | None = None,
         zookeeper: Scraper | None = None,
+        snapshot: ClusterSnapshot | None = None,
     ) -> None:
+        """`snapshot` is what an earlier collector has left."""
         self._admin = admin
         self._consumer = consumer
         self._pace = pace
         self._scrape_brokers = brokers
         self._scrape_zookeeper = zookeeper
         self._round = 0
+        self._leaders = _leaders_of(snapshot.topics.value or {} if snapshot else {})
+        """All partitions with their leaders, as the topics were read last."""
         self._undelivered: list[ClusterChange] = []
-        self.snapshot = ClusterSnapshot()
+        self.snapshot = snapshot or ClusterSnapshot()
 
     async def round(self) -> None:
         """Asks for what is due. Raises nothing that a cluster can cause."""
@@ -166,6 +170,7 @@ class Collector:
             for one in topic.partitions
             if len(one.isr) < len(one.replicas)
         }
+        self._leaders = _leaders_of(found)
         self._put(topics=read(found, now), under_replicated_since_ms=under)
 
     async def _reassignments(self) -> None:
@@ -175,17 +180,9 @@ class Collector:
             found = {}
         self._put(reassignments=read(found, now_ms()))
 
-    def _partitions(self) -> dict[TopicPartition, int]:
-        """All partitions with their leaders."""
-        return {
-            TopicPartition(name, one.partition): one.leader
-            for name, topic in (self.snapshot.topics.value or {}).items()
-            for one in topic.partitions
-        }
-
     async def _offsets(self, kind: int, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
         """ListOffsets of partitions that have a leader; of the others, why there is no answer."""
-        leaders = self._partitions()
+        leaders = self._leaders
         asked = [tp for tp in wanted if leaders.get(tp, -1) >= 0]
         found: dict[TopicPartition, Any] = dict.fromkeys(
             (tp for tp in wanted if tp in leaders and leaders[tp] < 0),
@@ -198,12 +195,12 @@ class Collector:
         return found
 
     async def _ends(self) -> None:
-        there = self._partitions()
+        there = self._leaders
         answers = await self._offsets(LATEST_TIMESTAMP, there)
         self._put(ends=merged(self.snapshot.ends, _values(answers, "offset"), now_ms(), there))
 
     async def _starts(self) -> None:
-        there = self._partitions()
+        there = self._leaders
         answers = await self._offsets(EARLIEST_TIMESTAMP, there)
         self._put(starts=merged(self.snapshot.starts, _values(answers, "offset"), now_ms(), there))
 
@@ -372,6 +369,14 @@ class Collector:
         if self._scrape_zookeeper is not None:
             servers = await self._call(self._scrape_zookeeper())
             self._put(zookeeper=merged(self.snapshot.zookeeper, servers, now_ms()))
+
+
+def _leaders_of(topics: Mapping[str, TopicDescription]) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(name, one.partition): one.leader
+        for name, topic in topics.items()
+        for one in topic.partitions
+    }
 
 
 def _values(answers: Mapping[K, Any], name: str) -> dict[K, Any]:

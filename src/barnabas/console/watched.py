@@ -130,6 +130,8 @@ class WatchedCluster:
             with contextlib.suppress(RuntimeError):  # the loop has just ended by itself
                 self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join()
+        if self.history is not None:
+            self.history.settle()
 
     def wait_for_round(self, timeout_s: float) -> bool:
         """Waits until a round that begins from now on is over; whether it came. For tests and `--check`."""
@@ -222,9 +224,8 @@ class WatchedCluster:
         """Rounds, for as long as the console lives. Raises BarnabasError where it cannot begin."""
         async with AsyncAdmin(**self._options) as admin, self._consumer(CLIENT) as consumer:
             self._problem = None
-            collector = Collector(admin, consumer, self.pace, **self._scrapers)
-            if self._collector is not None:
-                collector.snapshot = self._collector.snapshot
+            left = None if self._collector is None else self._collector.snapshot
+            collector = Collector(admin, consumer, self.pace, **self._scrapers, snapshot=left)
             self._collector = collector
             while True:
                 begun = asyncio.get_running_loop().time()
@@ -247,7 +248,8 @@ class WatchedCluster:
         samples = samples_of(collector.snapshot, self.trend, found, at_ms)
         if self.alerts is not None:
             self.alerts.judge(at_ms, samples)
-        self.history.add(at_ms, samples | self._commits.samples(collector.snapshot), collector.take_changes())
+        samples |= self._commits.samples(collector.snapshot)
+        self.history.remember(at_ms, samples, collector.take_changes())
 
     async def _pause(self, seconds: float) -> None:
         assert self._again is not None, "only the thread waits"

@@ -1,33 +1,17 @@
 """What brokers and ZooKeeper servers say of themselves: Prometheus' text, and the four letters ``mntr``."""
 
 import asyncio
-import re
 import time
 import urllib.request
-from collections.abc import Mapping
-from typing import Final, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from barnabas.core.errors import BarnabasError
+from barnabas.operations.broker_metrics import Figures, figures_of
 from barnabas.operations.errors import OperationError
-
-Figures: TypeAlias = dict[str, float]
 
 _BYTES_MAX: Final = 16 << 20
 _MNTR_BYTES_MAX: Final = 1 << 20
-_LINE: Final = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{[^}]*\})?\s+(\S+)")
-_BROKER: Final = {
-    "request_queue_size": re.compile(
-        r"kafka_network_requestchannel_requestqueuesize(_value)?", re.IGNORECASE
-    ),
-    "network_idle": re.compile(
-        r"kafka_network_socketserver_networkprocessoravgidlepercent(_value)?", re.IGNORECASE
-    ),
-    "handler_idle": re.compile(
-        r"kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent(_oneminuterate|_value)?",
-        re.IGNORECASE,
-    ),
-}
-"""The names that the JMX exporter makes of Kafka's MBeans."""
 _ZOOKEEPER: Final = {
     "zk_outstanding_requests": "outstanding_requests",
     "zk_watch_count": "watch_count",
@@ -45,15 +29,7 @@ async def broker_figures(url: str, timeout_s: float) -> Figures:
         text = await asyncio.to_thread(_read, url, timeout_s)
     except (OSError, ValueError) as error:
         raise OperationError(f"the metrics at {url} cannot be read: {error}") from error
-    found: Figures = {}
-    for line in text.splitlines():
-        match = None if line.startswith("#") else _LINE.match(line)
-        if match is None:
-            continue
-        for name, pattern in _BROKER.items():
-            if pattern.fullmatch(match[1]):
-                found[name] = float(match[2])
-    return found
+    return figures_of(text)
 
 
 def _read(url: str, timeout_s: float) -> str:
@@ -64,18 +40,46 @@ def _read(url: str, timeout_s: float) -> str:
 
 
 class BrokerScraper:
-    """Reads the metrics of brokers; the URL of each by its id."""
+    """Reads the metrics of brokers; the URL of each by its id. What counts since a broker's start is made a
+    rate between two looks: ``loop_idle``, the share of a core that its loop did not use, and
+    ``old_requests_per_s``.
+    """
 
-    def __init__(self, urls: Mapping[int, str], timeout_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        urls: Mapping[int, str],
+        timeout_s: float = 5.0,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._urls = urls
         self._timeout_s = timeout_s
+        self._clock_s = clock_s
+        self._counted: dict[int, tuple[float, Figures]] = {}
 
     async def __call__(self) -> dict[int, Figures | BarnabasError]:
         """What each says, or why it says nothing."""
         answers = await asyncio.gather(
             *(broker_figures(url, self._timeout_s) for url in self._urls.values()), return_exceptions=True
         )
-        return dict(zip(self._urls, map(_or_error, answers), strict=True))
+        found = dict(zip(self._urls, map(_or_error, answers), strict=True))
+        now = self._clock_s()
+        for broker, figures in found.items():
+            if not isinstance(figures, BarnabasError):
+                self._make_rates(broker, figures, now)
+        return found
+
+    def _make_rates(self, broker: int, figures: Figures, now: float) -> None:
+        counts = {name: figures.pop(name) for name in _COUNTED if name in figures}
+        then, before = self._counted.get(broker, (now, {}))
+        self._counted[broker] = now, counts
+        for name, count in counts.items():
+            # A broker that was started again counts from 0.
+            if name in before and count >= before[name] and now > then:
+                rate = (count - before[name]) / (now - then)
+                figures[_COUNTED[name]] = max(1 - rate, 0.0) if name == "loop_busy_s" else rate
+
+
+_COUNTED: Final = {"loop_busy_s": "loop_idle", "old_requests": "old_requests_per_s"}
 
 
 class ZookeeperScraper:

@@ -1,6 +1,13 @@
-"""`ClusterHistory`: what is remembered of one cluster, and what becomes of it when the disk is full."""
+"""`ClusterHistory`: what is remembered of one cluster, and what becomes of it when the disk is full.
 
+Samples are written on a thread of their own: an hour or a day that is over is made a file of Parquet, which
+takes seconds, and the looks at the cluster go on meanwhile. What waits is bounded; the oldest sample goes
+first.
+"""
+
+import threading
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -15,6 +22,9 @@ _log = EventLog("console")
 
 KEEP_DAYS: Final = 90
 _PENDING_MAX: Final = 20_000
+_WAITING_MAX: Final = 60
+"""Samples that wait for the thread: an hour of them."""
+_SETTLE_S: Final = 10.0
 
 
 class ClusterHistory:
@@ -31,13 +41,50 @@ class ClusterHistory:
         self._pending: list[ClusterChange] = []
         self._opened = False
         self._last_ms = 0
+        self._waiting: deque[tuple[int, Mapping[str, float], Sequence[ClusterChange]]] = deque()
+        self._turn = threading.Condition()
+        self._writing = False
+        """Whether the thread is there; it ends when nothing waits."""
 
     def is_due(self, now_ms: int) -> bool:
         """Whether it is time for a sample; a clock that was set back does not end them."""
         return not 0 <= now_ms - self._last_ms < self.every_ms
 
+    def remember(
+        self, now_ms: int, samples: Mapping[str, float], changes: Sequence[ClusterChange] = ()
+    ) -> None:
+        """Has a thread `add` them, and does not wait."""
+        self._last_ms = now_ms
+        with self._turn:
+            if len(self._waiting) >= _WAITING_MAX:
+                _, _, older = self._waiting.popleft()
+                changes = [*older, *changes]
+            self._waiting.append((now_ms, samples, changes))
+            if not self._writing:
+                self._writing = True
+                threading.Thread(target=self._write, name="barnabas-console-history", daemon=True).start()
+
+    def _write(self) -> None:
+        while True:
+            with self._turn:
+                if not self._waiting:
+                    self._writing = False
+                    self._turn.notify_all()
+                    return
+                now_ms, samples, changes = self._waiting.popleft()
+            try:
+                self.add(now_ms, samples, changes)
+            except Exception as error:  # a bug of ours must not end what is remembered
+                self.problem = f"a sample was not written: {error!r}"
+                _log.error("console.history", folder=str(self.folder), error=repr(error))
+
+    def settle(self, timeout_s: float = _SETTLE_S) -> bool:
+        """Waits until all that was remembered is written; whether it is."""
+        with self._turn:
+            return self._turn.wait_for(lambda: not self._writing, timeout_s)
+
     def add(self, now_ms: int, samples: Mapping[str, float], changes: Sequence[ClusterChange] = ()) -> None:
-        """Remembers."""
+        """Writes; one caller at a time."""
         self._pending = [*self._pending, *changes][-_PENDING_MAX:]
         self._last_ms = now_ms
         begun = time.monotonic()

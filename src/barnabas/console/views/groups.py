@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from barnabas.admin import GroupListing
 from barnabas.console.figure import Figure, figure
 from barnabas.console.lag import GroupLag, LagRow, group_lag, partition_lags
 from barnabas.console.snapshot import ClusterSnapshot
@@ -75,7 +76,7 @@ def groups(
         sort = "name"
         found.sort()
     shown, paging = cut(found, page, size)
-    rows = [_row(snapshot, trend, name, now_ms) for name in shown]
+    rows = [_row(snapshot, trend, name, *there[name], now_ms) for name in shown]
     unread = {broker: one.error for broker, one in snapshot.group_listings.items() if one.error is not None}
     return GroupsView(rows, paging, search, sort, unread)
 
@@ -84,13 +85,9 @@ def _last(samples: Sequence[float]) -> float:
     return samples[-1] if samples else -1
 
 
-def _row(snapshot: ClusterSnapshot, trend: Trend, name: str, now_ms: int) -> GroupRow:
-    broker, reading, listing = next(
-        (broker, reading, one)
-        for broker, reading in snapshot.group_listings.items()
-        for one in reading.value or ()
-        if one.group_id == name
-    )
+def _row(
+    snapshot: ClusterSnapshot, trend: Trend, name: str, broker: int, listing: GroupListing, now_ms: int
+) -> GroupRow:
     described = snapshot.groups.get(name)
     members = len(described.value.members) if described and described.value else None
     state = str(listing.state) if listing.state else None
@@ -100,7 +97,7 @@ def _row(snapshot: ClusterSnapshot, trend: Trend, name: str, now_ms: int) -> Gro
         name,
         str(listing.type or "Unknown"),
         listing.protocol,
-        figure(reading, now_ms, state or "Unknown"),
+        figure(snapshot.group_listings[broker], now_ms, state or "Unknown"),
         figure(described, now_ms, members),
         broker,
         group_lag(partition_lags(snapshot, name, now_ms)),
@@ -112,10 +109,16 @@ def group(
     snapshot: ClusterSnapshot, trend: Trend, name: str, now_ms: int, round_s: float
 ) -> GroupView | None:
     """One group; None where no broker lists it."""
-    listed = any(
-        one.group_id == name for each in snapshot.group_listings.values() for one in each.value or ()
+    listed = next(
+        (
+            (broker, one)
+            for broker, each in snapshot.group_listings.items()
+            for one in each.value or ()
+            if one.group_id == name
+        ),
+        None,
     )
-    if not listed:
+    if listed is None:
         return None
     described = snapshot.groups.get(name)
     description = described.value if described else None
@@ -130,7 +133,7 @@ def group(
         for one in (description.members if description else ())
     ]
     return GroupView(
-        _row(snapshot, trend, name, now_ms),
+        _row(snapshot, trend, name, *listed, now_ms),
         description.assignor if description else "",
         members,
         partition_lags(snapshot, name, now_ms),
