@@ -125,7 +125,7 @@ class Cluster:
             )
             # Seeded by the process's own generator, so that a simulation decides.
             rng = random.Random(random.getrandbits(64))
-            self._client = NetworkClient(Selector(tls=self._tls), self, settings, rng)
+            self._client = NetworkClient(Selector(tls=lambda: self._tls), self, settings, rng)
         return self._client
 
     # `MetadataUpdater`, for the NetworkClient.

@@ -83,7 +83,13 @@ class DynamicBrokerConfig:
         _check_cleaner_threads(self.current, wanted)
         self._check_reporters(wanted)
         self._validate_reconfiguration(wanted)
-        for validate in self._of_files if per_broker else ():
+
+    def validate_files(self, values: Mapping[str, str]) -> None:
+        """Raises ConfigError where this broker's files are others now and cannot be taken over, though these
+        values name the same ones.
+        """
+        wanted = self._with(values, per_broker=True)
+        for validate in self._of_files:
             validate(wanted)
 
     def _with(self, values: Mapping[str, str], *, per_broker: bool) -> Config:

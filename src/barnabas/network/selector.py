@@ -55,9 +55,11 @@ class Selector:
         clock: Clock | None = None,
         *,
         receive_buffer_bytes: int = -1,
-        tls: "ssl.SSLContext | None" = None,
+        tls: "Callable[[], ssl.SSLContext | None]" = lambda: None,
     ) -> None:
-        """`receive_buffer_bytes` is SO_RCVBUF; -1 leaves it to the system. With `tls` all speak it."""
+        """`receive_buffer_bytes` is SO_RCVBUF; -1 leaves it to the system. `tls` is asked for each connection
+        what it is encrypted with, if at all: certificates are renewed.
+        """
         self.tls = tls
         self.loop = asyncio.get_running_loop()
         self.receive_buffer_bytes = receive_buffer_bytes
@@ -237,8 +239,9 @@ class NodeChannel:
         if code:
             self._try_next(node, OSError(code, os.strerror(code)))
             return
-        if self._selector.tls is not None:
-            self._begin_handshake(node, sock, self._selector.tls)
+        context = self._selector.tls()
+        if context is not None:
+            self._begin_handshake(node, sock, context)
         else:
             self._established(sock)
 

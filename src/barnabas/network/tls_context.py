@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from barnabas.core.errors import ConfigError
 from barnabas.network.tls_ciphers import restrict
+from barnabas.network.tls_socket import handshake_words
 from barnabas.network.tls_stores import KeyPair, key_pair, trusted_certificates
 
 VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -37,6 +38,8 @@ KEYS: Final = (
     "ssl.truststore.type",
 )
 """What a context is made of."""
+_HANDSHAKE_TURNS_MAX: Final = 10
+"""Each side says something three times at most."""
 
 
 def server_context(values: Mapping[str, Any], client_auth: str) -> ssl.SSLContext:
@@ -83,6 +86,26 @@ def client_context(values: Mapping[str, Any]) -> ssl.SSLContext:
         _load(context, pair)
     context.options |= ssl.OP_NO_RENEGOTIATION
     return context
+
+
+def failed_handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> str | None:
+    """Why a client with one context cannot connect to a server with the other, tried in memory; None where it
+    can (``SslFactory.SslEngineValidator``).
+    """
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [client.wrap_bio(to_client, to_server), server.wrap_bio(to_server, to_client, server_side=True)]
+    for _ in range(_HANDSHAKE_TURNS_MAX):
+        for end in tuple(ends):
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except (ssl.SSLError, ssl.CertificateError) as error:
+                return handshake_words(error)
+            ends.remove(end)
+        if not ends:
+            return None
+    return "it has no end"
 
 
 def _context(protocol: Any, values: Mapping[str, Any]) -> ssl.SSLContext:

@@ -112,7 +112,7 @@ def fetcher_clients(
     )
     return [
         NetworkClient(
-            Selector(clock, receive_buffer_bytes=_receive_buffer_bytes(config), tls=security.tls),
+            Selector(clock, receive_buffer_bytes=_receive_buffer_bytes(config), tls=security.context),
             ManualMetadataUpdater(),
             replace(settings, client_id=f"broker-{broker_id}-fetcher-{fetcher_id}", login=security.login),
             rng,
@@ -152,4 +152,4 @@ def _settings(broker_id: int, config: Config, *, connect_ms: int) -> ClientSetti
 
 def _client(clock: Clock, rng: Random, settings: ClientSettings, security: ClientSecurity) -> NetworkClient:
     settings = replace(settings, login=security.login)
-    return NetworkClient(Selector(clock, tls=security.tls), ManualMetadataUpdater(), settings, rng)
+    return NetworkClient(Selector(clock, tls=security.context), ManualMetadataUpdater(), settings, rng)

@@ -74,7 +74,7 @@ from barnabas.network.endpoints import Endpoint, ListenerConfig
 from barnabas.network.sasl.credentials import ServerCredentials
 from barnabas.network.settings import SocketSettings
 from barnabas.network.socket_server import SocketServer
-from barnabas.node.channel_security import InterBrokerSecurity
+from barnabas.node.channel_security import InterBrokerSecurity, broker_tls
 from barnabas.node.coordinators import partitions_of
 from barnabas.node.dynamic_listeners import (
     DynamicListenerConfig,
@@ -204,6 +204,8 @@ class BrokerNode:
         configs = ConfigStore(store, self._clock)
         logs = await self._open_logs(store, configs, stored_cluster_id)
         listeners = parse_listeners(self.config)
+        if (tls := broker_tls(self.config, listeners)) is not None:
+            tls.ensure_fits_itself()
         server = self._bind(listeners)
         await self._read_token_keys()
         bound_by = self.config
@@ -227,7 +229,7 @@ class BrokerNode:
         foundation = Foundation(
             config=self.config,
             listeners=listeners,
-            security=InterBrokerSecurity.of(self.config, listeners),
+            security=InterBrokerSecurity(self.config, listeners),
             clock=self._clock,
             rng=self._environment.rng,
             broker_id=self.broker_id,
@@ -260,10 +262,10 @@ class BrokerNode:
         if not await self._register(registration):
             return
         dynamic_listeners = self._dynamic_listeners = DynamicListenerConfig(
-            bound_by, server, registration, self._credentials
+            bound_by, server, registration, self._credentials, foundation.security
         )
         self._dynamic_config.add_reconfigurable(dynamic_listeners.validate)
-        self._dynamic_config.add_reloaded_files(dynamic_listeners.validate_certificates)
+        self._dynamic_config.add_reloaded_files(dynamic_listeners.validate_files)
         dispatcher = Dispatcher(parts.services, parts.apis)
         gate = Gate(dispatcher, self._clock)
         server.start(gate)

@@ -8,7 +8,7 @@ and `password`, who this broker is at the listeners of the others.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.core.config import Config
 from barnabas.core.errors import ConfigError
@@ -39,12 +39,20 @@ class ListenerSecurity:
     tls: "TlsListener | None" = None
 
 
-@dataclass(frozen=True, slots=True)
 class ClientSecurity:
     """How this broker connects to a listener of the other brokers."""
 
-    login: SaslLogin | None = None
-    tls: "ssl.SSLContext | None" = None
+    def __init__(self, login: SaslLogin | None = None, tls: "ssl.SSLContext | None" = None) -> None:
+        self.login: Final = login
+        self._tls = tls
+
+    def context(self) -> "ssl.SSLContext | None":
+        """What the next connection is encrypted with; None without TLS."""
+        return self._tls
+
+    def renew(self, config: Config, endpoint: Endpoint) -> None:
+        """New connections have the keys and certificates that are there now. Raises ConfigError."""
+        self._tls = _client_tls(config, endpoint)
 
 
 def listener_value(config: Config, listener: str, key: str) -> Any:
@@ -84,15 +92,19 @@ def _tls(config: Config, endpoint: Endpoint) -> "TlsListener | None":
     from barnabas.network.tls_context import server_context  # noqa: PLC0415
     from barnabas.network.tls_principal import Mapper  # noqa: PLC0415
 
+    context = server_context(tls_values(config, endpoint), _client_auth(config, endpoint))
+    mapper = Mapper(listener_value(config, endpoint.name, "ssl.principal.mapping.rules"))
+    return TlsListener(context, mapper.principal_of)
+
+
+def _client_auth(config: Config, endpoint: Endpoint) -> str:
+    """Whether clients of a listener have to show a certificate."""
     key = "ssl.client.auth"
     if endpoint.security_protocol == "SASL_SSL":
         # Who logs in needs no certificate, unless the listener itself asks for one (KIP-684).
-        client_auth = config.get(f"listener.name.{endpoint.name.lower()}.{key}") or "none"
-    else:
-        client_auth = listener_value(config, endpoint.name, key)
-    context = server_context(tls_values(config, endpoint), client_auth)
-    mapper = Mapper(listener_value(config, endpoint.name, "ssl.principal.mapping.rules"))
-    return TlsListener(context, mapper.principal_of)
+        return config.get(f"listener.name.{endpoint.name.lower()}.{key}") or "none"
+    client_auth: str = listener_value(config, endpoint.name, key)
+    return client_auth
 
 
 def tls_values(config: Config, endpoint: Endpoint) -> dict[str, Any]:
@@ -130,6 +142,57 @@ def store_state(config: Config, endpoint: Endpoint) -> tuple[object, ...]:
     return tuple(state)
 
 
+@dataclass(frozen=True, slots=True)
+class BrokerTls:
+    """Both ends of TLS at the listener for brokers: each of them connects to the others' as a client."""
+
+    server: "ssl.SSLContext"
+    client: "ssl.SSLContext"
+
+    @classmethod
+    def of(cls, config: Config, endpoint: Endpoint) -> "BrokerTls":
+        """Of a listener with TLS. Raises ConfigError."""
+        from barnabas.network.tls_context import client_context, server_context  # noqa: PLC0415
+
+        values = tls_values(config, endpoint)
+        # Whose host it is depends on who connects: here it is not asked.
+        client = client_context({**values, "ssl.endpoint.identification.algorithm": ""})
+        return cls(server_context(values, _client_auth(config, endpoint)), client)
+
+    def ensure_fits_itself(self) -> None:
+        """Raises ConfigError for stores with which brokers that are set up alike do not reach each other
+        (``SslFactory.configure``).
+        """
+        from barnabas.network.tls_context import failed_handshake  # noqa: PLC0415
+
+        reason = failed_handshake(self.client, self.server)
+        if reason is not None:
+            raise ConfigError(
+                "A client SSLEngine created with the provided settings can't connect to a server SSLEngine "
+                f"created with those settings: {reason}. Of the listener for brokers the trust store "
+                "(ssl.truststore.*) has to know the certificate of the key store (ssl.keystore.*)"
+            )
+
+    def ensure_followed_by(self, new: "BrokerTls") -> None:
+        """Raises ConfigError for stores with which this broker and those that have not changed theirs yet do
+        not reach each other (``SslFactory.createNewSslEngineFactory``).
+        """
+        from barnabas.network.tls_context import failed_handshake  # noqa: PLC0415
+
+        reason = failed_handshake(new.client, self.server) or failed_handshake(self.client, new.server)
+        if reason is not None:
+            raise ConfigError(
+                f"Validation of dynamic config update of SSLFactory failed: {reason}: brokers with the "
+                "stores of before would not reach this one, or it them"
+            )
+
+
+def broker_tls(config: Config, listeners: ListenerConfig) -> BrokerTls | None:
+    """Of the listener for brokers; None where it has no TLS. Raises ConfigError."""
+    endpoint = listeners.endpoint(listeners.inter_broker_name)
+    return BrokerTls.of(config, endpoint) if endpoint.security_protocol.endswith("SSL") else None
+
+
 def _sasl(config: Config, endpoint: Endpoint, known: ServerCredentials) -> SaslListener | None:
     name = endpoint.name
     if not endpoint.security_protocol.startswith("SASL_"):
@@ -164,12 +227,15 @@ def _session_limits(config: Config, listener: str, mechanisms: list[str]) -> Map
 
 def client_security(config: Config, endpoint: Endpoint) -> ClientSecurity:
     """How this broker connects to the same listener of other brokers. Raises ConfigError."""
-    tls = None
-    if endpoint.security_protocol.endswith("SSL"):
-        from barnabas.network.tls_context import client_context  # noqa: PLC0415
+    return ClientSecurity(_login(config, endpoint), _client_tls(config, endpoint))
 
-        tls = client_context(tls_values(config, endpoint))
-    return ClientSecurity(_login(config, endpoint), tls)
+
+def _client_tls(config: Config, endpoint: Endpoint) -> "ssl.SSLContext | None":
+    if not endpoint.security_protocol.endswith("SSL"):
+        return None
+    from barnabas.network.tls_context import client_context  # noqa: PLC0415
+
+    return client_context(tls_values(config, endpoint))
 
 
 def _login(config: Config, endpoint: Endpoint) -> SaslLogin | None:
@@ -186,16 +252,25 @@ def _login(config: Config, endpoint: Endpoint) -> SaslLogin | None:
     return client_login(mechanism, _jaas(config, endpoint.name, mechanism), values, key)
 
 
-@dataclass(frozen=True, slots=True)
 class InterBrokerSecurity:
     """How this broker connects to the others: for their data, and for what the controller has to say."""
 
-    data: ClientSecurity
-    control: ClientSecurity
-
-    @classmethod
-    def of(cls, config: Config, listeners: ListenerConfig) -> "InterBrokerSecurity":
+    def __init__(self, config: Config, listeners: ListenerConfig) -> None:
         """Raises ConfigError for log-ins that are not configured."""
-        data = client_security(config, listeners.endpoint(listeners.inter_broker_name))
-        control = listeners.control_plane_name
-        return cls(data, client_security(config, listeners.endpoint(control)) if control else data)
+        self.data_listener: Final = listeners.inter_broker_name
+        self._control_listener = listeners.control_plane_name or self.data_listener
+        self.data: Final = client_security(config, listeners.endpoint(self.data_listener))
+        self.control: Final = (
+            self.data
+            if self._control_listener == self.data_listener
+            else client_security(config, listeners.endpoint(self._control_listener))
+        )
+
+    def renew(self, config: Config, endpoint: Endpoint) -> None:
+        """The stores of a listener are others: new connections to it have what is in them. Raises
+        ConfigError.
+        """
+        if endpoint.name == self.data_listener:
+            self.data.renew(config, endpoint)
+        if endpoint.name == self._control_listener:
+            self.control.renew(config, endpoint)

@@ -20,7 +20,9 @@ from barnabas.network.sasl.credentials import ServerCredentials
 from barnabas.network.settings import SocketSettings
 from barnabas.network.socket_server import SocketServer
 from barnabas.node.channel_security import (
+    BrokerTls,
     InterBrokerSecurity,
+    broker_tls,
     listener_security,
     listener_value,
     shown_certificate,
@@ -71,7 +73,7 @@ def validate_listeners(config: Config) -> None:
     listeners = parse_listeners(config)
     for endpoint in listeners.listeners:
         listener_security(config, endpoint, ServerCredentials())
-    InterBrokerSecurity.of(config, listeners)
+    InterBrokerSecurity(config, listeners)
     SocketSettings.from_config(config)
     for name in config.explicit():
         if base_name(name) in {"max.connections", "max.connection.creation.rate"} and config[name] <= 0:
@@ -87,8 +89,11 @@ class DynamicListenerConfig:
         server: SocketServer,
         registration: BrokerRegistration,
         credentials: ServerCredentials,
+        security: InterBrokerSecurity,
     ) -> None:
-        """`config` is the one by which the server's listeners were opened."""
+        """`config` is the one by which the server's listeners were opened. Of `security` the keys are renewed
+        with those of the listeners for brokers.
+        """
         self._credentials = credentials
         self._config = config
         self._server = server
@@ -99,6 +104,8 @@ class DynamicListenerConfig:
             endpoint.name: shown_certificate(config, endpoint) for endpoint in self.endpoints
         }
         """What each listener shows: its file may have another certificate by now."""
+        self._security = security
+        self._broker_tls = broker_tls(config, parse_listeners(config))
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -136,15 +143,23 @@ class DynamicListenerConfig:
             )
         for name in after.keys() - before.keys():
             listener_security(wanted, after[name], ServerCredentials())
+        self._validate_stores(wanted, moved=True)
         freed = {endpoint.port for name, endpoint in before.items() if name not in after}
         self._probe(after[name] for name in after.keys() - before.keys() if after[name].port not in freed)
 
-    def validate_certificates(self, wanted: Config) -> None:
-        """Raises ConfigError for the certificate of an open listener that may not follow the one before."""
+    def validate_files(self, wanted: Config) -> None:
+        """Raises ConfigError where a store of an open listener is another one in its place, and may not
+        follow the one before.
+        """
+        self._validate_stores(wanted, moved=False)
+
+    def _validate_stores(self, wanted: Config, *, moved: bool) -> None:
         for endpoint in parse_listeners(wanted).listeners:
-            if endpoint.name in self._certificates and self._stores[endpoint.name] != store_state(
-                wanted, endpoint
-            ):
+            if endpoint.name not in self._certificates:
+                continue
+            before, after = self._stores[endpoint.name], store_state(wanted, endpoint)
+            # Each second value is a location.
+            if before != after and (before[::2] != after[::2]) is moved:
                 self._following(wanted, endpoint)
 
     def _following(self, wanted: Config, endpoint: Endpoint) -> "CertificateEntry | None":
@@ -156,6 +171,8 @@ class DynamicListenerConfig:
                 dn_may_change=listener_value(wanted, endpoint.name, "ssl.allow.dn.changes"),
                 san_may_change=listener_value(wanted, endpoint.name, "ssl.allow.san.changes"),
             )
+        if endpoint.name == self._security.data_listener and self._broker_tls is not None:
+            self._broker_tls.ensure_followed_by(BrokerTls.of(wanted, endpoint))
         return new
 
     def _probe(self, added: Iterable[Endpoint]) -> None:
@@ -212,6 +229,9 @@ class DynamicListenerConfig:
         try:
             certificate = self._following(self._config, endpoint)
             security = listener_security(self._config, endpoint, self._credentials)
+            self._security.renew(self._config, endpoint)
+            if endpoint.name == self._security.data_listener:
+                self._broker_tls = BrokerTls.of(self._config, endpoint)
         except ConfigError as error:
             # The files were in order when the change was judged, or nobody asked this broker.
             _log.error("listener.keys_not_renewed", listener=endpoint.name, reason=error)

@@ -106,6 +106,13 @@ class ConfigAdmin:
         except ConfigError as error:
             # KAFKA-13609: INVALID_CONFIG would be the right code.
             raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+        try:
+            if name:
+                self._dynamic.validate_files(values)
+        except ConfigError as error:
+            # Kafka looks at the files later, where it has the right code.
+            text = f"Invalid config value for resource ConfigResource(type=BROKER, name='{name}'): {error}"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, text) from error
         yield self._write("brokers", entity, values, validate_only=validate_only)
 
     @steps
