@@ -42,6 +42,7 @@ TOOLS = [
         "Avg latency",
     ),
     (f"doctor {ADMIN}", "answers like Kafka"),
+    (f"messages --topic orders {ADMIN}", "first"),
     (f"produce --topic orders {ADMIN}", ""),
     ("produce --topic orders --bootstrap-server {boot} --producer.config {config}", ""),
     (f"{READ} {ADMIN}", "first"),

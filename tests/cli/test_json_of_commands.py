@@ -99,6 +99,7 @@ SHOWN = {
     ],
     "doctor": [(["--port", "1"], "diagnoses")],
     "console": [(["--check"], "level")],
+    "messages": [(["--topic", "orders"], "ranges")],
     "pipeline status": [],  # needs a pipeline: tests/spark/test_pipeline_status.py
     "delegation-tokens": [],  # for those who have logged in: test_delegation_tokens_command.py
 }

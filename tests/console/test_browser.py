@@ -175,6 +175,26 @@ def test_a_record_with_html_is_text(browser, cluster, open_console):
     assert "ff 00" in text
 
 
+def test_records_come_to_a_page_that_follows(browser, cluster, open_console):
+    topic = cluster.create_topic(partitions=1)
+    site = open_console(cluster.bootstrap_servers)
+    with served(site) as address, Producer(cluster.bootstrap_servers) as producer:
+        browser.get(f"{address}/c/demo/messages?topic={topic}&follow=true")
+        element(browser, "#records .empty")
+        for value in (b"first", b"<i>second</i>"):
+            producer.send_and_wait(topic, value)
+            WebDriverWait(browser, WAIT_S).until(
+                lambda one, value=value: value.decode() in element(one, "#records tbody").text
+            )
+        rows = [one.text for one in browser.find_elements(By.CSS_SELECTOR, "#records tbody th")]
+        assert rows == ["1", "0"]
+        assert faults(browser) == []
+        element(browser, "a[data-next]").click()
+        WebDriverWait(browser, WAIT_S).until(
+            lambda one: not one.find_elements(By.CSS_SELECTOR, "[data-next]")
+        )
+
+
 def test_a_user_logs_in_sees_what_the_role_gives_and_logs_out(browser, cluster, open_console, tmp_path):
     set_password(tmp_path / "users", "alice", "secret")
     (tmp_path / "roles.toml").write_text(

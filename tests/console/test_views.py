@@ -83,7 +83,7 @@ def test_records_are_found_and_the_ranges_are_said(site):
 
     assert [(one["offset"], one["key"]["text"]) for one in shown["records"]] == [(4, "key 4")]
     assert shown["scanned"] == 10
-    assert shown["ranges"][0] == {"partition": 0, "start": 0, "stop": 10, "left": 0}
+    assert shown["ranges"][0] == {"partition": 0, "start": 0, "stop": 10, "left": 0, "earlier": 0}
     assert shown["next"] is None
 
 

@@ -11,15 +11,15 @@ import fastavro
 import pytest
 from deltalake import DeltaTable
 from rich.console import Console
-from schema_registry import SchemaRegistry, serving
 
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
-from barnabas.spark.errors import PipelineError
+from barnabas.operations.schemas.registry import RegistryAwayError, RegistryClient, RegistryError
 from barnabas.spark.pipeline import supervisor
 from barnabas.spark.pipeline.formats.avro import AvroDecoder
-from barnabas.spark.pipeline.formats.registry import RegistryAwayError, RegistryClient, RegistrySchemas
+from barnabas.spark.pipeline.formats.registry import RegistrySchemas
 from barnabas.spark.pipeline.settings import load
+from schema_registry import SchemaRegistry, serving
 
 READER = {
     "type": "record", "name": "User", "fields": [
@@ -150,7 +150,7 @@ def test_a_login_that_is_refused_is_no_fault_of_the_registry(registry, tmp_path)
     value = framed(number, OLD, {"name": "a", "id": 1})
     with serving(registry) as address:
         assert read(address, tmp_path, value, username="pipeline", password="s3cret")[1] == {}
-        with pytest.raises(PipelineError, match=r"refuses the user pipeline \(HTTP 401\)") as caught:
+        with pytest.raises(RegistryError, match=r"refuses the user pipeline \(HTTP 401\)") as caught:
             read(address, tmp_path / "..", framed(number + 1, OLD, {"name": "a", "id": 1}),
                  username="pipeline", password="wr0ng")  # fmt: skip
     assert not isinstance(caught.value, RegistryAwayError)

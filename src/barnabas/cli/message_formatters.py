@@ -7,9 +7,9 @@ from typing import Any, Final, TypeAlias
 
 import click
 
-from barnabas.cli.message_json import json_text, message_node
 from barnabas.cli.record_formatter import RecordFormatter
 from barnabas.client.types import ConsumerRecord
+from barnabas.operations.message_json import json_text, message_node
 from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey, GroupMetadataValue
 from barnabas.protocol.coordinator.offset_commit import (
     LegacyOffsetCommitKey,

@@ -4,37 +4,35 @@ A parser gives the texts of key and payload; None is not printed at all.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import click
 
-from barnabas.cli.message_json import json_text, message_node
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import TopicPartition
 from barnabas.operations.java_order import partition_hash, partition_order
-from barnabas.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from barnabas.protocol.coordinator.record import CoordinatorKey, CoordinatorValue, UnknownRecordTypeError
-from barnabas.protocol.coordinator.topics import CONSUMER_OFFSETS
+from barnabas.operations.message_json import json_text
+from barnabas.operations.messages.internal_records import (
+    TRANSACTION_STATES,
+    offsets_key_node,
+    offsets_value_node,
+)
+from barnabas.protocol.coordinator.record import UnknownRecordTypeError
 from barnabas.protocol.coordinator.transaction_log import (
     PartitionsSchema,
     TransactionLogKey,
     TransactionLogValue,
 )
-from barnabas.protocol.versioned import Versioned, read_prefix
+from barnabas.protocol.versioned import read_prefix
 from barnabas.records.record import Record
 
 Texts: TypeAlias = tuple[str | None, str | None]
 RecordParser: TypeAlias = Callable[[Record], Texts]
 
 DELETED: Final = "<DELETE>"
-CONSUMER_PROTOCOL: Final = "consumer"
 _SMALL_SET: Final = 4
 
 # Records of offsets and groups (``DumpLogSegments.OffsetsMessageParser``)
-
-
-class _UnreadableError(Exception):
-    """A record's bytes are not what their type says; the text is Kafka's."""
 
 
 def parse_offsets(record: Record) -> Texts:
@@ -45,80 +43,18 @@ def parse_offsets(record: Record) -> Texts:
             "(message had a missing key)"
         )
     try:
-        return _key_text(record.key), _value_text(record.key, record.value)
+        return json_text(offsets_key_node(record.key)), _value_text(record.key, record.value)
     except UnknownRecordTypeError as error:
         return f"Unknown record type {error.record_type} at offset {record.offset}, skipping.", None
-    except (BarnabasError, _UnreadableError) as error:
+    except BarnabasError as error:
         return f"Error at offset {record.offset}, skipping. {error}", None
 
 
-def _record_type(key: bytes) -> int:
-    if len(key) < 2:
-        raise _UnreadableError("Could not read version from key's buffer.")
-    return read_prefix(key, "key")
-
-
-def _key_text(key: bytes) -> str:
-    record_type = _record_type(key)
-    key_class, _ = CONSUMER_OFFSETS.classes(record_type)
-    message = _read(key_class, key, record_type, "key")
-    return json_text({"type": str(record_type), "data": message_node(message, 0)})
-
-
 def _value_text(key: bytes, value: bytes | None) -> str:
-    if value is None:
-        return DELETED
-    record_type = _record_type(key)
-    # Offsets of the first type of key have been written with values of every version.
-    _, value_class = CONSUMER_OFFSETS.classes(max(record_type, 1))
-    if len(value) < 2:
-        raise _UnreadableError("Could not read version from value's buffer.")
-    version = read_prefix(value, "value")
-    message = _read(value_class, value, version, "value")
-    node = message_node(message, version)
-    if node.get("protocolType") == CONSUMER_PROTOCOL:
-        for shown, member in zip(node["members"], getattr(message, "members"), strict=True):  # noqa: B009
-            _open(shown, "subscription", ConsumerProtocolSubscription, member.subscription)
-            _open(shown, "assignment", ConsumerProtocolAssignment, member.assignment)
-    return json_text({"version": str(version), "data": node})
-
-
-def _read(
-    message: type[CoordinatorKey] | type[CoordinatorValue], data: bytes, version: int, what: str
-) -> CoordinatorKey | CoordinatorValue:
-    known = what == "key" or message.min_version <= version <= message.max_version
-    try:
-        if not known:
-            raise _UnreadableError(f"Can't read version {version} of {message.__name__}")
-        return message.from_bytes(data)
-    except (BarnabasError, _UnreadableError) as error:
-        raise _UnreadableError(
-            f"Could not read record with version {version} from {what}'s buffer due to: {error}."
-        ) from error
-
-
-def _open(shown: dict[str, Any], name: str, message: type[Versioned], data: bytes) -> None:
-    """Shows what consumers sent each other; what cannot be read stays base64."""
-    try:
-        version = read_prefix(data, name)
-        if 0 <= version <= message.max_version:
-            shown[name] = message_node(message.from_bytes(data), version)
-    except BarnabasError:
-        return
+    return DELETED if value is None else json_text(offsets_value_node(key, value))
 
 
 # Records of transactions (``TransactionLog.formatRecordKeyAndValue``)
-
-_STATES: Final = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "Dead",
-    "PrepareEpochFence",
-)
 
 
 def parse_transaction(record: Record) -> Texts:
@@ -134,7 +70,7 @@ def parse_transaction(record: Record) -> Texts:
 
 
 def _transaction_text(value: TransactionLogValue) -> str:
-    state = _STATES[value.transaction_status]
+    state = TRANSACTION_STATES[value.transaction_status]
     # Kafka's tool looks at no partitions of a transaction that has not begun.
     schemas = [] if state == "Empty" else value.transaction_partitions or []
     return (

@@ -128,6 +128,7 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
         cluster=name if name in console.clusters else None,
         here=request.url.path,
         query=request.query_params,
+        asked=request.url.query,
         user=user,
         is_login=console.login is not None,
         may=may,
@@ -182,6 +183,7 @@ def _templates() -> jinja2.Environment:
     }
     environment.globals |= {
         "query_without": shapes.query_without,
+        "messages_command": shapes.messages_command,
         "query_without_page": shapes.query_without_page,
         "sparkline": shapes.sparkline,
         "chart": chart,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from barnabas.console.access.files import WatchedFile
 from barnabas.console.access.login import Login
 from barnabas.console.actions.audit import AuditLog
 from barnabas.console.actions.plans import Plans
@@ -14,6 +15,8 @@ from barnabas.console.alerts.notices import Addresses, Notifier
 from barnabas.console.history.history import ClusterHistory
 from barnabas.console.watched import WatchedCluster
 from barnabas.core.errors import BarnabasError
+from barnabas.operations.messages.masks import NO_MASKS, MaskRules, TopicMasks
+from barnabas.operations.schemas.source import SchemaSource
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1", "[::1]"})
 
@@ -44,6 +47,14 @@ class Console:
     plans: Plans = field(default_factory=Plans)
     notifier: Notifier = field(default_factory=lambda: Notifier(Addresses()), repr=False)
     """Who is told of incidents."""
+    masking: WatchedFile[MaskRules] | None = None
+    """What of records nobody sees."""
+    schemas: SchemaSource | None = None
+    """Of the registry, if there is one."""
+
+    def masks(self, cluster: str, topic: str) -> TopicMasks:
+        """What is hidden of a topic's records. Raises UnreadableFileError: then nothing is shown."""
+        return NO_MASKS if self.masking is None else self.masking.read().of(topic, cluster)
 
     @property
     def audit(self) -> AuditLog:

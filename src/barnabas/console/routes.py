@@ -20,6 +20,9 @@ from barnabas.console.views import topics as topic_views
 from barnabas.console.views.paging import SIZE_MAX
 from barnabas.console.watched import WatchedCluster
 from barnabas.operations.clock import now_ms
+from barnabas.operations.messages import browse as browsing
+from barnabas.operations.messages import filters
+from barnabas.operations.messages.decoding import Choice
 
 T = TypeVar("T")
 
@@ -199,22 +202,39 @@ async def store(
 
 async def messages(
     watched: Watched,
+    console: Annotated[Console, Depends(console_of_request)],
     topic: Annotated[str, Query(max_length=249)] = "",
     partition: Annotated[int | None, Query(ge=0), BeforeValidator(none_if_empty)] = None,
     start: Annotated[str, Query(max_length=30)] = "latest",
     positions: Annotated[str | None, Query(max_length=100_000)] = None,
     contains: Annotated[str, Query(max_length=1000)] = "",
     where: Literal["any", "key", "value", "header"] = "any",
-    count: Annotated[int, Query(ge=1, le=message_views.COUNT_MAX)] = 50,
+    conditions: Annotated[str, Query(max_length=20_000, alias="filter")] = "",
+    count: Annotated[int, Query(ge=1, le=browsing.COUNT_MAX)] = 50,
     committed_only: bool = False,
-) -> message_views.MessagesView | None:
-    """Records of a topic, the ranges that were read, and where to go on."""
+    key: Choice = "auto",
+    value: Choice = "auto",
+    follow: bool = False,
+) -> browsing.MessagesView | None:
+    """Records of a topic, the ranges that were read, and where to go on. `filter` has conditions such as
+    value.customer.id=42, one a line; `key` and `value` say how they are read; `follow` gives `next` at
+    the end, too.
+    """
     if not topic:
         return None
-    wanted = message_views.MessageQuery(
-        topic, partition, start, positions, contains, where, count, committed_only
+    wanted = browsing.MessageQuery(
+        topic,
+        partition,
+        start,
+        positions,
+        contains,
+        where,
+        filters.parsed(conditions),
+        count,
+        committed_only,
+        follow,
     )
-    return await message_views.messages(watched, wanted)
+    return await message_views.messages(console, watched, wanted, key=key, value=value)
 
 
 def _there(found: T | None, what: str) -> T:

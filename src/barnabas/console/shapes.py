@@ -1,5 +1,6 @@
 """How pages write numbers, bytes, times and trends: filters and functions of the templates."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -7,6 +8,18 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
+_MESSAGES_FLAGS: Final = (
+    ("topic", "--topic"),
+    ("partition", "--partition"),
+    ("start", "--from"),
+    ("positions", "--positions"),
+    ("contains", "--contains"),
+    ("where", "--where"),
+    ("count", "--count"),
+    ("key", "--key"),
+    ("value", "--value"),
+)
+"""The parameters of the page and the options of ``barnabas messages``."""
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _WIDTH: Final = 120
 _HEIGHT: Final = 24
@@ -84,3 +97,19 @@ def query_without(query: Mapping[str, str], names: Sequence[str]) -> str:
 def query_without_page(query: Mapping[str, str]) -> str:
     """The parameters for a link to another page of the table."""
     return query_without(query, ["page"])
+
+
+def messages_command(bootstrap: str, query: Mapping[str, str]) -> str:
+    """What says at a terminal what the page of messages says."""
+    words = ["barnabas", "messages", "--bootstrap-server", bootstrap]
+    for name, flag in _MESSAGES_FLAGS:
+        if query.get(name):
+            words += [flag, query[name]]
+    for line in query.get("filter", "").splitlines():
+        words += ["--filter", line]
+    words += [
+        flag
+        for name, flag in (("committed_only", "--committed-only"), ("follow", "--follow"))
+        if query.get(name) == "true"
+    ]
+    return shlex.join(words)

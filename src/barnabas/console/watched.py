@@ -39,6 +39,7 @@ _log = EventLog("console")
 _START_S: Final = 30
 _VERDICT_MS: Final = 30_000
 _RETRY_S: Final = 5.0
+_READERS_MAX: Final = 6
 CALL_TIMEOUT_S: Final = 30.0
 
 
@@ -69,6 +70,8 @@ class WatchedCluster:
         self.history: ClusterHistory | None = None
         """What is remembered; a check for a script remembers nothing."""
         self.alerts: AlertBook | None = None
+        self.readers = threading.BoundedSemaphore(_READERS_MAX)
+        """Who looks at records now: each has a client of its own."""
         self._commits = CommitWatch()
         self._verdict: tuple[int, Verdict] | None = None
         self._options = {key.replace(".", "_"): value for key, value in options.items()}

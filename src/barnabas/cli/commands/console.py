@@ -15,15 +15,18 @@ from barnabas.cli.options import (
     printable,
     with_ports,
 )
+from barnabas.cli.registry_options import registry_options, schema_source
 from barnabas.core.extras import extra
 from barnabas.operations.errors import OperationError
 
 if TYPE_CHECKING:
     from barnabas.console.access.certificate import TlsFiles
+    from barnabas.console.access.files import WatchedFile
     from barnabas.console.access.login import Login
     from barnabas.console.alerts.notices import Notifier
     from barnabas.console.health.verdict import Verdict
     from barnabas.console.watched import WatchedCluster
+    from barnabas.operations.messages.masks import MaskRules
 
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -76,6 +79,10 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--passwords", type=_FILE, help="Who may log in: a file that --set-password writes.")
 @click.option("--roles", type=_FILE, help="What each may do: a TOML file, read again when it changes.")
+@click.option(
+    "--masking", type=_FILE, help="What of records nobody sees: a TOML file, read again when it changes."
+)
+@registry_options
 @click.option("--tls-cert", type=_FILE, help="The certificate with its chain, PEM, to serve over TLS.")
 @click.option("--tls-key", type=_FILE, help="The key of --tls-cert, PEM.")
 @click.option("--set-password", metavar="NAME", help="Ask for a password, write it to --passwords and end.")
@@ -104,6 +111,9 @@ def console(
     every_s: float,
     passwords: Path | None,
     roles: Path | None,
+    masking: Path | None,
+    registry: str | None,
+    registry_login: Path | None,
     tls_cert: Path | None,
     tls_key: Path | None,
     set_password: str | None,
@@ -159,6 +169,7 @@ def console(
     login, tls = _login(passwords, roles), _tls(tls_cert, tls_key)
     notifier = _notifier(webhook, mail_to, mail_from, smtp)
     given = {"allow_changes": allow_changes, "data": data, "login": login, "notifier": notifier}
+    given |= {"masking": _masking(masking), "schemas": schema_source(registry, registry_login)}
     _serve([first, *others], host, port, hosts, tls, **given)
 
 
@@ -219,6 +230,20 @@ def _login(passwords: Path | None, roles: Path | None) -> "Login | None":
     except UnreadableFileError as error:
         raise click.ClickException(str(error)) from error
     return login
+
+
+def _masking(path: Path | None) -> "WatchedFile[MaskRules] | None":
+    from barnabas.console.access.files import UnreadableFileError, WatchedFile
+    from barnabas.operations.messages.masks import parsed
+
+    if path is None:
+        return None
+    file = WatchedFile(path, parsed)
+    try:
+        file.read()
+    except UnreadableFileError as error:
+        raise click.ClickException(str(error)) from error
+    return file
 
 
 def _tls(cert: Path | None, key: Path | None) -> "TlsFiles | None":

@@ -12,7 +12,7 @@ BYTES_MAX: Final = 1 << 20
 
 
 class UnreadableFileError(BarnabasError):
-    """A file that says who may do what cannot be read: until it can, nobody may do anything."""
+    """A file that says who may do what, or what is hidden, cannot be read: until it can, nobody may."""
 
 
 class WatchedFile(Generic[T]):

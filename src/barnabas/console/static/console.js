@@ -19,3 +19,34 @@ async function refresh() {
 }
 
 if (every) setInterval(refresh, every);
+
+// Follows records: asks for what has come since the last answer, and puts it on top. It rests while nobody looks.
+const KEPT = 500;
+const follow = Number(main?.dataset.follow) * 1000;
+
+async function step() {
+  const link = document.querySelector("a[data-next]");
+  if (document.hidden || !link) return;
+  try {
+    const target = new URL(location.href);
+    target.searchParams.set("positions", link.dataset.next);
+    const answer = await fetch(target, { headers: { Accept: "text/html" } });
+    if (!answer.ok) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const rows = [...page.querySelectorAll("#records tbody tr:not(.empty)")];
+    const body = document.querySelector("#records tbody");
+    if (rows.length) body.querySelector(".empty")?.remove();
+    body.prepend(...rows.reverse());
+    while (body.rows.length > KEPT) body.lastElementChild.remove();
+    for (const part of ["#found", "#ranges"]) document.querySelector(part).replaceWith(page.querySelector(part));
+  } catch {
+    // The console is not there now: tried again with the next step.
+  }
+}
+
+async function followOn() {
+  await step();
+  setTimeout(followOn, follow);
+}
+
+if (follow) setTimeout(followOn, follow);

@@ -410,7 +410,8 @@ def _schema_ids(section: Section, checkpoint: Path, *, confluent: bool) -> "Sche
 
 def _registry(section: Section, folder: Path, checkpoint: Path) -> "RegistrySchemas":
     """The registry that says what ids mean."""
-    from barnabas.spark.pipeline.formats.registry import RegistryClient, RegistrySchemas
+    from barnabas.operations.schemas.registry import RegistryClient
+    from barnabas.spark.pipeline.formats.registry import RegistrySchemas
 
     url, ca = section.text("url"), section.optional_text("ca")
     if not re.fullmatch(r"https?://[^/@\s]+(/[^@\s]*)?", url):

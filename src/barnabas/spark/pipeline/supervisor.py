@@ -21,13 +21,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from barnabas.core.errors import BarnabasError
+from barnabas.operations.schemas.registry import AWAY
 from barnabas.spark import sessions
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.follower import QueryFollower, Totals
 from barnabas.spark.kafka import admin_client
 from barnabas.spark.pipeline import expectations, frames
 from barnabas.spark.pipeline.events import Events
-from barnabas.spark.pipeline.formats.registry import AWAY
 from barnabas.spark.pipeline.letterbox import LetterBox
 from barnabas.spark.pipeline.letters import RECORD
 from barnabas.spark.pipeline.settings import Pipeline

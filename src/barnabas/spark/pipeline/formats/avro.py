@@ -13,7 +13,6 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Context, Decimal
 from functools import cache
 from typing import Any, Final
 
@@ -21,9 +20,10 @@ import fastavro
 import pyarrow as pa
 from pyspark.sql import types as spark
 
+from barnabas.operations.schemas.avro import DECIMAL, DIGITS_MAX, ENUM, AvroSchemaError, decimal_of, whole
+from barnabas.operations.schemas.registry import RegisteredSchema, unframed
 from barnabas.spark.errors import FormatError
-from barnabas.spark.pipeline.formats.decoder import arrow_type, reason, require_columns_bounded, unframed
-from barnabas.spark.pipeline.formats.registry import RegisteredSchema
+from barnabas.spark.pipeline.formats.decoder import arrow_type, reason, require_columns_bounded
 
 _PRIMITIVES: Final[dict[str, spark.DataType]] = {
     "null": spark.NullType(),
@@ -48,36 +48,8 @@ _WIDER: Final[dict[frozenset[str], spark.DataType]] = {
     frozenset({"int", "long"}): spark.LongType(),
     frozenset({"float", "double"}): spark.DoubleType(),
 }
-_DIGITS_MAX: Final = 38
-_DECIMAL: Final = "barnabas-decimal"
-"""Our name of the logical type decimal: fastavro's own reader takes minutes for a megabyte of digits."""
-_DECIMAL_BITS_MAX: Final = 127
-_ENUM: Final = "barnabas-enum"
-"""Our name of enums, which are read as whole numbers:
-fastavro's own reader counts a negative one from the last symbol.
-"""
 _DEFAULT: Final = "barnabas-default"
 _MEMBER: Final = "barnabas.union.Member"
-_EXACT: Final = Context(prec=2 * _DIGITS_MAX)
-
-
-def _decimal(data: bytes, writer_schema: Any, _reader_schema: Any = None) -> Decimal:
-    unscaled = int.from_bytes(data, signed=True)
-    if unscaled.bit_length() > _DECIMAL_BITS_MAX:
-        raise ValueError(f"a decimal has more than {_DIGITS_MAX} digits")
-    return _EXACT.scaleb(Decimal(unscaled), -writer_schema["scale"])
-
-
-def _symbol(index: int, writer_schema: Any, _reader_schema: Any = None) -> str:
-    if index < 0:
-        raise ValueError(f"an enum has no symbol {index}")
-    symbol: str = writer_schema["names"][index]
-    return symbol
-
-
-fastavro.read.LOGICAL_READERS.update(
-    {f"bytes-{_DECIMAL}": _decimal, f"fixed-{_DECIMAL}": _decimal, f"int-{_ENUM}": _symbol}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +86,7 @@ class AvroDecoder:
         """
         if writer.kind != "AVRO":
             raise ValueError(f"its schema is of the kind {writer.kind}, not AVRO")
-        plan = _plan(_whole(writer.text, tuple(writer.references)))
+        plan = _plan(_whole(writer))
         file = io.BytesIO(body)
         found: dict[str, Any] = fastavro.schemaless_reader(file, plan.reader, _plan(self.schema).reader)
         if file.tell() != len(body):
@@ -148,38 +120,11 @@ def _plan(schema: str) -> _AvroPlan:
         raise FormatError(f"is no Avro schema: {reason(error)}") from None
 
 
-@cache
-def _whole(schema: str, references: tuple[str, ...]) -> str:
-    """The schema with those that it refers to in their places. Raises FormatError."""
-    if not references:
-        return schema
+def _whole(writer: RegisteredSchema) -> str:
     try:
-        names: dict[str, Any] = {}
-        for text in references:
-            fastavro.parse_schema(json.loads(text), names)
-        found = fastavro.parse_schema(json.loads(schema), names)
-        return json.dumps(_inlined(found, names, set()))
-    except Exception as error:  # what is no schema fails in many ways
-        raise FormatError(f"is no Avro schema: {reason(error)}") from None
-
-
-def _inlined(schema: Any, names: dict[str, Any], seen: set[str]) -> Any:
-    """The schema with each named type at its first mention."""
-    if isinstance(schema, list):
-        return [_inlined(branch, names, seen) for branch in schema]
-    if isinstance(schema, str):
-        return _inlined(names[schema], names, seen) if schema in names and schema not in seen else schema
-    found = {key: value for key, value in schema.items() if not key.startswith("__")}
-    if "name" in found:
-        if found["name"] in seen:
-            return found["name"]
-        seen.add(found["name"])
-    if "fields" in found:
-        found["fields"] = [{**one, "type": _inlined(one["type"], names, seen)} for one in found["fields"]]
-    for key in ("type", "items", "values"):
-        if key in found and found[key] not in {"record", "enum", "fixed"}:
-            found[key] = _inlined(found[key], names, seen)
-    return found
+        return whole(writer.text, tuple(writer.references))
+    except AvroSchemaError as error:
+        raise FormatError(str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +185,7 @@ class _Walk:
     def _definition(self, schema: Any) -> _Read:
         name = schema["name"]
         if schema["type"] == "enum":
-            reader = {"type": "int", "logicalType": _ENUM, "names": list(schema["symbols"])}
+            reader = {"type": "int", "logicalType": ENUM, "names": list(schema["symbols"])}
             return _Read(spark.StringType(), reader)
         if schema["type"] == "fixed":
             size = schema["size"]
@@ -270,12 +215,12 @@ class _Walk:
         if schema.get("logicalType") != "decimal":
             return None
         precision, scale = schema["precision"], schema.get("scale", 0)
-        if not 0 <= scale <= precision <= _DIGITS_MAX:
+        if not 0 <= scale <= precision <= DIGITS_MAX:
             raise FormatError(
                 f"has a decimal of {precision} digits, {scale} of them behind the point: "
-                f"Spark's have up to {_DIGITS_MAX}"
+                f"Spark's have up to {DIGITS_MAX}"
             )
-        reader = {**plain, "logicalType": _DECIMAL, "scale": scale}
+        reader = {**plain, "logicalType": DECIMAL, "scale": scale}
         return _Read(spark.DecimalType(precision, scale), reader, empty)
 
     def _union(self, schema: list[Any]) -> _Read:
@@ -336,7 +281,7 @@ def _as_read(default: Any, reader: Any) -> Any:
     )
     if kind in {"bytes", "fixed"}:
         data = default.encode("latin-1")
-        return _decimal(data, reader) if logical == _DECIMAL else data
+        return decimal_of(data, reader) if logical == DECIMAL else data
     if logical in _READ_AS_PYTHON:
         time = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=default)
         return time if logical == "timestamp-millis" else time.replace(tzinfo=None)

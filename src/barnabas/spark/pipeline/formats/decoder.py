@@ -8,7 +8,6 @@ from pyspark.sql import types as spark
 
 from barnabas.spark.errors import FormatError
 
-_FRAME_BYTES: Final = 5
 _COLUMNS_MAX: Final = 10_000
 _ARROW: Final[dict[type[spark.DataType], pa.DataType]] = {
     spark.NullType: pa.null(),
@@ -109,15 +108,6 @@ def _inner(kind: spark.DataType) -> list[spark.DataType]:
     if isinstance(kind, spark.ArrayType):
         return [kind.elementType]
     return [kind.keyType, kind.valueType] if isinstance(kind, spark.MapType) else []
-
-
-def unframed(value: bytes) -> bytes:
-    """What is behind a schema registry's frame: a 0 and the 4 bytes of an id.
-    Raises ValueError where there is none.
-    """
-    if len(value) < _FRAME_BYTES or value[0] != 0:
-        raise ValueError("it does not begin with a 0 and the id of a schema")
-    return value[_FRAME_BYTES:]
 
 
 def reason(error: Exception) -> str:

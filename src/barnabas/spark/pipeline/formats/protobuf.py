@@ -17,8 +17,9 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from pyspark.sql import types as spark
 
+from barnabas.operations.schemas.registry import unframed
 from barnabas.spark.errors import FormatError
-from barnabas.spark.pipeline.formats.decoder import arrow_type, reason, require_columns_bounded, unframed
+from barnabas.spark.pipeline.formats.decoder import arrow_type, reason, require_columns_bounded
 
 _Build = Callable[[Sequence[Any]], pa.Array]
 """An array of the values of one field, or of the items of a repeated one."""

@@ -24,8 +24,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from barnabas.operations.schemas.registry import schema_id
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.formats.decoder import Decoder, column_of, unframed
+from barnabas.spark.pipeline.formats.decoder import Decoder, column_of
 from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_up
 
 
@@ -101,11 +102,6 @@ class SchemaIds:
             mine.unlink()
         (pinned,) = self.of(topic)
         return pinned
-
-
-def schema_id(value: bytes) -> int:
-    """The id in a value's frame. Raises ValueError where there is none."""
-    return int.from_bytes(value[1 : len(value) - len(unframed(value))])
 
 
 def _require(found: int, allowed: Sequence[int], topic: str) -> None:
