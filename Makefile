@@ -14,7 +14,7 @@ MINUTES ?= 10
 # Without byte code every broker that a test starts would compile all its sources again (0.3 s each).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup kerberos demo test test-jvm test-compiled fuzz-compiled parity parity-spark suites mutation check format docs ways bench \
+.PHONY: help setup kerberos demo test test-jvm test-compiled fuzz-compiled parity parity-spark suites mutation check format docs site ways bench \
 	wheel compile pure clean
 
 help:            ## this list
@@ -77,6 +77,10 @@ docs: $(STAMP)   ## fill the generated parts of docs: tables of APIs and log lin
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/wire.py
 	$(BIN)/python docs/figures.py
+
+site: $(STAMP)   ## build the documents as pages, into build/site/index.html; a warning is an error
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto -c docs/site . build/site
 
 ways: $(STAMP)   ## measure five requests from the socket to the answer, into docs/architecture.md
 	$(BIN)/python docs/ways.py

@@ -1,7 +1,7 @@
 """Fills the generated parts of docs (`make docs`): in compatibility.md the table that answers ApiVersions and
 the differences that `make parity` lets pass, in logs.md the lines and the loggers that stand for Kafka's, in
 architecture.md the stations of requests, in client-reference.md the options of the clients, and of those also
-the types in src/barnabas/client/options.py.
+the types in src/barnabas/client/options.py. The pages broker-keys.md and errors.md are written whole.
 
 A test compares the pages with what this would write, so that they cannot promise what the broker does not do.
 """
@@ -19,6 +19,7 @@ sys.path.insert(0, str(DOCS.parent))
 sys.path.append(str(DOCS))
 
 import client_options  # noqa: E402 - it stands in this folder
+import reference_pages  # noqa: E402 - it stands in this folder
 import stations  # noqa: E402 - it stands in this folder
 from parity.allowed import table as parity_table  # noqa: E402 - it stands beside this folder
 from parity.judges import JUDGES  # noqa: E402
@@ -27,6 +28,11 @@ PAGE = DOCS / "compatibility.md"
 LOGS_PAGE = DOCS / "logs.md"
 CLIENT_PAGE = DOCS / "client-reference.md"
 OPTIONS_MODULE = DOCS.parent / "src" / "barnabas" / "client" / "options.py"
+REFERENCE_PAGES = {
+    DOCS / "broker-keys.md": reference_pages.keys_page,
+    DOCS / "errors.md": reference_pages.errors_page,
+}
+"""The pages that are written whole, and by what."""
 ARCHITECTURE_PAGE = DOCS / "architecture.md"
 GENUINE = {PROFILE_3_9.name: "3.9.2", PROFILE_4_4.name: "4.4.0"}
 """The release whose answer stands for a profile."""
@@ -116,3 +122,5 @@ if __name__ == "__main__":
     ARCHITECTURE_PAGE.write_text(architecture_page())
     CLIENT_PAGE.write_text(client_page())
     OPTIONS_MODULE.write_text(client_options.options_module())
+    for path, written in REFERENCE_PAGES.items():
+        path.write_text(written())

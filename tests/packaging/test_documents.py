@@ -131,3 +131,8 @@ def test_the_page_and_the_types_of_the_clients_options_are_their_table():
     assert generate.client_page() == generate.CLIENT_PAGE.read_text(), "run `make docs`"
     written = generate.client_options.options_module()
     assert written == generate.OPTIONS_MODULE.read_text(), "run `make docs`"
+
+
+def test_the_pages_of_keys_and_errors_are_their_tables():
+    for path, written in load_generator().REFERENCE_PAGES.items():
+        assert path.read_text() == written(), "run `make docs`"
