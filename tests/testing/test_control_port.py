@@ -178,3 +178,21 @@ def test_the_broker_ends_while_somebody_waits(tmp_path):
     process.process.send_signal(signal.SIGTERM)
     assert process.stop() == 0
     connection.close()
+
+
+def test_a_disk_that_is_full_and_has_room_again(served):
+    assert control(served, "disk", "fill") == (0, "")
+    assert asked(served, "GET", "/")[1]["disk_full"] is True
+    with Producer(served.bootstrap, delivery_timeout_ms=A_WHILE_S * 1000) as producer:
+        waiting = producer.send("on-a-full-disk", b"waits", partition=0)
+        assert control(served, "disk", "wait", "--timeout", str(A_WHILE_S))[0] == 0
+        assert not waiting.done()
+        assert control(served, "disk", "free") == (0, "")
+        waiting.result(timeout=A_WHILE_S)
+
+
+@pytest.mark.parametrize("given", [{}, {"full": "yes"}, {"full": True, "half": True}])
+def test_a_slip_in_what_is_said_of_the_disk(served, given):
+    status, answer = asked(served, "POST", "/disk", given)
+    assert (status, "full" in answer["error"] or "half" in answer["error"]) == (400, True)
+    assert asked(served, "GET", "/")[1]["disk_full"] is False

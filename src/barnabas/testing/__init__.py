@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from barnabas.testing.kafka.cluster import Kafka
     from barnabas.testing.kafka.fault import Fault
+    from barnabas.testing.kafka.full_disk import FullDisk
     from barnabas.testing.kafka.planted import FaultTimeoutError, PlantedFault
 
 _HOMES = {
     "Fault": "barnabas.testing.kafka.fault",
     "FaultTimeoutError": "barnabas.testing.kafka.planted",
+    "FullDisk": "barnabas.testing.kafka.full_disk",
     "Kafka": "barnabas.testing.kafka.cluster",
     "PlantedFault": "barnabas.testing.kafka.planted",
 }
 
-__all__ = ["Fault", "FaultTimeoutError", "Kafka", "PlantedFault"]
+__all__ = ["Fault", "FaultTimeoutError", "FullDisk", "Kafka", "PlantedFault"]
 
 
 def __getattr__(name: str) -> Any:

@@ -29,6 +29,7 @@ def control(ctx: click.Context, at: str) -> None:
       barnabas control --at 9099 fault add apis=Produce topic=orders error=NOT_LEADER_OR_FOLLOWER count=2
       barnabas control --at 9099 fault wait 1
       barnabas control --at 9099 group wait readers --state Stable --members 2
+      barnabas control --at 9099 disk fill
       barnabas control --at 9099 move-leader --topic orders --partition 0 --broker 2
     """
     host, _, port = at.removeprefix("http://").rstrip("/").rpartition(":")
@@ -105,6 +106,35 @@ def wait_for_group(at: str, group_id: str, state: str, members: int | None, time
     query += "" if members is None else f"&members={members}"
     found = _ask(at, "GET", f"/groups/{quote(group_id, safe='')}/wait?{query}", wait_s=timeout_s)
     click.echo(f"{found['group']} {found['state']} members={found['members']}")
+
+
+@control.group()
+def disk() -> None:
+    """Have the broker's disk be full, and free it."""
+
+
+@disk.command("fill")
+@click.pass_obj
+def fill_disk(at: str) -> None:
+    """From now on no write finds room; what is there is served."""
+    _ask(at, "POST", "/disk", {"full": True})
+
+
+@disk.command("wait")
+@click.option("--hits", type=click.IntRange(min=1), default=1, show_default=True, help="How many writes.")
+@click.option("--timeout", "timeout_s", type=float, default=10.0, show_default=True, help="Seconds.")
+@click.pass_obj
+def wait_for_disk(at: str, hits: int, timeout_s: float) -> None:
+    """Return when so many writes found no room; exit code 1 when they did not in time."""
+    query = f"hits={hits}&timeout_s={timeout_s:g}"
+    click.echo(f"hits={_ask(at, 'GET', f'/disk/wait?{query}', wait_s=timeout_s)['hits']}")
+
+
+@disk.command("free")
+@click.pass_obj
+def free_disk(at: str) -> None:
+    """There is room again."""
+    _ask(at, "POST", "/disk", {"full": False})
 
 
 @control.command("move-leader")

@@ -21,6 +21,7 @@ Who owns what
 - `faulty.FaultyApis` stands between the table of APIs and the handlers (`node.environment.Environment.apis`).
   `portions` cuts a request into what a fault hits and the rest, so that only what it hits fails and
   everything else is served by the real handler.
+- `full_disk.FillableDisk` is the disk of a broker; a test may fill it.
 - `clock.MovableClock` is the time of all brokers; a test may move it on.
 - `control` is the same over HTTP, for a broker in a process of its own, which `remote_control` makes.
 - `inspection` reads what brokers keep: records, groups, znodes.

@@ -21,6 +21,7 @@ from barnabas.node.environment import METADATA_FILE
 from barnabas.testing.kafka import inspection
 from barnabas.testing.kafka.clock import MovableClock
 from barnabas.testing.kafka.fault import Fault
+from barnabas.testing.kafka.full_disk import FullDisk
 from barnabas.testing.kafka.planted import WAIT_S, PlantedFault, PlantedFaults
 from barnabas.testing.kafka.running import RunningBroker
 from barnabas.testing.kafka.users import Users
@@ -104,7 +105,7 @@ class Kafka:
         thread, self._thread = self._thread, None
         if thread is None:
             return
-        self._faults.clear()
+        self.clear_faults()
         if "admin" in self.__dict__:
             self.admin.close()
             del self.__dict__["admin"]
@@ -196,9 +197,22 @@ class Kafka:
             raise ValueError("give a Fault, or its fields, not both")
         return self._faults.plant(Fault(**fields) if fault is None else fault)
 
+    def fill_disk(self, broker: int = 0) -> FullDisk:
+        """Has a broker's disk be full until what is returned is removed, or its with block ends: nothing
+        more is written to its log directory, and what is there is served. It stays so over `restart`.
+
+        A write that finds no room is answered with KAFKA_STORAGE_ERROR, which clients try again. The
+        metadata store has room all the while.
+        """
+        disk = self._broker(broker).disk
+        disk.fill()
+        return FullDisk(broker, disk)
+
     def clear_faults(self) -> None:
-        """Takes all faults away."""
+        """Takes all faults away; disks have room again."""
         self._faults.clear()
+        for broker in self._brokers.values():
+            broker.disk.free()
 
     # -------------------------------------------------------------------------------- topics, looks
 

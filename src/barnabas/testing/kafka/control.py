@@ -10,6 +10,8 @@ moves over HTTP, for tests in any language.
     GET    /groups/readers/wait  ?state=Stable&members=2&timeout_s=10
     POST   /leaders              {"topic": "orders", "partition": 0, "broker": 2}
     POST   /time                 {"advance_s": 60}
+    POST   /disk                 {"full": true}
+    GET    /disk/wait            ?hits=1&timeout_s=10
 
 Answers are JSON; what cannot be is 400, what does not come in time 408, each with an "error" that says why.
 It listens on 127.0.0.1 only, for whoever has a process on this machine, and takes no request that a page in
@@ -28,6 +30,7 @@ from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
 from barnabas.testing.kafka import inspection
 from barnabas.testing.kafka.fault import Fault
+from barnabas.testing.kafka.full_disk import FillableDisk
 from barnabas.testing.kafka.planted import WAIT_S, PlantedFault, PlantedFaults
 
 _log = EventLog("testing.control")
@@ -49,12 +52,17 @@ class Control:
     """What the control port can do with a broker. Called by threads of the server."""
 
     def __init__(
-        self, faults: PlantedFaults, bootstrap_servers: str, advance: Callable[[float], None]
+        self,
+        faults: PlantedFaults,
+        bootstrap_servers: str,
+        advance: Callable[[float], None],
+        disk: FillableDisk,
     ) -> None:
-        """`advance` moves the broker's time on, by seconds."""
+        """`advance` moves the broker's time on, by seconds; `disk` is what it writes to."""
         self._faults = faults
         self._bootstrap_servers = bootstrap_servers
         self._advance = advance
+        self._disk = disk
         self._planted: dict[int, PlantedFault] = {}
         self._lock = threading.Lock()
         self._admin: Admin | None = None
@@ -68,13 +76,18 @@ class Control:
         """The answer to a request. Raises _NoAnswerError, ValueError, BarnabasError, AssertionError."""
         match (method, *path):
             case ("GET",):
-                return {"bootstrap_servers": self._bootstrap_servers, "faults": self._list()}
+                return {
+                    "bootstrap_servers": self._bootstrap_servers,
+                    "faults": self._list(),
+                    "disk_full": self._disk.full,
+                }
             case ("POST", "faults"):
                 return self._plant(given)
             case ("GET", "faults"):
                 return self._list()
             case ("DELETE", "faults"):
                 self._faults.clear()
+                self._disk.free()
                 return {}
             case ("GET", "faults", number, "wait"):
                 return self._wait(self._fault(number), given)
@@ -90,6 +103,10 @@ class Control:
                 _refuse_rest(given)
                 self._advance(seconds)
                 return {}
+            case ("POST", "disk"):
+                return self._fill_disk(given)
+            case ("GET", "disk", "wait"):
+                return self._wait_for_disk(given)
         raise _NoAnswerError(404, f"there is nothing at {method} /{'/'.join(path)}")
 
     def _plant(self, given: dict[str, Any]) -> Any:
@@ -137,6 +154,25 @@ class Control:
         _refuse_rest(given)
         inspection.move_leader(self._brokers, topic, partition, broker, timeout_s)
         return {"topic": topic, "partition": partition, "leader": broker}
+
+    def _fill_disk(self, given: dict[str, Any]) -> Any:
+        full = given.pop("full", None)
+        if full is not True and full is not False:
+            raise ValueError(f"full={full}: it is true or false")
+        _refuse_rest(given)
+        if full:
+            self._disk.fill()
+        else:
+            self._disk.free()
+        _log.info("disk.filled" if full else "disk.freed")
+        return {"disk_full": full, "hits": self._disk.refused()}
+
+    def _wait_for_disk(self, given: dict[str, Any]) -> Any:
+        hits = int(_number(given, "hits", 1))
+        timeout_s = _timeout(given)
+        _refuse_rest(given)
+        self._disk.wait(hits, timeout_s)
+        return {"hits": self._disk.refused()}
 
     @property
     def _brokers(self) -> Admin:

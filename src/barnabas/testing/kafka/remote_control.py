@@ -9,6 +9,7 @@ from barnabas.node.environment import of_machine
 from barnabas.testing.kafka.clock import MovableClock
 from barnabas.testing.kafka.control import Control, ControlServer
 from barnabas.testing.kafka.faulty import FaultyApis
+from barnabas.testing.kafka.full_disk import FillableDisk
 from barnabas.testing.kafka.planted import PlantedFaults
 
 _ANYWHERE = frozenset({"", "0.0.0.0", "::"})
@@ -23,15 +24,18 @@ class RemoteControl:
         self._faults = PlantedFaults()
         self._apis = FaultyApis(self._faults, config["broker.id"])
         self._clock = MovableClock(loop)
+        self._disk = FillableDisk()
         self._server: ControlServer | None = None
-        self.environment = dataclasses.replace(of_machine(config, loop), clock=self._clock, apis=self._apis)
+        self.environment = dataclasses.replace(
+            of_machine(config, loop), clock=self._clock, filesystem=self._disk, apis=self._apis
+        )
 
     def open(self, node: BrokerNode) -> str:
         """Listens; the URL of the control port. Raises OSError where the port is taken."""
         self._apis.broker_id = node.broker_id  # it may have been given by the store
         endpoint = node.endpoints[-1]
         host = "127.0.0.1" if endpoint.host in _ANYWHERE else endpoint.host
-        control = Control(self._faults, f"{host}:{endpoint.port}", self._advance)
+        control = Control(self._faults, f"{host}:{endpoint.port}", self._advance, self._disk)
         server = self._server = ControlServer(control, self._port)
         server.start()
         return server.url

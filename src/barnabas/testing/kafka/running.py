@@ -12,6 +12,7 @@ from barnabas.node.broker_node import BrokerNode
 from barnabas.node.environment import METADATA_FILE, of_machine
 from barnabas.testing.kafka.clock import MovableClock
 from barnabas.testing.kafka.faulty import FaultyApis
+from barnabas.testing.kafka.full_disk import FillableDisk
 from barnabas.testing.kafka.planted import PlantedFaults
 from barnabas.testing.kafka.users import CLIENTS, OWN
 
@@ -46,6 +47,7 @@ class RunningBroker:
         self.port = port
         self.own_port = port
         """That of a listener without log-ins."""
+        self.disk = FillableDisk()
         self._log_in = log_in
         self._folder = folder
         self._settings = settings
@@ -81,6 +83,7 @@ class RunningBroker:
         environment = dataclasses.replace(
             of_machine(config, asyncio.get_running_loop()),
             clock=clock,
+            filesystem=self.disk,
             settle=lambda: None,
             apis=FaultyApis(self._faults, self.id),
         )
