@@ -1,15 +1,21 @@
 """``barnabas doctor``: what it finds on this machine and at a cluster's addresses, and what it says to do."""
 
 import json
+import re
 import resource
 import socket
 import time
+from pathlib import Path
 
 import pytest
+from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 
 from barnabas.operations import address_checks, machine_checks
 from barnabas.operations.machine_checks import Rating
+from barnabas.protocol.api import ApiKey
 from serving import free_port
+
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def by_check(output):
@@ -191,6 +197,28 @@ def test_partitions_without_a_leader(cluster, doctor):
 )
 def test_which_kafka_answers(highest, release):
     assert address_checks.release_of({1: (0, highest)}) == release
+
+
+def test_which_kafka_answers_is_what_others_know_of_each_release():
+    """kafka-python's table of releases, and what genuine brokers of 3.9.2 and 4.4.0 have answered."""
+    known = {
+        release: versions[ApiKey.FETCH][1]
+        for release, versions in BROKER_API_VERSIONS.items()
+        if ApiKey.FETCH in versions and release >= (0, 11)
+    }
+    for name in ("3.9.2", "4.4.0"):
+        answered = (GOLDEN / f"api-versions-{name}.txt").read_text()
+        line = re.search(r"^Fetch\(1\): \d+ to (\d+)$", answered, re.MULTILINE)
+        known[tuple(map(int, name.split(".")[:2]))] = int(line[1])
+    assert len(known) > 15
+    for release, highest in known.items():
+        said = address_checks.release_of({ApiKey.FETCH: (0, highest)})
+        first, _, last = said.replace(" or newer", " to 99.9").replace(" or ", " to ").partition(" to ")
+        assert numbers(first) <= release[:2] <= numbers(last or first), (release, said)
+
+
+def numbers(text):
+    return tuple(map(int, text.split(".")))
 
 
 def test_it_leaves_nothing_behind(doctor, tmp_path):

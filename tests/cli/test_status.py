@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 
 import pytest
 
@@ -65,6 +66,21 @@ def test_what_a_broker_leaves_behind_that_dies(barnabas, pair):
     until(lambda: len(look()["brokers"]) == 1 and look()["under_replicated"] == 3)
     (left,) = look()["brokers"]
     assert (left["broker"]["node_id"], left["leads"], left["is_controller"]) == (1, 3, True)
+
+
+def test_one_that_hangs_does_not_cost_the_whole_time(barnabas, pair):
+    os.kill(pair[1].process.pid, signal.SIGSTOP)
+    try:
+        begun = time.monotonic()
+        result = barnabas("status", "--bootstrap-server", pair[0].bootstrap, "--timeout", "20000", "--json")
+        took_s = time.monotonic() - begun
+    finally:
+        os.kill(pair[1].process.pid, signal.SIGCONT)
+    brokers = {each["broker"]["node_id"]: each for each in json.loads(result.stdout)["brokers"]}
+    assert brokers[1]["error"] is None
+    # A store session that ended meanwhile takes it out of the metadata, which is quick as well.
+    assert 2 not in brokers or "silent" in brokers[2]["error"]["message"]
+    assert took_s < 15
 
 
 def test_nobody_answers(barnabas):

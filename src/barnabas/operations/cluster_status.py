@@ -6,16 +6,20 @@ import asyncio
 import ipaddress
 import socket
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from barnabas.admin import AsyncAdmin
+from barnabas.admin.types import LogDirDescription
+from barnabas.client.errors import ClientTimeoutError
 from barnabas.client.metadata import Broker, PartitionMetadata
 from barnabas.core.errors import BarnabasError
 from barnabas.operations.local_processes import listeners, processor_shares
 
 _SAMPLE_S: Final = 0.5
+_SHARE_FOR_THE_LAST: Final = 0.2
+"""Of the time-out: how long brokers have that are silent when the first has answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +60,51 @@ async def look(admin: AsyncAdmin, timeout_ms: float) -> ClusterStatus:
     topics = await admin.topics.describe_all(internal=True, timeout_ms=timeout_ms)
     partitions = [one for topic in topics.values() for one in topic.partitions]
     controller = cluster.controller.node_id if cluster.controller else None
-    brokers = await asyncio.gather(
-        *(_broker(admin, each, controller, partitions, timeout_ms) for each in cluster.brokers)
-    )
+    directories = await _directories(admin, cluster.brokers, timeout_ms)
+    brokers = [_broker(each, controller, partitions, directories[each.node_id]) for each in cluster.brokers]
     return ClusterStatus(
         cluster.cluster_id,
         len(topics),
         len(partitions),
         sum(one.leader < 0 for one in partitions),
         sum(len(one.isr) < len(one.replicas) for one in partitions),
-        await asyncio.to_thread(_with_processes, list(brokers)),
+        await asyncio.to_thread(_with_processes, brokers),
     )
 
 
-async def _broker(
-    admin: AsyncAdmin,
+async def _directories(
+    admin: AsyncAdmin, brokers: Iterable[Broker], timeout_ms: float
+) -> dict[int, dict[str, LogDirDescription] | BarnabasError]:
+    """The log directories of each broker, or why they are not known.
+
+    A broker that is dead or hangs stays in the metadata for some seconds. It must not cost the whole time-out
+    while all others have answered.
+    """
+    asked = {
+        each.node_id: asyncio.ensure_future(
+            admin.log_dirs.try_describe([each.node_id], timeout_ms=timeout_ms)
+        )
+        for each in brokers
+    }
+    if asked:
+        _, silent = await asyncio.wait(asked.values(), return_when=asyncio.FIRST_COMPLETED)
+        if silent:
+            await asyncio.wait(silent, timeout=timeout_ms * _SHARE_FOR_THE_LAST / 1000)
+    found: dict[int, dict[str, LogDirDescription] | BarnabasError] = {}
+    for node, answer in asked.items():
+        if answer.done():
+            found[node] = answer.result()[node]
+        else:
+            answer.cancel()
+            found[node] = ClientTimeoutError("others have answered, this one is silent")
+    return found
+
+
+def _broker(
     broker: Broker,
     controller: int | None,
     partitions: Iterable[PartitionMetadata],
-    timeout_ms: float,
+    directories: Mapping[str, LogDirDescription] | BarnabasError,
 ) -> BrokerStatus:
     node = broker.node_id
     counts: Counter[str] = Counter()
@@ -83,10 +113,8 @@ async def _broker(
         counts["replicas"] += node in one.replicas
         counts["out of sync"] += node in one.replicas and node not in one.isr
     error, lag, size = None, None, None
-    try:
-        directories = (await admin.log_dirs.describe([node], timeout_ms=timeout_ms))[node]
-    except BarnabasError as failure:
-        error = failure
+    if isinstance(directories, BarnabasError):
+        error = directories
     else:
         held = [replica for one in directories.values() for replica in one.replicas.values()]
         lag, size = sum(max(0, each.offset_lag) for each in held), sum(each.size for each in held)
