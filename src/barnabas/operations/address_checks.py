@@ -33,8 +33,8 @@ _RELEASES: Final = (
     (10, "2.1 or 2.2"),
     (4, "0.11 to 2.0"),
 )
-"""The highest version of Fetch that a release of Kafka serves: it rose with nearly each of them. A test compares
-it with what genuine brokers have answered, and with the table of another client.
+"""The highest version of Fetch that a release of Kafka serves: it rose with nearly each of them.
+A test compares it with what genuine brokers have answered, and with the table of another client.
 """
 _SHOWN: Final = 5
 """Partitions that are named; of more than these the number says enough."""
