@@ -53,7 +53,7 @@ def test_the_test_of_the_page_passes(tmp_path):
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
         cwd=tmp_path,
     )
     assert "1 passed" in done.stdout, done.stdout
