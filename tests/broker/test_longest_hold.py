@@ -3,8 +3,9 @@ of work.
 
 The requests are made from the schemas: for each array, however deep, one request in which that array is long.
 They go through the real dispatcher, codecs and handlers. A hold is the processor time of one callback of the
-loop, so a busy machine lengthens it by little; a slow one does, and is measured first. What is too long is
-tried twice more in a world made anew: what the work itself takes is there each time.
+loop. A slow machine lengthens it, and so do others that use the same caches and cores: what is too long is
+compared with what a fixed piece of work takes at that moment, and tried again in a new world. What the work
+itself takes is there each time.
 
 With ``BARNABAS_HOLD_ELEMENTS=240000`` the requests are nearly as large as the default limit allows, which
 takes minutes; a larger one is refused while it is decoded.
@@ -73,7 +74,7 @@ TRANSACTION_PARTITIONS = 250_000
 PARTITIONS = 200
 """That exist, on a slow disk."""
 CALM_MS = 40.0
-"""What `calibration_ms` gives on the machine that the limit was chosen on, when nothing else runs."""
+"""What the work of `slowness` takes on the machine that the limit was chosen on, when nothing else runs."""
 
 pytestmark = pytest.mark.timeout(600 if ELEMENTS > 40_000 else 60)
 
@@ -149,8 +150,8 @@ class OtherThread(InPlace):
         return self._clock.do_elsewhere(lambda: InPlaceSyncer().sync(files))
 
 
-def calibration_ms():
-    """The best of three times of a fixed piece of work like that of a handler."""
+def slowness():
+    """How many times as long as on a calm machine a fixed piece of work takes now, like that of a handler."""
     times = []
     for _ in range(3):
         before = time.thread_time()
@@ -159,7 +160,7 @@ def calibration_ms():
             found[f"name-{number}"] = (number, str(number))
         times.append((time.thread_time() - before) * 1000)
         del found
-    return min(times)
+    return max(1.0, max(times) / CALM_MS)
 
 
 def value_of(layout, field, number, path):
@@ -209,14 +210,14 @@ def cases():
             yield pytest.param(api.key, path, id=f"{api.key.name}-{'.'.join(path)}")
 
 
-@pytest.fixture(scope="module")
-def allowed_ms():
-    """The longest hold, on this machine, with the garbage collector as the broker sets it."""
+@pytest.fixture(scope="module", autouse=True)
+def collector():
+    """The garbage collector as the broker sets it."""
     threshold = gc.get_threshold()
     gc.collect()
     gc.freeze()
     gc.set_threshold(25_000, 4, 500)
-    yield HOLD_MS_MAX * max(1.0, calibration_ms() / CALM_MS)
+    yield
     gc.set_threshold(*threshold)
     gc.unfreeze()
 
@@ -244,14 +245,15 @@ def make_timed(make_world, monkeypatch, without_a_log):
     return make
 
 
-def assert_no_hold(limit_ms, measure):
-    """That `measure` finds no longer hold than the limit, one time of three at least."""
+def assert_no_hold(measure, limit_ms=HOLD_MS_MAX):
+    """That `measure` finds no longer hold than the limit, one time of five at least."""
     tries = []
-    while len(tries) < 3:
-        tries.append(measure())
-        if tries[-1] < limit_ms:
+    while len(tries) < 5:
+        hold_ms = measure()
+        if hold_ms < limit_ms or hold_ms < (allowed_ms := limit_ms * slowness()):
             return
-    raise AssertionError(f"longest holds {tries} ms, limit {limit_ms} ms")
+        tries.append(f"{hold_ms:.0f} of {allowed_ms:.0f}")
+    raise AssertionError(f"longest holds {', '.join(tries)} ms")
 
 
 class DeniesNames:
@@ -266,8 +268,8 @@ class DeniesNames:
 
 @pytest.mark.parametrize("denied", [False, True], ids=["allowed", "denied"])
 @pytest.mark.parametrize(("key", "path"), list(cases()))
-def test_no_request_holds_the_loop(make_timed, allowed_ms, key, path, denied):
-    assert_no_hold(allowed_ms, lambda: hold_of_request_ms(make_timed(), key, path, denied=denied))
+def test_no_request_holds_the_loop(make_timed, key, path, denied):
+    assert_no_hold(lambda: hold_of_request_ms(make_timed(), key, path, denied=denied))
 
 
 def hold_of_request_ms(timed, key, path, *, denied):
@@ -290,10 +292,9 @@ def hold_of_request_ms(timed, key, path, *, denied):
     return max(clock.holds_ms)
 
 
-def test_a_commit_of_very_many_partitions_that_exist_does_not_hold_the_loop(make_timed, allowed_ms):
+def test_a_commit_of_very_many_partitions_that_exist_does_not_hold_the_loop(make_timed):
     """It is written in one piece, and everything that can be done ahead is done in slices before."""
-    limit_ms = allowed_ms * COMMIT_HOLD_MS_MAX / HOLD_MS_MAX
-    assert_no_hold(limit_ms, lambda: hold_of_commit_ms(make_timed()))
+    assert_no_hold(lambda: hold_of_commit_ms(make_timed()), COMMIT_HOLD_MS_MAX)
 
 
 def hold_of_commit_ms(timed):
@@ -324,10 +325,9 @@ def codes_of(answer):
 
 
 @pytest.mark.parametrize("by_broker", [False, True], ids=["of a client", "of a broker"])
-def test_a_transaction_of_very_many_partitions_does_not_hold_the_loop(make_timed, allowed_ms, by_broker):
+def test_a_transaction_of_very_many_partitions_does_not_hold_the_loop(make_timed, by_broker):
     """They are added, added again, verified, and get their markers."""
-    limit_ms = allowed_ms * TRANSACTION_HOLD_MS_MAX / HOLD_MS_MAX
-    assert_no_hold(limit_ms, lambda: hold_of_transaction_ms(make_timed(), by_broker=by_broker))
+    assert_no_hold(lambda: hold_of_transaction_ms(make_timed(), by_broker=by_broker), TRANSACTION_HOLD_MS_MAX)
 
 
 def hold_of_transaction_ms(timed, *, by_broker):
@@ -385,8 +385,8 @@ def hold_of_transaction_ms(timed, *, by_broker):
     return max(holds_ms)
 
 
-def test_markers_for_very_many_partitions_that_are_not_here_do_not_hold_the_loop(make_timed, allowed_ms):
-    assert_no_hold(allowed_ms, lambda: hold_of_markers_ms(make_timed()))
+def test_markers_for_very_many_partitions_that_are_not_here_do_not_hold_the_loop(make_timed):
+    assert_no_hold(lambda: hold_of_markers_ms(make_timed()))
 
 
 def hold_of_markers_ms(timed):
@@ -404,19 +404,23 @@ def hold_of_markers_ms(timed):
 
 
 @pytest.fixture
-def slow(make_world):
-    """A broker whose disk is slow, and 200 partitions of a topic with a record each."""
-    clock = TurnClock()
-    thread = OtherThread(clock)
-    world = make_world(clock=clock, disk=SlowDisk(clock), syncer=thread, disk_thread=thread)
-    handle = world.send_frame
-    world.send_frame = lambda frame: clock.measure(lambda: handle(frame))
-    world.create("orders", PARTITIONS)
-    for partition in range(PARTITIONS):
-        assert not world.produce(partition=partition).responses[0].partition_responses[0].error_code
-    gc.freeze()
-    clock.holds_ms.clear()
-    return world
+def make_slow(make_world):
+    """Makes brokers whose disk is slow, with 200 partitions of a topic with a record each."""
+
+    def make():
+        clock = TurnClock()
+        thread = OtherThread(clock)
+        world = make_world(clock=clock, disk=SlowDisk(clock), syncer=thread, disk_thread=thread)
+        handle = world.send_frame
+        world.send_frame = lambda frame: clock.measure(lambda: handle(frame))
+        world.create("orders", PARTITIONS)
+        for partition in range(PARTITIONS):
+            assert not world.produce(partition=partition).responses[0].partition_responses[0].error_code
+        gc.freeze()
+        clock.holds_ms.clear()
+        return world
+
+    return make
 
 
 def longest_hold_ms(world, request, version, *, wait_ms=60_000):
@@ -428,33 +432,46 @@ def longest_hold_ms(world, request, version, *, wait_ms=60_000):
     return answer(), max(clock.holds_ms)
 
 
-def test_partitions_that_are_made_do_not_hold_the_loop_on_a_slow_disk(slow, allowed_ms):
-    slow.create("new", PARTITIONS)
+def test_partitions_that_are_made_do_not_hold_the_loop_on_a_slow_disk(make_slow):
+    def hold_ms():
+        slow = make_slow()
+        slow.create("new", PARTITIONS)
 
-    assert slow.partition("new", PARTITIONS - 1).leader_log is not None
-    assert max(slow.clock.holds_ms) < allowed_ms
+        assert slow.partition("new", PARTITIONS - 1).leader_log is not None
+        return max(slow.clock.holds_ms)
 
-
-def test_new_epochs_do_not_hold_the_loop_on_a_slow_disk(slow, allowed_ms):
-    slow.create("orders", PARTITIONS, epoch=1)
-
-    assert slow.partition("orders", PARTITIONS - 1).leader_epoch == 1
-    assert max(slow.clock.holds_ms) < allowed_ms
+    assert_no_hold(hold_ms)
 
 
-def test_records_that_are_deleted_do_not_hold_the_loop_on_a_slow_disk(slow, allowed_ms):
+def test_new_epochs_do_not_hold_the_loop_on_a_slow_disk(make_slow):
+    def hold_ms():
+        slow = make_slow()
+        slow.create("orders", PARTITIONS, epoch=1)
+
+        assert slow.partition("orders", PARTITIONS - 1).leader_epoch == 1
+        return max(slow.clock.holds_ms)
+
+    assert_no_hold(hold_ms)
+
+
+def test_records_that_are_deleted_do_not_hold_the_loop_on_a_slow_disk(make_slow):
     topic = DeleteRecordsTopic(
         name="orders",
         # So few that they were once worked off without a look at the clock.
         partitions=[DeleteRecordsPartition(partition_index=i, offset=-1) for i in range(15)],
     )
-    answer, hold_ms = longest_hold_ms(slow, DeleteRecordsRequest(topics=[topic], timeout_ms=1000), 2)
 
-    assert {each.low_watermark for each in answer.topics[0].partitions} == {1}
-    assert hold_ms < allowed_ms
+    def hold_ms():
+        request = DeleteRecordsRequest(topics=[topic], timeout_ms=1000)
+        answer, hold_ms = longest_hold_ms(make_slow(), request, 2)
+
+        assert {each.low_watermark for each in answer.topics[0].partitions} == {1}
+        return hold_ms
+
+    assert_no_hold(hold_ms)
 
 
-def test_a_topic_that_is_deleted_does_not_hold_the_loop_on_a_slow_disk(slow, allowed_ms):
+def test_a_topic_that_is_deleted_does_not_hold_the_loop_on_a_slow_disk(make_slow):
     """Neither while its directories are renamed nor when all of them are due to be removed."""
     states = [
         StopReplicaPartitionState(partition_index=i, leader_epoch=0, delete_partition=True)
@@ -466,11 +483,16 @@ def test_a_topic_that_is_deleted_does_not_hold_the_loop_on_a_slow_disk(slow, all
         broker_epoch=7,
         topic_states=[StopReplicaTopicState(topic_name="orders", partition_states=states)],
     )
-    answer, hold_ms = longest_hold_ms(slow, request, 4, wait_ms=120_000)
 
-    assert {each.error_code for each in answer.partition_errors} == {0}
-    assert [name for name in slow.disk.listdir("/data") if name.startswith("orders-")] == []
-    assert hold_ms < allowed_ms
+    def hold_ms():
+        slow = make_slow()
+        answer, hold_ms = longest_hold_ms(slow, request, 4, wait_ms=120_000)
+
+        assert {each.error_code for each in answer.partition_errors} == {0}
+        assert [name for name in slow.disk.listdir("/data") if name.startswith("orders-")] == []
+        return hold_ms
+
+    assert_no_hold(hold_ms)
 
 
 def test_every_api_of_the_table_is_walked():

@@ -17,7 +17,10 @@ from barnabas.console.access.roles import RoleFile
 from barnabas.console.routes import SHOWN
 from barnabas.console.server import Address, listen, server_of
 
-WAIT_S = 30
+WAIT_S = 100
+"""Chromium may have the machine with servers and JVMs."""
+
+pytestmark = pytest.mark.timeout(400)
 
 LAST_LOOK = "#last-look small"
 
@@ -37,6 +40,10 @@ def browser():
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     chromium = webdriver.Chrome(options=options, service=Service(driver))
     chromium.set_page_load_timeout(WAIT_S)
+    # A page reads itself again each 10 s, and what a test has found on it would be gone: here it does so when
+    # a test asks.
+    quiet = {"source": "window.setInterval = () => 0"}
+    chromium.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", quiet)
     yield chromium
     chromium.quit()
 
