@@ -4,9 +4,11 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
-# Files of tests run side by side. Three at a time, on two cores too: brokers of tests wait more than they work.
+# Files of tests run side by side, in the order of `tests/longest_first.py`. Three at a time, on two cores too:
+# brokers of tests wait more than they work. JVMs work while they start: two.
 # A worker that died is not replaced: what killed it would kill the next one.
-SIDE_BY_SIDE := -n 3 --dist loadfile --max-worker-restart=0
+FILES := --dist loadfile --no-loadscope-reorder --max-worker-restart=0
+SIDE_BY_SIDE := -n 3 $(FILES)
 # Where the compiled form could behave differently: the folders whose code is compiled, and the judges of the whole.
 COMPILED_TESTS := $(addprefix tests/,core protocol records log replica network broker coordinator model fuzz simulation clients \
 	chaos packaging/test_compiled_wheel.py)
@@ -40,7 +42,7 @@ test: $(STAMP)   ## set up and pass the tests (no Maven artifacts needed)
 	$(PYTEST) -m 'not jvm and not compiled' $(SIDE_BY_SIDE)
 
 test-jvm: $(STAMP) ## the tests whose judge is Apache Kafka itself (needs Java and Maven)
-	$(PYTEST) -m jvm
+	$(PYTEST) -m 'jvm and not alone' -n 2 $(FILES); code=$$?; $(PYTEST) -m 'jvm and alone' && exit $$code
 
 test-compiled: $(STAMP) ## the tests of what is compiled, after `make compile`, and of the compiled wheel
 	$(BIN)/barnabas --version | grep -F '(compiled)'

@@ -15,6 +15,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+import longest_first
 import run_guard
 from barnabas.core import form
 from serving import Broker, ServeProcess
@@ -34,6 +35,7 @@ hypothesis.settings.load_profile("unhurried")
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(run_guard, "run-guard")
     config.pluginmanager.register(owners, "owners-of-brokers")
+    config.pluginmanager.register(longest_first, "longest-first")
     for line in WARNINGS_OF_OTHERS:
         config.addinivalue_line("filterwarnings", line)
 

@@ -9,6 +9,7 @@ The tests use it as a judge and `bench` as the other side of every ratio.
 """
 
 import contextlib
+import fcntl
 import os
 import shutil
 import socket
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -110,77 +111,64 @@ def java() -> str:
 
 
 def artifacts(version: str) -> Path:
-    """The folder with the jars of this Kafka version; Maven fetches them the first time."""
-    folder = cache_folder() / f"kafka-{version}"
-    if folder.is_dir():
-        return folder
-    _need_maven(f"Apache Kafka {version}")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as work:
-        partial = Path(work, "jars")
-        _fetch(_coordinates(version), partial, Path(work, "pom.xml"))
-        _keep_one_log_binding(partial)
-        if not folder.is_dir():  # another run may have been quicker
-            partial.rename(folder)
-    return folder
+    """The folder with the jars of this Kafka version."""
+    return _cached(
+        f"kafka-{version}", f"Apache Kafka {version}", _coordinates(version), tidy=_keep_one_log_binding
+    )
 
 
 def connector_jars(version: str = SPARK_CONNECTOR) -> str:
-    """What ``spark.jars`` takes to have Spark's official Kafka connector; Maven fetches it the first time."""
-    folder = cache_folder() / f"spark-kafka-{version}"
-    if not folder.is_dir():
-        _fetch_connector(version, folder)
-    return ",".join(str(jar) for jar in sorted(folder.glob("*.jar")))
-
-
-def _fetch_connector(version: str, folder: Path) -> None:
-    _need_maven(f"Spark's Kafka connector {version}")
+    """What ``spark.jars`` takes to have Spark's official Kafka connector."""
     parts = ("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13")
     spark = [f"org.apache.spark:{part}:{version}" for part in parts]
     clients = [f"org.apache.kafka:kafka-clients:{ZOOKEEPER_ERA}", "org.apache.commons:commons-pool2:2.12.1"]
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as work:
-        partial = Path(work, "jars")
-        # Spark itself comes by pip: without what they depend on.
-        _fetch([*spark, *clients], partial, Path(work, "pom.xml"), transitive=False)
-        if not folder.is_dir():
-            partial.rename(folder)
+    # Spark itself comes by pip: without what they depend on.
+    what = f"Spark's Kafka connector {version}"
+    folder = _cached(f"spark-kafka-{version}", what, [*spark, *clients], transitive=False)
+    return ",".join(str(jar) for jar in sorted(folder.glob("*.jar")))
 
 
 def clients_jar(version: str = NEWEST_CLIENTS) -> Path:
-    """Kafka's clients of a release, with the descriptors of all messages; Maven fetches them once."""
-    folder = cache_folder() / f"kafka-clients-{version}"
-    if not folder.is_dir():
-        _need_maven(f"Kafka's clients {version}")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as work:
-            partial = Path(work, "jars")
-            coordinate = f"org.apache.kafka:kafka-clients:{version}"
-            _fetch([coordinate], partial, Path(work, "pom.xml"), transitive=False)
-            if not folder.is_dir():
-                partial.rename(folder)
+    """Kafka's clients of a release, with the descriptors of all messages."""
+    coordinate = f"org.apache.kafka:kafka-clients:{version}"
+    folder = _cached(f"kafka-clients-{version}", f"Kafka's clients {version}", [coordinate], transitive=False)
     return folder / f"kafka-clients-{version}.jar"
 
 
 def streams_command(source: Path) -> list[str]:
-    """The command that runs a file of Java with Kafka Streams, whose jars Maven fetches the first time."""
-    folder = cache_folder() / f"kafka-streams-{ZOOKEEPER_ERA}"
-    if not folder.is_dir():
-        _need_maven(f"Kafka Streams {ZOOKEEPER_ERA}")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as work:
-            partial = Path(work, "jars")
-            coordinate = f"org.apache.kafka:kafka-streams:{ZOOKEEPER_ERA}"
-            _fetch([coordinate, _LOG_BINDING], partial, Path(work, "pom.xml"))
-            if not folder.is_dir():
-                partial.rename(folder)
+    """The command that runs a file of Java with Kafka Streams."""
+    coordinates = [f"org.apache.kafka:kafka-streams:{ZOOKEEPER_ERA}", _LOG_BINDING]
+    what = f"Kafka Streams {ZOOKEEPER_ERA}"
+    folder = _cached(f"kafka-streams-{ZOOKEEPER_ERA}", what, coordinates)
     return [java(), *TOOL_OPTIONS, *_LOG_OPTIONS, "-cp", f"{folder}/*", str(source)]
 
 
-def _need_maven(what: str) -> None:
+def _cached(
+    name: str,
+    what: str,
+    coordinates: Sequence[str],
+    *,
+    transitive: bool = True,
+    tidy: Callable[[Path], object] = lambda _: None,
+) -> Path:
+    """The folder of this name in the cache; Maven fetches what is in it the first time."""
+    folder = cache_folder() / name
+    if folder.is_dir():
+        return folder
     java()
     if not shutil.which("mvn"):
         raise UnavailableError(f"no Maven found to fetch {what} with (Debian: apt-get install maven)")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Tests run side by side, and two Mavens in one repository are in each other's way.
+    with (folder.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            with tempfile.TemporaryDirectory(dir=folder.parent) as work:
+                partial = Path(work, "jars")
+                _fetch(coordinates, partial, Path(work, "pom.xml"), transitive=transitive)
+                tidy(partial)
+                partial.rename(folder)
+    return folder
 
 
 def _coordinates(version: str) -> list[str]:

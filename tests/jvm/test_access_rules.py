@@ -111,6 +111,7 @@ def test_every_request_is_refused_as_kafka_refuses_it(serve, zookeeper, tmp_path
     assert sum(len(steps) for steps in theirs.values()) > 90
 
 
+@pytest.mark.alone
 def test_brokers_of_both_kinds_obey_the_same_rules(serve, zookeeper, tmp_path, kafka_tool):
     connect = f"{zookeeper}/shared-rules"
     let_brokers_in(connect)

@@ -8,7 +8,7 @@ from throttle_shapes import TOPIC, Client
 from barnabas.admin import Admin, NewTopic
 from waiting import until
 
-pytestmark = [pytest.mark.jvm, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.jvm, pytest.mark.alone, pytest.mark.timeout(180)]
 
 BOUND = 5000
 
