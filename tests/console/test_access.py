@@ -199,11 +199,14 @@ def test_a_role_reaches_as_far_as_its_pattern(guarded):
     assert {path: get(guarded, path, team).status_code for path in REACH} == REACH
 
 
-def test_rules_of_alerts_are_of_those_who_change_the_cluster(guarded):
+def test_rules_of_alerts_and_limits_are_of_those_who_change_the_cluster(guarded):
     rule = {"name": "a", "series": "group.lag/*", "limit": 1, "when": "above", "for_s": 0}
     for user, status in (("team", 403), ("reader", 403), ("admin", 200)):
         answer = post(guarded, "/alerts/rules", rule, token(guarded, user))
         assert answer.status_code == status, (user, answer.text)
+        limit = post(guarded, "/health/limits", {"check": "lag-seconds", "limit": 7}, token(guarded, user))
+        assert limit.status_code == status, (user, limit.text)
+    assert {one["user"] for one in get(guarded, "/audit", token(guarded, "admin")).json()} == {"admin"}
     assert get(guarded, "/alerts", token(guarded, "team")).status_code == 403
     assert get(guarded, "/alerts", token(guarded, "reader")).status_code == 200
 

@@ -1,7 +1,11 @@
 """Alerts: a rule fires the same live and in rehearsal, once, across restarts, and tells who wants to know."""
 
+import email
+import email.policy
 import http.server
 import json
+import queue
+import socketserver
 import threading
 
 import pytest
@@ -159,6 +163,51 @@ def test_a_webhook_is_told_the_beginning_and_the_end():
     ] * 3
 
 
+class _MailServer(socketserver.StreamRequestHandler):
+    """As much of SMTP as a mail takes; the first one is refused."""
+
+    got = queue.Queue()
+    refused = iter([b"451 busy", *[b"250 ok"] * 99])
+
+    def handle(self):
+        self.wfile.write(b"220 here\r\n")
+        while line := self.rfile.readline().strip():
+            match line[:4].upper():
+                case b"DATA":
+                    self.wfile.write(b"354 go on\r\n")
+                    mail = b""
+                    while not mail.endswith(b"\r\n.\r\n"):
+                        mail += self.rfile.readline()
+                    answer = next(self.refused)
+                    if answer.startswith(b"250"):
+                        self.got.put(mail.decode())
+                    self.wfile.write(answer + b"\r\n")
+                case b"QUIT":
+                    self.wfile.write(b"221 bye\r\n")
+                    return
+                case _:
+                    self.wfile.write(b"250 ok\r\n")
+
+
+def test_mail_is_sent_of_the_beginning_and_of_the_end():
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _MailServer) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        host = f"127.0.0.1:{server.server_address[1]}"
+        notifier = Notifier(
+            Addresses(smtp=host, mail_from="c@x.example", mail_to=("a@x.example", "b@x.example")), retry_s=0
+        )
+        (incident,) = rehearse(AlertRule("r\u00fc", SERIES, 1, for_s=0), "demo", SERIES, [(5, 2.0)])
+        notifier.send("demo", incident)
+        began = email.message_from_string(_MailServer.got.get(timeout=30), policy=email.policy.default)
+        incident.ended_ms = 9
+        notifier.send("demo", incident)
+        over = email.message_from_string(_MailServer.got.get(timeout=30), policy=email.policy.default)
+        server.shutdown()
+    assert [one["Subject"] for one in (began, over)] == ["[demo] firing: r\u00fc", "[demo] resolved: r\u00fc"]
+    assert (began["From"], began["To"]) == ("c@x.example", "a@x.example, b@x.example")
+    assert {f"series: {SERIES}", "value: 2.0", "limit: 1"} <= set(began.get_content().splitlines())
+
+
 def test_rules_are_kept_rehearsed_silenced_and_shown(site):
     def post(path, **body):
         return site.request("POST", f"/api/v1/clusters/demo/alerts/{path}", json=body)
@@ -178,5 +227,10 @@ def test_rules_are_kept_rehearsed_silenced_and_shown(site):
     assert post("rules", **{**rule, "series": "x"}).status_code == 409
     assert post("rules/remove", name="behind <b>").status_code == 200
     assert site.get("/alerts")["rules"] == []
+    log = [(one["kind"], one["outcome"], one["effects"][0]["after"]) for one in site.get("/audit")[::-1]]
+    said = "group.lag/* above 5 for 0 s"
+    assert log[:2] == [("put-alert-rule", "begun", said), ("put-alert-rule", "done", said)]
+    assert log[2][:2] == ("silence-alert-rule", "begun")
+    assert log[4:] == [("remove-alert-rule", each, "none") for each in ("begun", "done")]
     form = site.request("POST", "/api/v1/clusters/demo/alerts/rules", data=rule)
     assert form.status_code in {409, 422}

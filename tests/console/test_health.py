@@ -6,12 +6,14 @@ import pytest
 
 from barnabas.admin import ClusterDescription, LogDirDescription, TopicDescription
 from barnabas.client.metadata import Broker, PartitionMetadata
+from barnabas.client.types import OffsetAndTimestamp
+from barnabas.console.courses import HeldOffset, bytes_per_s, held_of, rooms_of
 from barnabas.console.health.checks import CHECKS
 from barnabas.console.health.outcome import Level
 from barnabas.console.health.verdict import verdict
 from barnabas.console.reading import Observation, read
 from barnabas.console.snapshot import ClusterSnapshot
-from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import ZERO_UUID, TopicPartition
 
 NOW = 1_000_000_000
@@ -35,6 +37,7 @@ def healthy():
         broker_configs={1: read({}, NOW), 2: read({}, NOW)},
         topic_configs={"t": read({"min.insync.replicas": _Entry("2")}, NOW)},
         group_listings={1: read([], NOW), 2: read([], NOW)},
+        held_offsets=read({}, NOW),
     )
 
 
@@ -119,6 +122,37 @@ def test_what_is_stale_is_not_good():
             "warning",
             "k: a on 1; b on 2",
         ),
+        (
+            "disk-full",
+            {
+                "rooms": {
+                    (1, "/d"): [(NOW - 600_000 + each * 60_000, 66_000 - 6_000 * each) for each in range(11)]
+                }
+            },
+            "critical",
+            "/d of broker 1 in 0.0 h (6000 bytes left, 100 bytes/s go, of the last 10 min)",
+        ),
+        (
+            "certificates",
+            {"certificates": {1: read(NOW + 3 * 86_400_000, NOW), 2: read(NOW - 86_400_000, NOW)}},
+            "warning",
+            "that of broker 2 ended 1.0 days ago, that of broker 1 ends in 3.0 days",
+        ),
+        (
+            "hanging-transactions",
+            {"held_offsets": read({TopicPartition("t", 1): HeldOffset(7, NOW - 21 * 60_000)}, NOW)},
+            "warning",
+            "t-1 at offset 7 for 21 min",
+        ),
+        ("produce-latency", {"scrapes": {1: read({"produce_ms": 1500.0}, NOW)}}, "warning", "broker 1 1500"),
+        (
+            "fetch-latency",
+            {"scrapes": {1: read({"fetch_consumer_ms": 3e3}, NOW)}},
+            "warning",
+            "broker 1 3000",
+        ),
+        ("loop-idle", {"scrapes": {1: read({"loop_idle": 0.05}, NOW)}}, "warning", "broker 1 0.05"),
+        ("old-clients", {"scrapes": {1: read({"old_requests_per_s": 0.5}, NOW)}}, "warning", "broker 1 0.5"),
         ("rebalancing", {"rebalancing_since_ms": {"g": NOW - 10 * 60_000}}, "warning", "g for 10.0 min"),
         ("network-idle", {"scrapes": {1: read({"network_idle": 0.1}, NOW)}}, "warning", "broker 1 0.1"),
         (
@@ -145,6 +179,49 @@ def test_what_is_stale_is_not_good():
 def test_what_is_wrong_is_said_with_its_number(key, changed, level, said):
     one = found(key, replace(healthy(), **changed))
     assert (one.level, said in one.why) == (level, True), one
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        [],
+        [(0, 100), (540_000, 50), (550_000, 1)],  # too short a time
+        [(0, 100), (600_000, 100), (1_200_000, 100)],
+        [(0, 100), (600_000, 500), (1_200_000, 900)],  # it grows
+    ],
+)
+def test_a_disk_that_does_not_fill_has_no_time(points):
+    one = found("disk-full", replace(healthy(), rooms={(1, "/d"): points}))
+    assert (one.level, one.number) == (Level.GOOD, None)
+
+
+def test_the_room_of_a_disk_is_kept_for_an_hour():
+    def at(minute, left):
+        directory = LogDirDescription(None, {}, 100, left)
+        return {1: read({"/d": directory}, minute * 60_000), 2: Observation().failed("no answer")}
+
+    rooms = {}
+    for minute in range(100):
+        rooms = rooms_of(rooms, at(minute, 1000 - minute))
+        rooms = rooms_of(rooms, at(minute, 1000 - minute))  # nothing new was read
+    assert list(rooms) == [(1, "/d")]
+    assert rooms[1, "/d"] == [(minute * 60_000, 1000 - minute) for minute in range(40, 100)]
+    assert bytes_per_s(rooms[1, "/d"]) == pytest.approx(1 / 60)
+
+
+def test_an_open_transaction_is_one_whose_offset_stands_still():
+    tp, other, gone = (TopicPartition("t", number) for number in range(3))
+    ends = {tp: read(10, NOW), other: read(10, NOW), gone: read(10, NOW)}
+
+    def stable(*offsets):
+        return dict(zip(ends, [OffsetAndTimestamp(one, -1, -1) for one in offsets], strict=True))
+
+    first = held_of({}, ends, stable(5, 10, 10), 1)
+    assert first == {tp: HeldOffset(5, 1)}
+    silent = held_of(first, ends, dict.fromkeys(ends, BarnabasError("no answer")), 2)
+    assert silent == first
+    assert held_of(silent, ends, stable(5, 3, 10), 3) == {tp: HeldOffset(5, 1), other: HeldOffset(3, 3)}
+    assert held_of(first, ends, stable(6, 10, 10), 4) == {tp: HeldOffset(6, 4)}, "the next transaction"
 
 
 def test_an_idle_thread_is_measured_as_a_share():

@@ -158,7 +158,7 @@ def pages(prefix: str, render: Callable[..., Response]) -> APIRouter:
         return render(request, "action.html", action=action, kind=kind, fields=given)
 
     async def preview(request: Request, console: HereConsole, watched: Watched, kind: str) -> Response:
-        action, given = _action(kind), await _form(request, console)
+        action, given = _action(kind), await sent_form(request, console)
         try:
             wanted = TypeAdapter(action.parameters).validate_python(given)
         except ValidationError as error:
@@ -168,7 +168,7 @@ def pages(prefix: str, render: Callable[..., Response]) -> APIRouter:
         return render(request, "preview.html", action=action, preview=found)
 
     async def confirm(request: Request, console: HereConsole, watched: Watched, plan_id: str) -> Response:
-        given = await _form(request, console)
+        given = await sent_form(request, console)
         done = await carry_out(console, watched, plan_id, user_of(request), given.get("confirm", ""))
         return render(request, "done.html", done=done)
 
@@ -184,7 +184,7 @@ def _action(kind: str) -> ActionKind:
     return KINDS[kind]
 
 
-async def _form(request: Request, console: Console) -> dict[str, str]:
+async def sent_form(request: Request, console: Console) -> dict[str, str]:
     """The fields of a form of ours. Raises ForbiddenError where it does not carry our token."""
     body = (await request.body()).decode(errors="replace")
     given = {

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BeforeValidator
 
-from barnabas.console.acting import is_json
+from barnabas.console.acting import HereConsole, is_json
+from barnabas.console.actions.plans import Effect
 from barnabas.console.alerts.book import AlertBook, Silence
 from barnabas.console.alerts.rules import AlertRule, Incident, rehearse
 from barnabas.console.routes import Watched, none_if_empty, user_of
@@ -119,9 +120,19 @@ def rest(prefix: str) -> APIRouter:
     return router
 
 
-def put_rule(watched: Watched, rule: AlertRule) -> AlertRule:
+def put_rule(request: Request, console: HereConsole, watched: Watched, rule: AlertRule) -> AlertRule:
     """Keeps a rule, in place of one of the same name."""
-    return _book(watched).put(rule)
+    rule.check()
+    book = _book(watched)
+    effects = [Effect(rule.name, _said(book.rules.get(rule.name)), _said(rule))]
+    with console.audit.change(watched.name, user_of(request), "put-alert-rule", rule.name, effects):
+        return book.put(rule)
+
+
+def _said(rule: AlertRule | None) -> str:
+    if rule is None:
+        return "none"
+    return f"{rule.series} {rule.when} {rule.limit:g} for {rule.for_s} s"
 
 
 def rehearse_rule(watched: Watched, rule: AlertRule) -> Rehearsal:
@@ -137,15 +148,26 @@ class RuleName:
     name: str
 
 
-def remove_rule(watched: Watched, rule: RuleName) -> dict[str, Any]:
+def remove_rule(request: Request, console: HereConsole, watched: Watched, rule: RuleName) -> dict[str, Any]:
     """Forgets a rule."""
-    _book(watched).remove(rule.name)
+    book = _book(watched)
+    effects = [Effect(rule.name, _said(book.rules.get(rule.name)), "none")]
+    with console.audit.change(watched.name, user_of(request), "remove-alert-rule", rule.name, effects):
+        book.remove(rule.name)
     return {"removed": rule.name}
 
 
-def silence_rule(request: Request, watched: Watched, wanted: SilenceRequest) -> Silence:
+def silence_rule(request: Request, console: HereConsole, watched: Watched, wanted: SilenceRequest) -> Silence:
     """No notices of a rule for so many seconds; 0 ends a silence."""
     if not 0 <= wanted.for_s <= _SILENCE_S_MAX or len(wanted.why) > 500:
         raise OperationError(f"a silence is of 0 to {_SILENCE_S_MAX} s, its reason of up to 500 characters")
-    until_ms = now_ms() + wanted.for_s * 1000
-    return _book(watched).silence(Silence(wanted.rule, until_ms, user_of(request), wanted.why))
+    book, user = _book(watched), user_of(request)
+    silence = Silence(wanted.rule, now_ms() + wanted.for_s * 1000, user, wanted.why)
+    before = book.silences.get(wanted.rule)
+    effects = [Effect(wanted.rule, _until(before), _until(silence))]
+    with console.audit.change(watched.name, user, "silence-alert-rule", wanted.rule, effects):
+        return book.silence(silence)
+
+
+def _until(silence: Silence | None) -> str:
+    return "not silent" if silence is None else f"silent until {silence.until_ms} ms: {silence.why}"

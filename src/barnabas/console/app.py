@@ -20,12 +20,13 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from barnabas import __version__
-from barnabas.console import acting, alerting, shapes
+from barnabas.console import acting, alerting, limiting, shapes
 from barnabas.console.access import entrance
 from barnabas.console.access.check import check, grants_of
 from barnabas.console.access.files import UnreadableFileError
 from barnabas.console.access.gate import LoginGate
 from barnabas.console.access.login import RefusedLoginError, TooManyError
+from barnabas.console.access.roles import EVERY, Need, ResourceKind, Verb
 from barnabas.console.access.rules import action_needs
 from barnabas.console.chart import chart
 from barnabas.console.console import Console, ForbiddenError, NotHereError
@@ -73,8 +74,10 @@ def application(console: Console) -> ASGIApp:
     app.include_router(api)
     app.include_router(acting.rest(f"{API}/clusters/{{cluster}}"))
     app.include_router(alerting.rest(f"{API}/clusters/{{cluster}}"))
+    app.include_router(limiting.rest(f"{API}/clusters/{{cluster}}"))
     app.include_router(pages, include_in_schema=False)
     app.include_router(acting.pages("/c/{cluster}", render), include_in_schema=False)
+    app.include_router(limiting.pages("/c/{cluster}"), include_in_schema=False)
     app.mount("/static", StaticFiles(directory=str(_STATIC)), name="static")
     for kind in (NotHereError, ForbiddenError, BarnabasError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _refused)
@@ -119,6 +122,14 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
         except UnreadableFileError:
             return False
 
+    def may_change_cluster() -> bool:
+        """Whether limits of checks may be changed."""
+        try:
+            need = Need(ResourceKind.CLUSTER, EVERY, Verb.CHANGE)
+            return grants_of(console, user).give(str(name), need)
+        except UnreadableFileError:
+            return False
+
     def plots(kind: str, subject: str) -> HistoryView:
         watched, span = console.cluster(str(name)), request.query_params.get("range", "")
         return history(watched, now_ms(), kind=kind, subject=subject, span=span)
@@ -132,6 +143,7 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
         user=user,
         is_login=console.login is not None,
         may=may,
+        may_change_cluster=may_change_cluster,
         token=form_token(console.secret, user),
         now=now_ms(),
         plots=plots,

@@ -21,12 +21,14 @@ from barnabas.admin import AsyncAdmin, ConfigResource, GroupState, TopicDescript
 from barnabas.client import AsyncConsumer
 from barnabas.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, OffsetAndTimestamp
 from barnabas.console import changes
+from barnabas.console.courses import held_of, rooms_of
 from barnabas.console.reading import Observation, known, merged, read
 from barnabas.console.snapshot import ClusterChange, ClusterSnapshot, NextRecord, Scrape
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
 from barnabas.network.errors import UnsupportedVersionError
+from barnabas.operations.certificates import CertificateReader
 from barnabas.operations.clock import now_ms
 from barnabas.operations.record_times import first_times
 
@@ -71,6 +73,7 @@ class Collector:
         *,
         brokers: Scraper | None = None,
         zookeeper: Scraper | None = None,
+        certificates: CertificateReader | None = None,
         snapshot: ClusterSnapshot | None = None,
     ) -> None:
         """`snapshot` is what an earlier collector has left."""
@@ -79,6 +82,7 @@ class Collector:
         self._pace = pace
         self._scrape_brokers = brokers
         self._scrape_zookeeper = zookeeper
+        self._read_certificates = certificates
         self._round = 0
         self._leaders = _leaders_of(snapshot.topics.value or {} if snapshot else {})
         """All partitions with their leaders, as the topics were read last."""
@@ -94,8 +98,7 @@ class Collector:
             ("topics", self._topics),
             ("reassignments", self._reassignments),
             ("ends", self._ends),
-            *([("starts", self._starts), ("log_dirs", self._log_dirs)] if seldom else []),
-            *([("broker_configs", self._broker_configs)] if seldom else []),
+            *(self._seldom() if seldom else []),
             ("topic_configs", self._topic_configs),
             ("group_listings", self._group_listings),
             ("groups", self._groups),
@@ -107,6 +110,15 @@ class Collector:
             await self._attempt(name, step)
         self._round += 1
         self._put(refreshed_ms=now_ms(), round_ms=now_ms() - begun)
+
+    def _seldom(self) -> list[tuple[str, Callable[[], Awaitable[None]]]]:
+        return [
+            ("held_offsets", self._held_offsets),
+            ("starts", self._starts),
+            ("log_dirs", self._log_dirs),
+            ("broker_configs", self._broker_configs),
+            *([("certificates", self._certificates)] if self._read_certificates else []),
+        ]
 
     async def _attempt(self, name: str, step: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -180,7 +192,9 @@ class Collector:
             found = {}
         self._put(reassignments=read(found, now_ms()))
 
-    async def _offsets(self, kind: int, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
+    async def _offsets(
+        self, kind: int, wanted: Iterable[TopicPartition], *, read_committed: bool = False
+    ) -> dict[TopicPartition, Any]:
         """ListOffsets of partitions that have a leader; of the others, why there is no answer."""
         leaders = self._leaders
         asked = [tp for tp in wanted if leaders.get(tp, -1) >= 0]
@@ -190,7 +204,11 @@ class Collector:
         )
         if asked:
             found |= await self._call(
-                self._admin.offsets.try_list(dict.fromkeys(asked, kind), timeout_ms=self._pace.timeout_ms)
+                self._admin.offsets.try_list(
+                    dict.fromkeys(asked, kind),
+                    read_committed=read_committed,
+                    timeout_ms=self._pace.timeout_ms,
+                )
             )
         return found
 
@@ -217,7 +235,27 @@ class Collector:
             for directory in (reading.value or {}).values():
                 for tp, replica in directory.replicas.items():
                     sizes[tp.topic] += replica.size
-        self._put(log_dirs=found, topic_sizes=sizes)
+        self._put(log_dirs=found, topic_sizes=sizes, rooms=rooms_of(self.snapshot.rooms, found))
+
+    async def _certificates(self) -> None:
+        assert self._read_certificates is not None, "a step of clusters with TLS"
+        cluster = self.snapshot.cluster.value
+        there = cluster.brokers if cluster else []
+        answers = await self._call(self._read_certificates(there))
+        found = merged(self.snapshot.certificates, answers, now_ms(), [one.node_id for one in there])
+        self._put(certificates=found)
+
+    async def _held_offsets(self) -> None:
+        answers = await self._offsets(LATEST_TIMESTAMP, self._leaders, read_committed=True)
+        before = self.snapshot.held_offsets.value or {}
+        held = held_of(before, self.snapshot.ends, answers, now_ms())
+        failed = [
+            error
+            for tp, error in answers.items()
+            if isinstance(error, BarnabasError) and self._leaders[tp] >= 0
+        ]
+        found = read(held, now_ms())
+        self._put(held_offsets=found.failed(failed[0]) if failed else found)
 
     async def _broker_configs(self) -> None:
         there, answers = self._brokers(), {}

@@ -12,6 +12,7 @@ from barnabas.console.actions.audit import AuditLog
 from barnabas.console.actions.plans import Plans
 from barnabas.console.alerts.book import AlertBook
 from barnabas.console.alerts.notices import Addresses, Notifier
+from barnabas.console.health.limits import EditedLimits
 from barnabas.console.history.history import ClusterHistory
 from barnabas.console.watched import WatchedCluster
 from barnabas.core.errors import BarnabasError
@@ -71,6 +72,7 @@ class Console:
         """Begins to look at a cluster, and to remember what is seen."""
         if cluster.history is None:
             cluster.history = ClusterHistory(self.data / "history", cluster.name)
+            cluster.edited = EditedLimits(cluster.history.folder)
             cluster.alerts = AlertBook(cluster.history.folder, cluster.name, self.notifier)
         self.clusters[cluster.name] = cluster.start()
 

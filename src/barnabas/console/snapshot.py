@@ -17,6 +17,7 @@ from barnabas.admin import (
     TransactionListing,
 )
 from barnabas.client.types import OffsetAndMetadata
+from barnabas.console.courses import HeldOffset, LogDirectory, Room
 from barnabas.console.reading import Observation
 from barnabas.core.ids import TopicPartition
 
@@ -79,6 +80,12 @@ class ClusterSnapshot:
     scrapes: Mapping[int, Observation[Scrape]] = field(default_factory=dict)
     zookeeper: Mapping[str, Observation[Scrape]] = field(default_factory=dict)
     """What each ZooKeeper server says of itself, by its address."""
+    rooms: Mapping[LogDirectory, Sequence[Room]] = field(default_factory=dict)
+    """What was left on each disk at the last looks, the newest last."""
+    held_offsets: Observation[Mapping[TopicPartition, HeldOffset]] = NOT_READ
+    """Last stable offsets that are below the end, and since when each is where it is."""
+    certificates: Mapping[int, Observation[int]] = field(default_factory=dict)
+    """When each broker's certificate ends, in ms since 1970; none where brokers are reached without TLS."""
     under_replicated_since_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
     rebalancing_since_ms: Mapping[str, int] = field(default_factory=dict)
     changes: Sequence[ClusterChange] = ()

@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from barnabas.admin import AsyncAdmin
 from barnabas.client import AsyncConsumer
-from barnabas.client.config import CONSUMER_CONFIG
+from barnabas.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, client_config
 from barnabas.console.collector import Collector, Pace, Scraper
+from barnabas.console.health.checks import CHECKS
 from barnabas.console.health.verdict import Verdict, verdict
 from barnabas.console.history.sampler import CommitWatch, samples_of
 from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.console.trend import Trend
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
+from barnabas.operations.certificates import CertificateReader
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
 from barnabas.operations.record_times import CLIENT
@@ -31,6 +33,7 @@ from barnabas.operations.store_reader import StoreReader, opened
 
 if TYPE_CHECKING:
     from barnabas.console.alerts.book import AlertBook
+    from barnabas.console.health.limits import EditedLimits
     from barnabas.console.history.history import ClusterHistory
 
 T = TypeVar("T")
@@ -66,6 +69,8 @@ class WatchedCluster:
         self.trend = Trend()
         self.limits: dict[str, float] = {}
         """Limits of checks other than the default ones, by key."""
+        self.edited: EditedLimits | None = None
+        """Those that were changed in the console, which count before these."""
         self._cut: Callable[[ClusterSnapshot], ClusterSnapshot] | None = None
         self.history: ClusterHistory | None = None
         """What is remembered; a check for a script remembers nothing."""
@@ -112,9 +117,23 @@ class WatchedCluster:
         return self._judge(at_ms)
 
     def _judge(self, at_ms: int) -> Verdict:
-        found = verdict(self.snapshot, at_ms, self.limits, self._problem)
+        edited = self.edited.limits if self.edited is not None else {}
+        found = verdict(self.snapshot, at_ms, {**self.limits, **edited}, self._problem)
         self._verdict = at_ms, found
         return found
+
+    def judge_again(self) -> None:
+        """The next verdict is made when it is asked for: limits have changed."""
+        self._verdict = None
+
+    def limit(self, key: str, edited: float | None = None) -> float:
+        """The limit of a check, or what it is with an edited one. Raises OperationError where there is no
+        such check.
+        """
+        check = next((one for one in CHECKS if one.key == key), None)
+        if check is None:
+            raise OperationError(f"there is no check {key!r}")
+        return self.limits.get(key, check.limit) if edited is None else edited
 
     @property
     def problem(self) -> str | None:
@@ -191,6 +210,11 @@ class WatchedCluster:
         }
         return AsyncConsumer(**{**given, **{key.replace(".", "_"): value for key, value in more.items()}})
 
+    def _certificate_reader(self) -> CertificateReader | None:
+        """Of a cluster that is reached over TLS."""
+        config = client_config(ADMIN_CONFIG, self._options)
+        return CertificateReader(config) if config["security.protocol"].upper().endswith("SSL") else None
+
     # --- the thread
 
     def _run(self) -> None:
@@ -228,7 +252,14 @@ class WatchedCluster:
         async with AsyncAdmin(**self._options) as admin, self._consumer(CLIENT) as consumer:
             self._problem = None
             left = None if self._collector is None else self._collector.snapshot
-            collector = Collector(admin, consumer, self.pace, **self._scrapers, snapshot=left)
+            collector = Collector(
+                admin,
+                consumer,
+                self.pace,
+                **self._scrapers,
+                certificates=self._certificate_reader(),
+                snapshot=left,
+            )
             self._collector = collector
             while True:
                 begun = asyncio.get_running_loop().time()

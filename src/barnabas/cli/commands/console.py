@@ -286,17 +286,16 @@ def _scrapers(metrics: tuple[str, ...], zookeeper: str | None) -> dict[str, Any]
 
 
 def _limits(given: tuple[str, ...]) -> dict[str, float]:
-    from barnabas.console.health.checks import CHECKS
+    from barnabas.console.health.limits import checked
 
-    known = {one.key for one in CHECKS}
     found = {}
     for key, text in key_values(given).items():
         try:
-            found[key] = float(text)
+            found[key] = checked(key, float(text))
         except ValueError:
             raise click.UsageError(f"--limit {key}={text}: {text!r} is no number") from None
-        if key not in known:
-            raise click.UsageError(f"--limit {key}: there are {', '.join(sorted(known))}")
+        except OperationError as error:
+            raise click.UsageError(f"--limit {key}={text}: {error}") from error
     return found
 
 

@@ -88,7 +88,7 @@ async def check(request: Request) -> None:
             raise ForbiddenError(f"{user} may not: there is no rule of {kind!r}") from None
         require(console, user, cluster, needs)
         return
-    if below.startswith("/alerts/"):
+    if below.startswith(("/alerts/", "/health/")):
         require(console, user, cluster, [Need(ResourceKind.CLUSTER, EVERY, Verb.CHANGE)])
         return
     if below == "/plans/{plan_id}":

@@ -2,13 +2,17 @@
 
 import json
 import os
+import secrets
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 from barnabas.console.actions.plans import Effect, KeptPlan
+from barnabas.core.errors import BarnabasError
+from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
 
 _SHOWN_MAX: Final = 500
@@ -39,12 +43,36 @@ class AuditLog:
     def __init__(self, folder: Path) -> None:
         self._file = folder / "audit.jsonl"
 
-    def write(self, plan: KeptPlan, outcome: str, now_ms: int, error: str | None = None) -> None:
+    def write(self, plan: KeptPlan, outcome: str, at_ms: int, error: str | None = None) -> None:
         """One line. Raises OperationError where it cannot be written: then nothing is done."""
         seen = plan.preview
-        entry = AuditEntry(
-            now_ms, plan.user, seen.cluster, seen.kind, seen.subject, seen.id, outcome, error, seen.effects
+        self._append(
+            AuditEntry(
+                at_ms, plan.user, seen.cluster, seen.kind, seen.subject, seen.id, outcome, error, seen.effects
+            )
         )
+
+    @contextmanager
+    def change(
+        self, cluster: str, user: str, kind: str, subject: str, effects: Sequence[Effect]
+    ) -> Iterator[None]:
+        """A line before a change of the console's own (a rule, a limit), and one for what became of it.
+        Raises OperationError where the first cannot be written.
+        """
+        number = secrets.token_urlsafe(8)
+
+        def write(outcome: str, error: str | None = None) -> None:
+            self._append(AuditEntry(now_ms(), user, cluster, kind, subject, number, outcome, error, effects))
+
+        write("begun")
+        try:
+            yield
+        except BarnabasError as error:
+            write("failed", str(error))
+            raise
+        write("done")
+
+    def _append(self, entry: AuditEntry) -> None:
         line = json.dumps(asdict(entry), ensure_ascii=False) + "\n"
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)

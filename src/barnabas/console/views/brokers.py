@@ -7,7 +7,7 @@ from typing import Any
 
 from barnabas.admin import ConfigEntry, LogDirDescription
 from barnabas.console.figure import Figure, figure, unknown
-from barnabas.console.health.checks import differences
+from barnabas.console.health.machines import differences
 from barnabas.console.reading import Observation, known
 from barnabas.console.snapshot import ClusterSnapshot, Entries
 from barnabas.console.views.overview import SELDOM_MS

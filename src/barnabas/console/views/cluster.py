@@ -11,7 +11,7 @@ from barnabas.cluster.store import tree
 from barnabas.cluster.store.contract import NoNodeError
 from barnabas.console.console import NotHereError
 from barnabas.console.figure import Figure, figure
-from barnabas.console.health.checks import differences
+from barnabas.console.health.machines import differences
 from barnabas.console.snapshot import ClusterChange, ClusterSnapshot
 from barnabas.console.views.brokers import ConfigRow, config_rows
 from barnabas.console.watched import WatchedCluster
