@@ -100,6 +100,19 @@ def test_a_producer_above_its_bytes_waits_and_is_muted(world, quotas):
     assert quotas.produce.bucket("User:ANONYMOUS", "test").throttle_time_ms == answer.throttle_time_ms
 
 
+def test_each_request_of_a_connection_is_held_to_the_quotas_of_its_own_client_id(world, quotas):
+    limit(quotas, quotas.produce, 1, ("", "greedy"))
+    request = MetadataRequest(topics=None)
+    produce = world.produce
+
+    assert produce(client_id="greedy").throttle_time_ms > 0
+    assert produce(client_id="modest").throttle_time_ms == 0
+    assert produce(client_id="greedy").throttle_time_ms > 0
+    assert world.send(request, 9, client_id=None).throttle_time_ms == 0
+    limit(quotas, quotas.produce, None, ("", "greedy"))
+    assert produce(client_id="greedy").throttle_time_ms == 0
+
+
 def test_acks_0_is_held_to_its_bytes_and_not_to_its_time(world, quotas, authorizer):
     limit(quotas, quotas.request, 0.001)
     authorizer.takes_ms = 3

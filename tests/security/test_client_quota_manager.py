@@ -142,7 +142,7 @@ def test_a_quota_next_to_zero_makes_a_client_wait_as_long_as_can_be(quotas, time
 def test_what_was_not_given_is_not_counted(quotas):
     quotas.update_quota("", "app", 100)
     assert quotas.record(ALICE, "app", 2000) == 10_000
-    quotas.unrecord(ALICE, "app", 2000)
+    quotas.bucket(ALICE, "app").take_back(2000)
     assert quotas.record(ALICE, "app", 1000) == 0
 
 

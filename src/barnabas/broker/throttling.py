@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.cluster.metadata.topics import not_counted
 from barnabas.protocol.api import ApiKey
-from barnabas.security.client_quota_manager import ClientQuotaManager
+from barnabas.security.client_quota_manager import ClientQuotaManager, HeldTo
 
 if TYPE_CHECKING:
     from barnabas.broker.context import RequestContext
@@ -50,21 +50,21 @@ def throttle_ms(context: "RequestContext", now_ms: float, *, exempt: bool) -> in
     counted = context.counted
     if counted == NOTHING:
         return context.throttle_ms
-    quotas, header = context.broker.quotas, context.header
+    held_to = _held_to(context)
     time_ms = own_ms = 0
-    own = request = quotas.request
-    if request.enabled:
+    own: ClientQuotaManager | None = None
+    if held_to.request is not None:
         used = _used(context, now_ms)
         if (exempt and counted != REFUSED) or counted == NO_TIME:
-            quotas.exempt.record(used)
+            context.broker.quotas.exempt.record(used)
         else:
-            time_ms = request.record(context.peer.principal, header.client_id or "", used, now_ms)
-    if header.api_key == _PRODUCE:
-        own = quotas.produce
-        if own.enabled:
-            own_ms = own.record(context.peer.principal, header.client_id or "", context.size, now_ms)
+            time_ms = held_to.request.charge(used, now_ms)
+    if context.header.api_key == _PRODUCE:
+        if held_to.produce is not None:
+            own_ms = held_to.produce.charge(context.size, now_ms)
+            own = context.broker.quotas.produce if own_ms else None
     elif context.mutations is not None:
-        own, own_ms = quotas.mutations, context.mutations.throttle_ms
+        own, own_ms = context.broker.quotas.mutations, context.mutations.throttle_ms
     return _longer(context, own, own_ms, time_ms) if own_ms or time_ms else 0
 
 
@@ -72,17 +72,17 @@ def fetch_throttle_ms(context: "RequestContext", response_bytes: int) -> int:
     """Counts a consumer's fetch before it is answered; more than 0 where it gets nothing, and how long it is
     to wait. The quotas of clients are enabled.
     """
-    quotas = context.broker.quotas
     context.counted = NOTHING
+    held_to, now_ms = _held_to(context), context.broker.clock.monotonic_ms()
     time_ms = bytes_ms = 0
-    if quotas.request.enabled:
-        used = _used(context, context.broker.clock.monotonic_ms())
-        time_ms = quotas.request.record(context.principal, context.client_id, used)
-    if quotas.fetch.enabled:
-        bytes_ms = quotas.fetch.record(context.principal, context.client_id, response_bytes)
+    if held_to.request is not None:
+        time_ms = held_to.request.charge(_used(context, now_ms), now_ms)
+    if held_to.fetch is not None:
+        bytes_ms = held_to.fetch.charge(response_bytes, now_ms)
         if time_ms or bytes_ms:
-            quotas.fetch.unrecord(context.principal, context.client_id, response_bytes)
-    context.throttle_ms = _longer(context, quotas.fetch, bytes_ms, time_ms)
+            held_to.fetch.take_back(response_bytes)
+    if time_ms or bytes_ms:
+        context.throttle_ms = _longer(context, context.broker.quotas.fetch, bytes_ms, time_ms)
     return context.throttle_ms
 
 
@@ -100,15 +100,24 @@ def recorder(context: "RequestContext", *, strict_since: int | None) -> Callable
     return quota.record
 
 
+def _held_to(context: "RequestContext") -> HeldTo:
+    """What the request is held to: mostly what the one before it on this connection was."""
+    peer, client_id = context.peer, context.header.client_id
+    found: HeldTo | None = peer.held_to
+    if found is None or not found.is_of(client_id):
+        found = peer.held_to = context.broker.quotas.held_to(peer.principal, client_id)
+    return found
+
+
 def _used(context: "RequestContext", now_ms: float) -> float:
     """The time of a request, in per cent of a second."""
     return ((context.handled_ms or now_ms) - context.arrived_ms) * _PER_CENT_OF_MS
 
 
-def _longer(context: "RequestContext", manager: ClientQuotaManager, own_ms: int, time_ms: int) -> int:
+def _longer(context: "RequestContext", own: ClientQuotaManager | None, own_ms: int, time_ms: int) -> int:
     """The longer of two times; the quota that it is of has throttled its client."""
     longer = max(own_ms, time_ms)
     if longer > 0:
-        manager = manager if own_ms > time_ms else context.broker.quotas.request
+        manager = own if own is not None and own_ms > time_ms else context.broker.quotas.request
         manager.throttled(context.principal, context.client_id, longer)
     return longer

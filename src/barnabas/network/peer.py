@@ -41,7 +41,16 @@ class ConnectionControl(Protocol):
 class Peer:
     """One connected client or broker. `session` is free for the service to keep what it likes."""
 
-    __slots__ = ("_control", "address", "listener", "principal", "session", "software", "token_authenticated")
+    __slots__ = (
+        "_control",
+        "address",
+        "held_to",
+        "listener",
+        "principal",
+        "session",
+        "software",
+        "token_authenticated",
+    )
 
     def __init__(
         self,
@@ -54,6 +63,8 @@ class Peer:
         self.address = address
         self.principal = principal
         self.session: Any = None
+        self.held_to: Any = None
+        """The quotas of the last request, for the service: the next one is mostly of the same client."""
         self.token_authenticated = False
         """Whether the peer has logged in with a delegation token (KIP-48)."""
         self.software = UNKNOWN_SOFTWARE

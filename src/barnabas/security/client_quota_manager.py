@@ -13,10 +13,11 @@ Of one at 3 or 6, all clients of the user share a bucket; at 7 and 8 all users o
 each pair has its own. So a bucket is known by the names that it goes by, an empty one where it does not, and
 its bound follows from them (``quotaMetricTags``, ``quotaLimit``). A bound that changes leaves the bucket.
 
-What a client sends first decides which bucket it has, so a cache finds it from then on: a request costs two
-look-ups. Clients choose their ids freely; there are never more than `BUCKETS_MAX` buckets, and of a long id
-the first `CLIENT_ID_CHARACTERS_MAX` characters count. A bucket that was idle for as long as the rate is
-measured over is as a new one.
+What a client sends first decides which bucket it has. A dictionary finds it from then on, and a connection
+keeps what its last request was held to (`HeldTo`), so that the next one looks nothing up. Clients choose their
+ids freely; there are never more than `BUCKETS_MAX` buckets, and of a long id the first
+`CLIENT_ID_CHARACTERS_MAX` characters count. A bucket that was idle for as long as the rate is measured over
+is as a new one.
 """
 
 import math
@@ -53,22 +54,49 @@ class QuotaWindow(NamedTuple):
 class QuotaBucket:
     """What the clients of one bucket did lately (``ClientSensors``)."""
 
-    __slots__ = ("_throttled", "_throttled_ms", "bound", "client_id", "rate", "tokens", "user")
+    __slots__ = (
+        "_throttle_ms_max",
+        "_throttled",
+        "_throttled_ms",
+        "bound",
+        "client_id",
+        "rate",
+        "tokens",
+        "user",
+    )
 
-    def __init__(
-        self, user: str, client_id: str, rate: SampledRate, bound: float | None, tokens: TokenBucket | None
-    ) -> None:
+    def __init__(self, user: str, client_id: str, rate: SampledRate, throttle_ms_max: int) -> None:
         self.user = user
         """As in the store; empty where the bucket is not of one user."""
         self.client_id = client_id
         """As clients give it; empty where the bucket is not of one client id."""
         self.rate = rate
-        self.bound = bound
+        self.bound: float | None = None
         """How much a second may come; None without a limit."""
-        self.tokens = tokens
+        self.tokens: TokenBucket | None = None
         """Of mutations: what is left to spend; None without a limit."""
+        self._throttle_ms_max = throttle_ms_max
         self._throttled: SampledRate | None = None
         self._throttled_ms: SampledRate | None = None
+
+    def charge(self, value: float, now_ms: float) -> int:
+        """Counts what a client did; for how many milliseconds it has to wait now
+        (``recordAndGetThrottleTimeMs``).
+        """
+        bound = self.bound
+        if bound is not None and bound > 0:
+            excess_ms = self.rate.charge(value, bound, now_ms)
+            # A bound next to zero makes an endless time, which is no int.
+            return int(min(excess_ms + 0.5, self._throttle_ms_max)) if excess_ms else 0
+        self.rate.record(value)
+        # Kafka reckons an endless time for a bound of zero, and makes an int of it that is below zero: the
+        # client waits only where there is a cap.
+        capped = self._throttle_ms_max < _THROTTLE_MS_MAX
+        return self._throttle_ms_max if capped and bound == 0 and self.rate.total() > 0 else 0
+
+    def take_back(self, value: float) -> None:
+        """Does not count this any more: the client was not given it (``unrecordQuotaSensor``)."""
+        self.rate.record(-value)
 
     def throttled(self, throttle_ms: float, now_ms: Callable[[], float]) -> None:
         """A client was made to wait."""
@@ -92,11 +120,50 @@ class QuotaBucket:
         return f"<QuotaBucket user={self.user!r} client_id={self.client_id!r} {self.rate} bound={self.bound}>"
 
 
+class QuotaGeneration:
+    """Counts up when quotas, or who shares a bucket, change: what was looked up before is looked up again."""
+
+    __slots__ = ("number",)
+
+    def __init__(self) -> None:
+        self.number = 0
+
+
+class HeldTo:
+    """The buckets of one client, None for kinds of which nobody has a quota. A connection keeps it from one
+    request to the next.
+    """
+
+    __slots__ = ("_generation", "_number", "client_id", "fetch", "produce", "request")
+
+    def __init__(
+        self,
+        generation: QuotaGeneration,
+        client_id: str | None,
+        *,
+        produce: QuotaBucket | None,
+        fetch: QuotaBucket | None,
+        request: QuotaBucket | None,
+    ) -> None:
+        self._generation = generation
+        self._number = generation.number
+        self.client_id = client_id
+        """As requests give it."""
+        self.produce = produce
+        self.fetch = fetch
+        self.request = request
+
+    def is_of(self, client_id: str | None) -> bool:
+        """Whether it is what a request with this client id is held to now."""
+        return self._number == self._generation.number and self.client_id == client_id
+
+
 class ClientQuotaManager:
     """The quotas of one kind, and what was used of them."""
 
     __slots__ = (
         "_buckets",
+        "_generation",
         "_now_ms",
         "_of_client",
         "_of_tokens",
@@ -111,10 +178,14 @@ class ClientQuotaManager:
         now_ms: Callable[[], float],
         window: QuotaWindow,
         *,
+        generation: QuotaGeneration | None = None,
         throttle_ms_max: int = _THROTTLE_MS_MAX,
         of_tokens: bool = False,
     ) -> None:
-        """With `of_tokens` a bound is the rate of a token bucket: `mutations` spends it."""
+        """Managers of one broker have one generation. With `of_tokens` a bound is the rate of a token bucket:
+        `mutations` spends it.
+        """
+        self._generation = generation or QuotaGeneration()
         self._now_ms = now_ms
         self._window = window
         self._of_tokens = of_tokens
@@ -139,34 +210,13 @@ class ClientQuotaManager:
         else:
             self._quotas[key] = bound
         self.enabled = bool(self._quotas)
-        self._of_client.clear()
+        self._look_up_again()
         for bucket in self._buckets.values():
             self._limit(bucket)
 
-    def record(self, principal: str, client_id: str, value: float, now_ms: float | None = None) -> int:
-        """Counts what a client did; for how many milliseconds it has to wait now
-        (``recordAndGetThrottleTimeMs``). `now_ms` is for those who have just looked at the clock.
-        """
-        bucket = self._of_client.get((principal, client_id))
-        if bucket is None:
-            bucket = self.bucket(principal, client_id)
-        rate, bound = bucket.rate, bucket.bound
-        if bound is None:
-            rate.record(value)
-            return 0
-        if bound > 0:
-            excess_ms = rate.charge(value, bound, self._now_ms() if now_ms is None else now_ms)
-            # A bound next to zero makes an endless time, which is no int.
-            return int(min(excess_ms + 0.5, self._throttle_ms_max)) if excess_ms else 0
-        rate.record(value)
-        # Kafka reckons an endless time for a bound of zero, and makes an int of it that is below zero: the
-        # client waits only where there is a cap.
-        capped = self._throttle_ms_max < _THROTTLE_MS_MAX
-        return self._throttle_ms_max if capped and bound == 0 and rate.total() > 0 else 0
-
-    def unrecord(self, principal: str, client_id: str, value: float) -> None:
-        """Takes back what was counted: the client was not given it (``unrecordQuotaSensor``)."""
-        self.bucket(principal, client_id).rate.record(-value)
+    def record(self, principal: str, client_id: str, value: float) -> int:
+        """As `QuotaBucket.charge`, of a client's bucket."""
+        return self.bucket(principal, client_id).charge(value, self._now_ms())
 
     def throttled(self, principal: str, client_id: str, throttle_ms: float) -> None:
         """A client waits for this quota (``throttle``)."""
@@ -202,7 +252,9 @@ class ClientQuotaManager:
                 window_ms=self._window.window_ms,
                 full_windows=True,
             )
-            bucket = self._buckets[user, client] = QuotaBucket(user, desanitize(client), rate, None, None)
+            bucket = self._buckets[user, client] = QuotaBucket(
+                user, desanitize(client), rate, self._throttle_ms_max
+            )
             self._limit(bucket)
         self._of_client[principal, client_id] = bucket
         return bucket
@@ -237,9 +289,13 @@ class ClientQuotaManager:
         else:
             bucket.tokens.rate = bound
 
+    def _look_up_again(self) -> None:
+        self._of_client.clear()
+        self._generation.number += 1
+
     def _forget_some(self) -> None:
         """Makes room where clients came with ever more names: what is idle goes, then what used least."""
-        self._of_client.clear()
+        self._look_up_again()
         in_use = {
             names: bucket
             for names, bucket in self._buckets.items()

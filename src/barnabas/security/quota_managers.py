@@ -24,7 +24,12 @@ from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Steps, steps
 from barnabas.core.sampled_rate import SampledRate
 from barnabas.network.address_rates import AddressRates
-from barnabas.security.client_quota_manager import ClientQuotaManager, QuotaWindow
+from barnabas.security.client_quota_manager import (
+    ClientQuotaManager,
+    HeldTo,
+    QuotaGeneration,
+    QuotaWindow,
+)
 
 _log: Final = EventLog("security.quotas")
 
@@ -38,6 +43,7 @@ class QuotaManagers:
 
     __slots__ = (
         "_changed",
+        "_generation",
         "_managers",
         "addresses",
         "enabled",
@@ -54,11 +60,14 @@ class QuotaManagers:
         window: QuotaWindow = QuotaWindow(),  # noqa: B008 - a value
         mutation_window: QuotaWindow = QuotaWindow(),  # noqa: B008
     ) -> None:
-        self.produce = ClientQuotaManager(now_ms, window)
+        self._generation = generation = QuotaGeneration()
+        self.produce = ClientQuotaManager(now_ms, window, generation=generation)
         """Of bytes a second that producers send."""
-        self.fetch = ClientQuotaManager(now_ms, window)
+        self.fetch = ClientQuotaManager(now_ms, window, generation=generation)
         """Of bytes a second that consumers get."""
-        self.request = ClientQuotaManager(now_ms, window, throttle_ms_max=window.window_ms)
+        self.request = ClientQuotaManager(
+            now_ms, window, generation=generation, throttle_ms_max=window.window_ms
+        )
         """Of the time that requests take, in per cent of the loop's."""
         self.mutations = ClientQuotaManager(now_ms, mutation_window, of_tokens=True)
         """Of partitions a second that are made and removed."""
@@ -87,6 +96,15 @@ class QuotaManagers:
                 config["controller.quota.window.num"], config["controller.quota.window.size.seconds"] * 1000
             ),
         )
+
+    def held_to(self, principal: str, client_id: str | None) -> HeldTo:
+        """What the requests of a client are held to; `principal` as ``User:alice``."""
+        name = client_id or ""
+        produce, fetch, request = (
+            manager.bucket(principal, name) if manager.enabled else None
+            for manager in (self.produce, self.fetch, self.request)
+        )
+        return HeldTo(self._generation, client_id, produce=produce, fetch=fetch, request=request)
 
     @steps
     def start(self, configs: ConfigStore) -> Steps[None]:
