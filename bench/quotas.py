@@ -1,5 +1,5 @@
-"""What quotas cost: processor time of a produce while its client is held to quotas of bytes and time, and while
-nobody is held to any.
+"""What quotas cost: processor time of a produce while its client is held to quotas of bytes and time, and
+while nobody is held to any.
 
     python -m bench.quotas [--pairs 8] [--seconds 2]
 
@@ -74,10 +74,8 @@ def main() -> int:
         finally:
             server.stop()
     more = [(held / free - 1) * 100 for free, held in found]
-    median = statistics.median(more)
-    print(
-        f"{form.describe()}: {median:+.1f} % (median of {len(more)} pairs, {min(more):+.1f} to {max(more):+.1f})"
-    )
+    median, least, most = statistics.median(more), min(more), max(more)
+    print(f"{form.describe()}: {median:+.1f} % (median of {len(more)} pairs, {least:+.1f} to {most:+.1f})")
     return 0 if median <= 5 else 1
 
 

@@ -14,10 +14,9 @@ each pair has its own. So a bucket is known by the names that it goes by, an emp
 its bound follows from them (``quotaMetricTags``, ``quotaLimit``). A bound that changes leaves the bucket.
 
 What a client sends first decides which bucket it has. A dictionary finds it from then on, and a connection
-keeps what its last request was held to (`HeldTo`), so that the next one looks nothing up. Clients choose their
-ids freely; there are never more than `BUCKETS_MAX` buckets, and of a long id the first
-`CLIENT_ID_CHARACTERS_MAX` characters count. A bucket that was idle for as long as the rate is measured over
-is as a new one.
+keeps what its last request was held to (`HeldTo`), so that the next one looks nothing up. Clients choose the
+ids; there are never more than `BUCKETS_MAX` buckets, and of a long id the first `CLIENT_ID_CHARACTERS_MAX`
+characters count. A bucket that was idle for as long as the rate is measured over is as a new one.
 """
 
 import math
