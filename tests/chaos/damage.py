@@ -443,6 +443,43 @@ ZNODES = [
 ]  # fmt: skip
 
 
+# --- what is kept of users, rules, quotas and tokens: the znodes are made, damaged as they are --------------
+
+
+def _made(path, data):
+    return _znode(path, lambda _: data if isinstance(data, bytes) else json.dumps(data).encode())
+
+
+RULES, PREFIXED = "/kafka-acl/Topic/kept", "/kafka-acl-extended/prefixed/Topic/ke"
+USER, ME = "/config/users/alice", "/config/users/ANONYMOUS"
+TOKEN_ID = "MkQ2vTJyQ1uYbB3nZ3aGZw"
+TOKEN = f"/delegation_token/tokens/{TOKEN_ID}"
+RULE = {"principal": "User:ANONYMOUS", "permissionType": "Allow", "operation": "Read", "host": "*"}
+OPEN = "starts; no rule counts, nothing is said, and with `allow.everyone.if.no.acl.found` everyone may"
+SECURITY = [
+    Damage("a topic's rules: no JSON", _made(RULES, b"x"), kafka=OPEN),
+    Damage("a topic's rules: a field of another type", _made(RULES, {"version": 1, "acls": "x"}),
+        kafka="the start ends"),
+    Damage("a topic's rules: an operation that nobody knows",
+        _made(RULES, {"version": 1, "acls": [RULE | {"operation": "Fly"}]}),
+        kafka="starts; the topic has a rule, and nobody may"),
+    Damage("rules of a prefix: truncated",
+        _made(PREFIXED, json.dumps({"version": 1, "acls": [RULE]}).encode()[:40]), kafka=OPEN),
+    Damage("/kafka-acl-changes: a notice that is none",
+        _made("/kafka-acl-changes/acl_changes_9999999999", b"x"), kafka="starts"),
+    Damage("a user: no JSON", _made(USER, b"x"), kafka="starts without the user; nothing is said"),
+    Damage("a user: a credential that cannot be",
+        _made(USER, {"version": 1, "config": {"SCRAM-SHA-256": "salt=x"}}), kafka="the start ends"),
+    Damage("a quota that cannot be", _made(ME, {"version": 1, "config": {"producer_byte_rate": "soon"}}),
+        kafka="the start ends"),
+    Damage("a quota of another type", _made(ME, {"version": 1, "config": {"producer_byte_rate": [1]}}),
+        kafka="the start ends"),
+    Damage("a token: no JSON", _made(TOKEN, b"x"), kafka="starts without it; nothing is said"),
+    Damage("a token without its owner", _made(TOKEN, {"version": 1, "tokenId": TOKEN_ID}),
+        kafka="starts without it; an error with a traceback"),
+]  # fmt: skip
+
+
 # --- the page -----------------------------------------------------------------------------------------------
 
 EVENTS = {
@@ -472,6 +509,8 @@ EVENTS = {
     "partitions.unknown": (
         "The metadata store does not have partitions that are on disk; they are kept, not served."
     ),
+    "quotas.unreadable": "A quota cannot be one; who it is of has none.",
+    "scram.unreadable_credential": "A credential cannot be one; the user does not get in with it.",
     "segment.corrupt": "A batch does not fit its segment; readers get CORRUPT_MESSAGE.",
     "partition.role_refused": "The partition cannot be led; the reason is in the line.",
     "partition_metadata.torn": (
@@ -539,6 +578,9 @@ is to be ended with an epoch that its partitions have left behind: they refuse t
 with INVALID_PRODUCER_EPOCH), and the id answers CONCURRENT_TRANSACTIONS from then on, so `init_transactions`
 ends at `max.block.ms`. Readers see what they saw; a new transactional id goes on.
 
+A resource whose access rules cannot be read is closed to all but super users; the broker here has an
+authorizer that leaves resources without rules open.
+
 An index of aborted transactions (`.txnindex`) has no checksum, and a segment without one has no aborted
 transactions. An entry that cannot be has it rebuilt with the start. One that is missing, empty or cut between
 two entries is believed, here as in Kafka: readers of committed data are shown what was aborted."""
@@ -549,6 +591,7 @@ SECTIONS = {
     "Other files of a partition": PARTITION_FILES,
     "Files of the broker": BROKER,
     "Znodes": ZNODES,
+    "Znodes of users, rules, quotas and tokens": SECURITY,
 }
 _ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| [^|]* \|$", re.MULTILINE)
 
@@ -573,17 +616,18 @@ def expected(state):
 
 
 def main():
-    from damage_rig import STATES, look_at_brokers, look_at_partitions
+    from damage_rig import SECURED, STATES, look_at_brokers, look_at_partitions
 
     seen = {}
     with tempfile.TemporaryDirectory() as folder:
         for state in STATES:
-            places = [Path(folder) / kind / state for kind in ("partitions", "brokers")]
+            places = [Path(folder) / kind / state for kind in ("partitions", "brokers", "secured")]
             for place in places:
                 place.mkdir(parents=True)
             seen[state] = {
                 **look_at_partitions(PARTITION, state, places[0]),
                 **look_at_brokers([*BROKER, *ZNODES], state, places[1]),
+                **look_at_brokers(SECURITY, state, places[2], more=SECURED),
             }
     PAGE.write_text(page(seen))
 

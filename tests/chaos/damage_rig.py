@@ -62,6 +62,13 @@ SETTINGS = {
     "offsets.topic.num.partitions": 1,
     "offsets.topic.segment.bytes": 1000,
 }
+SECURED = {
+    # What has no rules is open: a damaged rule is seen by what it closes.
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "delegation.token.secret.key": "secret",
+}
+"""Of brokers that keep rules and tokens."""
 CONSEQUENCES = {"no_leader_elected", "partitions_without_leader", "replicas_offline", "log_dir.failed"}
 """What the controller and the node say after an event of the storage."""
 _VARIES = [
@@ -98,7 +105,9 @@ class Partition:
 class DamagedBroker:
     """One broker on a folder; its log is read from where the damage was done."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, more=None):
+        """`more` are settings beside those of all."""
+        self.settings = SETTINGS | (more or {})
         self.data = folder / "data"
         self.port = free_port()
         self.server = None
@@ -106,7 +115,7 @@ class DamagedBroker:
         self._read = 0
 
     def spawn(self):
-        options = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
+        options = [word for name, value in self.settings.items() for word in ("--set", f"{name}={value}")]
         self.server = ServeProcess(self.data, *options, port=self.port)
 
     def start(self):
@@ -192,7 +201,7 @@ def copy_of(template, folder):
     """A broker on a copy of another's files."""
     folder.mkdir(parents=True)
     subprocess.run(["cp", "-a", str(template.data), str(folder / "data")], check=True)
-    return DamagedBroker(folder)
+    return DamagedBroker(folder, template.settings)
 
 
 def _batch(number):
@@ -251,9 +260,9 @@ def look_at_partitions(damages, state, folder, expected=None):
         broker.close()
 
 
-def look_at_brokers(damages, state, folder, expected=None):
+def look_at_brokers(damages, state, folder, expected=None, more=None):
     """A broker for each damage, on a copy of the same files. What is seen, by damage."""
-    template = DamagedBroker(folder)
+    template = DamagedBroker(folder, more)
     template.start()
     template.fill([KEPT])
     if state == "killed":

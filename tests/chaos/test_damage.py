@@ -2,7 +2,7 @@
 
 import damage
 import pytest
-from damage_rig import ALL, STATES, look_at_brokers, look_at_partitions
+from damage_rig import ALL, SECURED, STATES, look_at_brokers, look_at_partitions
 
 from seeds import drawn_by_this_run
 
@@ -42,6 +42,13 @@ def test_damaged_brokers(state, tmp_path):
 @pytest.mark.parametrize("state", drawn_by_this_run(STATES, "znodes"))
 def test_damaged_znodes(state, tmp_path):
     found = look_at_brokers(damage.ZNODES, state, tmp_path, damage.expected(state))
+    assert not list(differences(found, state))
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("state", drawn_by_this_run(STATES, "security"))
+def test_damaged_znodes_of_users_rules_quotas_and_tokens(state, tmp_path):
+    found = look_at_brokers(damage.SECURITY, state, tmp_path, damage.expected(state), SECURED)
     assert not list(differences(found, state))
 
 
