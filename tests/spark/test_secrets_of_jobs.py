@@ -70,11 +70,27 @@ def driver(tmp_path, authority, mine):
     return folder
 
 
+@pytest.fixture
+def in_files(driver):
+    """Secrets as options name the files that have them."""
+    (driver / "store.password").write_text(f"{PASSWORD}\n")
+    (driver / "login").write_text(jaas(LOGIN))
+    return {
+        "kafka.ssl.keystore.password": "file:store.password",
+        "kafka.ssl.truststore.password": "file:store.password",
+        "kafka.sasl.jaas.config": f"file://{driver}/login",
+    }
+
+
+def jaas(password):
+    return f'{PLAIN} required username="alice" password="{password}";'
+
+
 def login(password):
     return {
         "kafka.security.protocol": "SASL_SSL",
         "kafka.sasl.mechanism": "PLAIN",
-        "kafka.sasl.jaas.config": f'{PLAIN} required username="alice" password="{password}";',
+        "kafka.sasl.jaas.config": jaas(password),
     }
 
 
@@ -109,14 +125,16 @@ def forms(secret):
 @pytest.mark.jvm
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_a_secure_job_on_a_cluster_leaves_no_secret(secure_broker, driver, tmp_path, authority, mine):
+def test_a_secure_job_on_a_cluster_leaves_no_secret(
+    secure_broker, driver, in_files, tmp_path, authority, mine
+):
     servers = {"kafka.bootstrap.servers": secure_broker.bootstrap}
     inline = {**servers, **login(LOGIN), **in_texts(authority, mine)}
     options = tmp_path / "options.json"
     options.write_text(
         json.dumps(
             {
-                "files": {**servers, **login(LOGIN), **IN_FILES},
+                "files": {**servers, **login(LOGIN), **IN_FILES, **in_files},
                 "inline": inline,
                 "wrong": {**inline, **login(WRONG)},
                 "refused": {**inline, "kafka.ssl.keystore.key": f"{mine.key_pem()[:80]}{LOGIN}"},
@@ -157,14 +175,17 @@ def test_a_secure_job_on_a_cluster_leaves_no_secret(secure_broker, driver, tmp_p
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-def test_stores_travel_as_what_they_hold(driver, mine, monkeypatch, streaming):
+@pytest.mark.parametrize("named", [False, True], ids=["given", "in files"])
+def test_stores_travel_as_what_they_hold(driver, mine, monkeypatch, in_files, streaming, named):
     monkeypatch.chdir(driver)
-    given = {"kafka.bootstrap.servers": "h:9092", "subscribe": "t", **login(LOGIN), **IN_FILES}
+    secrets = in_files if named else {}
+    given = {"kafka.bootstrap.servers": "h:9092", "subscribe": "t", **login(LOGIN), **IN_FILES, **secrets}
     read = spark_options.source_options(given, streaming=streaming)
     written = spark_options.sink_options({**given, "topic": "t"})
     for options in (read, written):
         client = options.client
         assert not [name for name in client if "location" in name or name.endswith("store.password")]
+        assert client["sasl.jaas.config"] == jaas(LOGIN)
         assert client["ssl.keystore.key"] == mine.key_pem()
         assert client["ssl.keystore.certificate.chain"].startswith(mine.chain_pem)
         assert client["ssl.truststore.certificates"].startswith("-----BEGIN CERTIFICATE-----")
@@ -177,6 +198,12 @@ def test_stores_travel_as_what_they_hold(driver, mine, monkeypatch, streaming):
     [
         ({"kafka.ssl.keystore.password": "wrong-hunter2"}, "ssl.keystore.location: cannot be read"),
         ({"kafka.ssl.truststore.location": "not-there.p12"}, "Invalid value not-there.p12"),
+        (
+            {"kafka.ssl.keystore.password": "file:none"},
+            "Invalid value file:none for configuration ssl.keystore",
+        ),
+        ({"kafka.ssl.keystore.password": "file:client.p12"}, "client.p12 is not a text in UTF-8"),
+        ({"kafka.ssl.keystore.password": "file:///dev/zero"}, "/dev/zero is larger than 65536 bytes"),
         ({"kafka.sasl.jaas.config": f'{PLAIN} required username="alice" "{LOGIN}";'}, "[hidden]"),
         ({"kafka.sasl.mechanism": "NONE"}, "Invalid value NONE for configuration sasl.mechanism"),
         ({"kafka.security.protocol": "SASL"}, "asks for security, which this client does not have"),
@@ -202,7 +229,9 @@ def options_of_sql():
 
 
 @pytest.mark.spark
-def test_a_table_of_the_catalog_keeps_no_secret(spark, secure_broker, authority, mine, options_of_sql):
+def test_a_table_of_the_catalog_keeps_no_secret(
+    spark, secure_broker, authority, mine, in_files, options_of_sql
+):
     given = {
         "kafka.bootstrap.servers": secure_broker.bootstrap,
         "subscribe": "first",
@@ -218,8 +247,10 @@ def test_a_table_of_the_catalog_keeps_no_secret(spark, secure_broker, authority,
         assert LOGIN not in str(refused.value)
     assert not spark.catalog.tableExists("secure_table")
 
-    spark.sql(f"CREATE TABLE secure_table USING barnabas OPTIONS ({options_of_sql(plain)})")
+    in_file = {**plain, "kafka.sasl.jaas.config": in_files["kafka.sasl.jaas.config"]}
+    spark.sql(f"CREATE TABLE secure_table USING barnabas OPTIONS ({options_of_sql(in_file)})")
     try:
+        del secrets["kafka.sasl.jaas.config"]  # the table says where it is
         counted = f"SELECT count(*) FROM secure_table WITH ({options_of_sql(secrets)})"
         assert spark.sql(counted).collect()[0][0] >= 0
         shown = str(spark.sql(f"EXPLAIN EXTENDED {counted}").collect())

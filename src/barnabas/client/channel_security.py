@@ -1,9 +1,11 @@
 """How a client's connections are protected, from its options (``ChannelBuilders.clientChannelBuilder``)."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.core.config import ConfigKey, ConfigTable, ConfigType
+from barnabas.core.errors import ConfigError
 from barnabas.core.oauthbearer_config import LOGIN_KEYS
 from barnabas.network.sasl.client import SaslLogin
 from barnabas.network.sasl.logins import client_login, line_of_file
@@ -71,6 +73,9 @@ _CERTIFICATES: Final = frozenset(("ssl.truststore.certificates", "ssl.keystore.c
 """Kafka takes these for passwords too, as they may be long; but everybody sees them in a handshake."""
 _SECRET: Final = frozenset(key.name for key in SECURITY_KEYS if key.type is _PASSWORD) - _CERTIFICATES
 
+_IN_FILE: Final = "file:"
+_SECRET_BYTES_MAX: Final = 65_536
+
 
 def is_secret(name: str) -> bool:
     """Whether an option has a password or a private key."""
@@ -121,14 +126,43 @@ def tls_of(config: Mapping[str, Any]) -> "ssl.SSLContext | None":
     return client_context(config)
 
 
+def is_in_file(value: str) -> bool:
+    """Whether the value of a secret names the file that has it."""
+    return value.startswith(_IN_FILE)
+
+
+def _with_secrets(options: Mapping[str, str]) -> dict[str, str]:
+    """The options with what their files hold in place of ``file:PATH``, for those that are secrets. The last
+    line of a file may have an end. Raises ConfigError.
+    """
+    found = dict(options)
+    for name, value in options.items():
+        if is_secret(name) and is_in_file(value):
+            path = Path(value.removeprefix(_IN_FILE).removeprefix("//"))
+            try:
+                with path.open("rb") as file:
+                    data = file.read(_SECRET_BYTES_MAX + 1)
+                if len(data) > _SECRET_BYTES_MAX:
+                    raise ConfigError(f"{name}: {path} is larger than {_SECRET_BYTES_MAX} bytes")
+                found[name] = data.decode().removesuffix("\n").removesuffix("\r")
+            except OSError as error:
+                raise ConfigError(
+                    f"Invalid value {value} for configuration {name}: {error.strerror}"
+                ) from None
+            except UnicodeDecodeError:
+                raise ConfigError(f"{name}: {path} is not a text in UTF-8") from None
+    return found
+
+
 def with_stores(options: Mapping[str, str]) -> dict[str, str]:
-    """The options (with Kafka's keys) with the keys and certificates themselves in place of the files that
-    have them, for a client on a machine where those files are not. Raises ConfigError, also where they are of
-    no use, or where the log-in cannot be one.
+    """The options (with Kafka's keys) with the keys, certificates and passwords themselves in place of the
+    files that have them, for a client on a machine where those files are not. Raises ConfigError, also where
+    they are of no use, or where the log-in cannot be one.
     """
     protocol = options.get("security.protocol", PLAINTEXT).strip().upper()
     if protocol == PLAINTEXT:
         return dict(options)
+    options = _with_secrets(options)
     config = ConfigTable(SECURITY_KEYS).parse({name: options[name] for name in options if name in _NAMES})
     login_of(config)
     if tls_of(config) is None:

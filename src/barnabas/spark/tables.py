@@ -17,7 +17,7 @@ from urllib.request import url2pathname
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructField, StructType
 
-from barnabas.client.channel_security import is_secret
+from barnabas.client.channel_security import is_in_file, is_secret
 from barnabas.spark import ddl
 from barnabas.spark.errors import OptionError
 
@@ -47,10 +47,11 @@ class TableSource(DataSource):  # type: ignore[misc]
             return known
         given = self.given()
         for name in sorted(given):
-            if is_secret(name.lower().removeprefix("kafka.")):
+            if is_secret(name.lower().removeprefix("kafka.")) and not is_in_file(given[name]):
                 raise OptionError(
                     f"{name} is a secret, and a table of Spark's catalog keeps its options in clear: leave "
-                    "it out, and give it to each statement that uses the table (WITH)"
+                    "it out, and give it to each statement that uses the table (WITH), or name its file "
+                    "(file:PATH)"
                 )
         first, *others = known.fields
         note = {_NOTE: json.dumps(given)}
