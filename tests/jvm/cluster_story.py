@@ -7,6 +7,7 @@
     python tests/jvm/cluster_story.py replace --brokers jvm,jvm,jvm
     python tests/jvm/cluster_story.py freeze --brokers jvm,ours,ours
     python tests/jvm/cluster_story.py transactions --brokers jvm,jvm,jvm
+    python tests/jvm/cluster_story.py secure --brokers jvm,ours,ours
 
 churn: every broker is killed (kill -9) and stopped (SIGTERM) in turn, Kafka's scripts reassign partitions and
 elect leaders; with --controller the office returns to that broker after each step. office: the controller
@@ -18,7 +19,10 @@ leader; then ZooKeeper for half a minute. replace: each broker is replaced by th
 directory, then back; the gap of producers is measured for each, beside a rolling restart without a change of
 kind (--restart does that alone). transactions: four clients copy topics in transactions (`copiers`) while
 each broker is replaced by the other kind and back, and the leaders of `__transaction_state` move from kind to
-kind.
+kind. secure: brokers reach each other by SASL_SSL with certificates, and rules say what clients may
+(`secure_brokers`); each broker gets a new certificate and is killed, users and rules that one kind's tools
+make hold on the other, and each broker is replaced by the other kind and back. --secure plays any other story
+in such a cluster.
 
 The load of `cluster_load` never pauses. In the end nothing acknowledged may be lost or, with idempotence, be
 there twice; groups have read all of it, their generations never fell; every ISR is whole; the copies of each
@@ -42,6 +46,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "chaos"))
 import kafka_harness
 from cluster_load import TOPICS, ClusterLoad
 from copiers import CLIENTS, Copying
+from secure_brokers import SecureBrokers
 from storm import Place
 from three_brokers import JVM, LIMIT_S, OURS, ThreeBrokers, until
 
@@ -240,9 +245,9 @@ def coordinators(story, rounds=1):
                 story.stop(number)
 
 
-def replace(story, *, restart=False):
+def replace(story, *, restart=False, numbers=BROKERS):
     cluster = story.cluster
-    first = dict(cluster.kinds)
+    first = {number: cluster.kinds[number] for number in numbers}
     other = {JVM: OURS, OURS: JVM}
     plans = [("restart", first)]
     if not restart:
@@ -296,7 +301,24 @@ def freeze(story, rounds=1):
             )
 
 
-PLOTS = {each.__name__: each for each in (churn, office, coordinators, freeze, replace, transactions)}
+def secure(story, rounds=1, *, numbers=BROKERS):
+    cluster = story.cluster
+    cluster.add_user("alice", "alice-secret")
+    rule = ("--allow-principal", "User:alice", "--operation", "Describe", "--topic", "once")
+    for _ in range(rounds):
+        cluster.until_everywhere("alice", "alice-secret", "once", allowed=False)
+        cluster.ours("acls", "--add", *rule)
+        cluster.until_everywhere("alice", "alice-secret", "once", allowed=True)
+        for number in numbers:
+            cluster.renew(number)
+            story.kill(number)
+        replace(story, numbers=numbers)
+        cluster.until_everywhere("alice", "alice-secret", "once", allowed=True)
+        cluster.tool("kafka-acls", "--remove", "--force", *rule)
+        cluster.until_everywhere("alice", "alice-secret", "once", allowed=False)
+
+
+PLOTS = {each.__name__: each for each in (churn, office, coordinators, freeze, replace, secure, transactions)}
 
 
 def known_warnings():
@@ -311,12 +333,14 @@ def strange_warnings(story):
             yield f"a JVM broker warns as none did among its own: {shape}"
 
 
-def play(folder, plot, kinds, connect, *, store=None, controller=None, groups=None, **options):
+def play(folder, plot, kinds, connect, *, store=None, controller=None, groups=None, secured=False, **options):
     """Plays a story in this folder: its problems, and the story itself.
     `store` is ZooKeeper's server, if it is ours.
     """
-    settings = {} if JVM in kinds or plot is replace else CONSUMER_PROTOCOL
-    cluster = ThreeBrokers(folder, kinds, connect, settings, store=store)
+    settings = {} if JVM in kinds or plot in (replace, secure) else CONSUMER_PROTOCOL
+    cluster = (SecureBrokers if secured or plot is secure else ThreeBrokers)(
+        folder, kinds, connect, settings, store=store
+    )
     story = Story(cluster, groups or (BOTH if settings else CLASSIC), office=controller)
     problems = story.run(lambda told: plot(told, **options))
     if story.gaps_s:
@@ -336,12 +360,15 @@ def main():
     parser.add_argument(
         "--restart", action="store_true", help="replace, transactions: only restarts, for comparison"
     )
+    parser.add_argument("--secure", action="store_true", help="SASL_SSL between brokers, and access rules")
     parser.add_argument("--learn", action="store_true", help="add what three JVM brokers warn about")
     parser.add_argument("--keep", type=Path, help="leave data and logs of all brokers here")
     given = parser.parse_args()
     kinds = given.brokers.split(",")
     if len(kinds) != len(BROKERS) or not {JVM, OURS}.issuperset(kinds):
         parser.error(f"--brokers {given.brokers}: name three of {JVM} and {OURS}")
+    if given.store == "embedded" and (given.secure or given.story == "secure"):
+        parser.error("--store embedded: the users and rules of these stories are in ZooKeeper")
     if given.store == "embedded" and JVM in kinds:
         parser.error("--store embedded: only brokers of ours have it")
     options = {} if given.story == "replace" else {"rounds": given.rounds}
@@ -358,7 +385,7 @@ def main():
             connect = zookeeper and f"{kafka_harness.wait_until_serving(zookeeper).bootstrap}/story"
             plot = PLOTS[given.story]
             began = time.monotonic()
-            where = {"store": zookeeper, "controller": given.controller}
+            where = {"store": zookeeper, "controller": given.controller, "secured": given.secure}
             problems, story = play(folder, plot, kinds, connect, **where, **options)
         finally:
             if zookeeper is not None:

@@ -93,6 +93,10 @@ class ThreeBrokers:
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
 
+    def settings_of(self, number: int) -> dict[str, object]:
+        """What a broker is configured with, beside its number, its port and its directory."""
+        return self.settings
+
     def name(self, number: int) -> str:
         return f"broker {number} ({self.kinds[number]})"
 
@@ -107,20 +111,23 @@ class ThreeBrokers:
                 folder,
                 self.connect,
                 number,
-                self.settings | JVM_SETTINGS,
+                self.settings_of(number) | JVM_SETTINGS,
                 port=self.ports[number],
                 options=JVM_OPTIONS,
             )
             self.running[number] = server
             server.wait_until_listening(LIMIT_S)
         else:
-            values = {"broker.id": number} | self.settings
+            values = {"broker.id": number} | self.settings_of(number)
             if self.connect is None:
                 values["barnabas.metadata.path"] = self.folder / "metadata.sqlite"
             else:
                 values["zookeeper.connect"] = self.connect
             path = kafka_harness.write_properties(folder / "ours.properties", values)
             options = ("--config", path, "--log-level", "info")
+            if "listeners" in values:
+                # A port of the command line is a listener in plaintext.
+                options += ("--set", f"listeners={values['listeners']}")
             server = ServeProcess(folder / "data", *options, port=self.ports[number])
             self.running[number] = server
             server.wait_until_ready(LIMIT_S)
