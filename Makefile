@@ -17,7 +17,7 @@ MINUTES ?= 10
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup kerberos demo test test-jvm test-compiled fuzz-compiled parity parity-spark suites mutation check format docs site ways bench \
-	wheel compile pure clean
+	wheel release-check compile pure clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -92,6 +92,9 @@ bench: compile   ## Apache Kafka 3.9 and both forms of ours side by side (needs 
 
 wheel: $(STAMP)  ## build a wheel for this machine, its hot modules compiled (needs a C compiler)
 	BARNABAS_COMPILE=1 $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+release-check: $(STAMP) ## build sdist and wheels, try them in empty environments, say what is missing for a release; publishes nothing
+	$(BIN)/python .ci/release.py $(if $(COMPILED),--compiled)
 
 compile: $(STAMP) ## compile the hot modules of this checkout in place (needs a C compiler)
 	$(BIN)/python hatch_build.py

@@ -25,7 +25,7 @@ release = version = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 source_suffix = {".md": "markdown"}
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/**.md", "examples/*.md"]
+include_patterns = ["*.md", "docs/**.md", "examples/**.md"]
 # Folders that are not searched for pages at all.
 exclude_patterns = [
     *(".*", "bench", "build", "deploy", "dist", "parity", "src", "tests", "var", "barnabas-demo"),

@@ -60,6 +60,7 @@ def test_the_lines(barnabas, pair):
 
 def test_what_a_broker_leaves_behind_that_dies(barnabas, pair):
     os.kill(pair[1].process.pid, signal.SIGKILL)
+    pair[1].stop()
 
     def look():
         return json.loads(barnabas("status", "--bootstrap-server", pair[0].bootstrap, "--json").stdout)

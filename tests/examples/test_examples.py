@@ -123,6 +123,18 @@ def test_the_tests_with_a_broker_pass():
         assert running.returncode == 0
 
 
+@pytest.mark.timeout(180)
+def test_the_samples_that_had_a_container_or_a_mock_pass_and_the_bugs_in_them_are_seen():
+    samples = FOLDER / "instead_of_containers"
+    # The other clients' own warnings are theirs.
+    options = ("-q", "-W", "default", "-p", "no:cacheprovider", "-p", "no:randomly")
+    with child("-m", "pytest", *options, str(samples)) as running:
+        said, _ = running.communicate(timeout=170)
+        assert re.search(r"^6 passed, 2 xfailed", said, re.MULTILINE), said
+    named = set(re.findall(r"\[(test_\w+)\.py\]", (samples / "README.md").read_text()))
+    assert named == {path.stem for path in samples.glob("*.py")}
+
+
 @pytest.mark.timeout(300)
 def test_mypy_finds_nothing_in_the_programs():
     files = sorted(map(str, FOLDER.glob("*.py")))

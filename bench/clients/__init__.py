@@ -1,0 +1,1 @@
+"""Clients side by side: `python -m bench.clients`."""
