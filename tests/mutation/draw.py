@@ -49,6 +49,7 @@ class Drawn:
     end: int
     replacement: str
     tests: tuple[str, ...] = ()
+    spark: bool = False
 
     def mutated(self) -> str:
         """The source with the bug in it."""

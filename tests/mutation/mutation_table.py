@@ -6,6 +6,7 @@ file = "src/barnabas/replica/produce.py"
 find = "text that occurs once in that file"
 replace = "the bug"
 tests = ["tests/node/test_serve.py"]     optional: tests of other folders that belong to this code too
+spark = true                             optional: those tests have the mark `spark`, and are run all the same
 survives = "reason"                      optional: no test sees it, and why that is fine
 """
 
@@ -18,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 
-_KEYS = {"why", "file", "find", "replace", "tests", "survives"}
+_KEYS = {"why", "file", "find", "replace", "tests", "spark", "survives"}
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Mutation:
     find: str
     replace: str
     tests: tuple[str, ...] = field(default=())
+    spark: bool = False
     survives: str | None = None
 
     @property

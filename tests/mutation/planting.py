@@ -47,7 +47,9 @@ FAR = {
 """Folders whose tests are asked only where an entry names them."""
 
 MARKS = "not jvm and not spark"
-"""A Spark session for each bug would take hours, so the bugs of `spark` are for the other tests."""
+"""A Spark session for each bug would take hours, so the bugs of `spark` are for the other tests, unless an
+entry says `spark`: then the tests that it names are run whole, and no others.
+"""
 
 _TESTS_FAILED, _NOTHING_COLLECTED = 1, 5
 
@@ -61,6 +63,8 @@ class Planted(Protocol):
     def file(self) -> str: ...
     @property
     def tests(self) -> tuple[str, ...]: ...
+    @property
+    def spark(self) -> bool: ...
     def mutated(self) -> str: ...
 
 
@@ -97,6 +101,9 @@ def judge_all(
 
 def _killer(bug: Planted, root: Path, simulation_seeds: int) -> str | None:
     """What notices the bug; None if nothing does."""
+    if bug.spark:
+        with _planted(bug, root):
+            return _failing_test(bug.tests, root, marks="not jvm")
     tests = tests_of(bug)
     asked_first = max(NEAREST, len(bug.tests))
     with _planted(bug, root):
@@ -161,8 +168,8 @@ def _nearness(source: Path, test: Path, text: str) -> int:
     )
 
 
-def _failing_test(tests: Sequence[str], root: Path) -> str | None:
-    quiet = ("-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:randomly", "-m", MARKS)
+def _failing_test(tests: Sequence[str], root: Path, *, marks: str = MARKS) -> str | None:
+    quiet = ("-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:randomly", "-m", marks)
     limit = f"--timeout={SECONDS_A_TEST}"
     code, output = _run([sys.executable, "-m", "pytest", *quiet, limit, *tests], root)
     if code in (0, _NOTHING_COLLECTED):

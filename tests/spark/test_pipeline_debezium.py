@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
 from rich.console import Console
 
 from barnabas.admin import Admin, NewTopic
@@ -87,9 +88,13 @@ class World:
         path.write_text(self.file)
         return supervisor.run(self.spark, load(path), Console(file=io.StringIO()))
 
-    def rows(self):
-        found = DeltaTable(str(self.folder / "table")).to_pyarrow_table().to_pylist()
-        return sorted(found, key=lambda row: row["id"])
+    def rows(self, kind="delta"):
+        if kind == "delta":
+            found = DeltaTable(str(self.folder / "table")).to_pyarrow_table()
+        else:
+            catalog = load_catalog("default", uri=f"sqlite:///{self.folder}/catalog.db")
+            found = catalog.load_table("default.table").scan().to_arrow()
+        return sorted(found.to_pylist(), key=lambda row: row["id"])
 
 
 def test_changes_become_the_rows_of_the_database(world):
@@ -122,10 +127,9 @@ def test_changes_become_the_rows_of_the_database(world):
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (change("t"), "offset 1 is a TRUNCATE, which is not applied"),
         (
             change("u", after=row(1, "__debezium_unavailable_value")),
-            "offset 1 has __debezium_unavailable_value",
+            "the row with id = 1 has no value of name, which was not changed, and the table has no older row",
         ),
         (change("u"), "offset 1 is no change as Debezium writes them"),
         ({"id": 1, "name": "a"}, "offset 1 is no change as Debezium writes them"),
@@ -182,3 +186,106 @@ def test_decimals_of_bytes(whole, scale, found):
     assert decimal_of(text, scale) == Decimal(found)
     with pytest.raises(ValueError, match=r"base64|padding"):
         decimal_of("12.5", 2)
+
+
+def test_a_truncate_empties_the_table_and_what_comes_behind_it_stays(world):
+    world.send(({"id": 1}, change("c", after=row(1, "a"))), ({"id": 2}, change("c", after=row(2, "b"))))
+    world.run()
+    world.send(
+        ({"id": 3}, change("c", after=row(3, "gone at once"))),
+        (None, change("t")),
+        ({"id": 2}, change("c", after=row(2, "new"))),
+    )
+    outcome = world.run()
+    assert [(one["id"], one["name"]) for one in world.rows()] == [(2, "new")]
+    assert outcome.rows_written == 1
+    world.send((None, change("t")))
+    world.run()
+    assert world.rows() == []
+
+
+def test_a_truncate_closes_all_rows_of_a_history(world):
+    world.file = world.file.replace('mode = "merge"', 'mode = "history"')
+
+    def at(ms, op, **rows):
+        return {**change(op, **rows), "source": {"ts_ms": ms}}
+
+    world.send(({"id": 1}, at(1, "c", after=row(1, "a"))), ({"id": 2}, at(2, "c", after=row(2, "b"))))
+    world.run()
+    world.send(
+        ({"id": 2}, at(3, "u", after=row(2, "B"))),
+        (None, at(4, "t")),
+        ({"id": 2}, at(5, "c", after=row(2, "new"))),
+        ({"id": 2}, at(6, "u", after=row(2, "newer"))),
+        (None, at(7, "t")),
+        ({"id": 3}, at(8, "c", after=row(3, "c"))),
+    )
+    world.run()
+    world.send((None, at(9, "t")))
+    world.run()
+
+    def ms(time):
+        return None if time is None else round(time.timestamp() * 1000)
+
+    assert [(one["name"], ms(one["valid_from"]), ms(one["valid_to"])) for one in sorted(
+        world.rows(), key=lambda one: one["valid_from"])] == [
+        ("a", 1, 4), ("b", 2, 3), ("B", 3, 4), ("new", 5, 6), ("newer", 6, 7), ("c", 8, 9),
+    ]  # fmt: skip
+
+
+def test_a_truncate_in_one_of_several_partitions_is_refused(world):
+    with Admin(world.broker) as admin:
+        admin.topics.create_partitions({world.topic: 2})
+    world.send((None, change("t")))
+    with pytest.raises(PipelineError, match="a TRUNCATE in one of 2 partitions: which rows of the others"):
+        world.run()
+
+
+MARK = "__debezium_unavailable_value"
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_value_that_was_not_sent_is_the_one_that_the_row_has(world, kind):
+    """An update of PostgreSQL leaves out large values that it does not change."""
+    world.file = world.file.replace('kind = "delta"', f'kind = "{kind}"\npartitionBy = ["made"]')
+    world.file = world.file.replace("at TIMESTAMP", "at TIMESTAMP, data BINARY")
+    mark = base64.b64encode(MARK.encode()).decode()
+    old, other = (base64.b64encode(text).decode() for text in (b"old", b"other"))
+    world.send(
+        ({"id": 1}, change("c", after=row(1, "in the table", data=old))),
+        ({"id": 2}, change("c", after=row(2, None, data=other))),
+        ({"id": 3}, change("c", after=row(3, "untouched", data=other))),
+    )
+    world.run()
+    world.send(
+        ({"id": 1}, change("u", after=row(1, MARK, "1.00", data=mark))),
+        ({"id": 2}, change("u", after=row(2, MARK, "2.00", data=old))),
+        ({"id": 4}, change("c", after=row(4, "of this batch", data=old))),
+        ({"id": 4}, change("u", after=row(4, MARK, "3.00", data=other))),
+        ({"id": 4}, change("u", after=row(4, MARK, "4.00", data=mark, made=15707))),
+    )
+    world.run()
+    assert [(one["id"], one["name"], one["data"], str(one["price"])) for one in world.rows(kind)] == [
+        (1, "in the table", b"old", "1.00"),
+        (2, None, b"old", "2.00"),
+        (3, "untouched", b"other", "12.50"),
+        (4, "of this batch", b"other", "4.00"),
+    ]
+
+
+def test_a_value_that_was_not_sent_does_not_go_through_a_transformation(world):
+    world.file += '\n[transform]\nsql = "SELECT value.id, value.name, _change FROM source"\n'
+    world.send(({"id": 1}, change("c", after=row(1, "a"))), ({"id": 1}, change("u", after=row(1, MARK))))
+    with pytest.raises(PipelineError, match=f"offset 1 has {MARK}.* where .transform. is missing"):
+        world.run()
+
+
+def test_a_history_has_values_that_were_not_sent_in_each_row(world):
+    world.file = world.file.replace('mode = "merge"', 'mode = "history"')
+    world.send(({"id": 1}, change("c", after=row(1, "a"))), ({"id": 1}, change("u", after=row(1, MARK, "1"))))
+    world.run()
+    world.send(({"id": 1}, change("u", after=row(1, MARK, "2"))), ({"id": 1}, change("u", after=row(1, "b"))))
+    world.run()
+    assert sorted((one["name"], str(one["price"]), one["valid_to"] is None) for one in world.rows()) == [
+        ("a", "1.00", False), ("a", "12.50", False), ("a", "2.00", False), ("b", "12.50", True),
+    ]  # fmt: skip

@@ -6,6 +6,7 @@ import json
 import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
 from rich.console import Console
 
 from barnabas.admin import Admin, NewTopic
@@ -51,6 +52,7 @@ class World:
 
     def file(self, kind="topic", more=""):
         where = f'topic = "{self.dead}"' if kind == "topic" else 'path = "table~dlq"'
+        where += '\ntable = "lake.letters"' if kind == "iceberg" else ""
         self.text = FILE.format(broker=self.broker, topic=self.topic, kind=kind, where=where) + more
         return self
 
@@ -117,7 +119,7 @@ def test_a_letter_on_a_topic_is_the_record_with_connects_headers(world):
     assert dict(second.headers)["__connect.errors.offset"] == b"3"
 
 
-@pytest.mark.parametrize("kind", ["parquet", "delta"])
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
 def test_a_table_of_letters_has_them_as_they_came(world, kind):
     world.file(kind).send(b"\xff", row(1))
     world.run()
@@ -125,7 +127,13 @@ def test_a_table_of_letters_has_them_as_they_came(world, kind):
     world.run()
 
     folder = world.folder / "table~dlq"
-    table = DeltaTable(str(folder)).to_pyarrow_table() if kind == "delta" else ds.dataset(folder).to_table()
+    if kind == "iceberg":
+        catalog = load_catalog("default", uri=f"sqlite:///{world.folder}/catalog.db")
+        table = catalog.load_table("lake.letters").scan().to_arrow()
+    else:
+        table = (
+            DeltaTable(str(folder)).to_pyarrow_table() if kind == "delta" else ds.dataset(folder).to_table()
+        )
     found = sorted(table.to_pylist(), key=lambda letter: letter["offset"])
     assert [(one["offset"], one["key"], one["value"], one["stage"]) for one in found] == [
         (0, b"k\xfe", b"\xff", "VALUE_CONVERTER"),
@@ -240,7 +248,7 @@ def test_what_does_not_go_together_is_refused_before_anything_is_read(world, old
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["topic", "parquet", "delta"])
+@pytest.mark.parametrize("kind", ["topic", "parquet", "delta", "iceberg"])
 def test_letters_are_sent_again_once(world, kind):
     """What was wrong is mended in the file; then the letters are records of their topic again."""
     world.file(kind).send(b'{"id": "one", "delay": 1}', row(2))

@@ -38,7 +38,7 @@ class Written:
             return DeltaFolder(self.folder)
         return IcebergFolder(self.folder, "lake.t", self.catalog)
 
-    def change(self, batch, added=(), deleted=(), *, table=None):
+    def change(self, batch, added=(), deleted=(), *, unsent=(), truncated=None, table=None):
         """One file a row list of `added`; `deleted` are keys, of a history with their time."""
         schema = {"type": "struct", "fields": [
             {"name": name, "type": SPARKS[kind], "nullable": True, "metadata": {}}
@@ -46,16 +46,18 @@ class Written:
         ]}  # fmt: skip
 
         def write(folder):
-            names = Staged([], [])
+            names = Staged([], [], [], truncated)
             groups = [(names.added, rows) for rows in added] + [(names.deleted, deleted)] * bool(deleted)
+            groups += [(names.unsent, unsent)] * bool(unsent)
             for number, (where, rows) in enumerate(groups):
                 folder.mkdir(parents=True, exist_ok=True)
                 whole = [{**dict.fromkeys(self.columns), **row} for row in rows]
-                path = folder / f"{number}.parquet"
+                path = folder / (f"apart/{number}.parquet" if where is names.unsent else f"{number}.parquet")
+                path.parent.mkdir(exist_ok=True)
                 pq.write_table(
                     pa.Table.from_pylist(whole, pa.schema(list(self.columns.items()))), path, row_group_size=2
                 )
-                where.append(path.name)
+                where.append(path.relative_to(folder).as_posix())
             return names
 
         with self.using(table) as opened:
@@ -191,3 +193,51 @@ def test_a_file_that_cannot_be_read_is_named(table):
     with pytest.raises(PipelineError, match=r"0\.parquet cannot be rewritten: ") as caught:
         table.change(1, [rows((1, "b"))])
     assert "\n" not in str(caught.value)
+
+
+def test_a_truncate_takes_all_rows_and_the_batch_is_what_is_left(table):
+    table.change(0, [rows((1, "a"), (2, "b")), rows((3, "c"))])
+    table.change(1, [rows((2, "new"))], truncated=minute(0))
+    assert table.names() == {2: "new"}
+    table.change(2, truncated=minute(0))
+    assert (table.rows(), table.last()) == ([], 2)
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_truncate_closes_the_rows_of_a_history_that_are_valid(tmp_path, kind):
+    table = Written(tmp_path, kind, {**COLUMNS, **TIMES}, Changes(("id",), history=True))
+    table.change(0, [[
+        {"id": 1, "name": "old", "valid_from": minute(0), "valid_to": minute(1)},
+        {"id": 1, "name": "a", "valid_from": minute(1)},
+        {"id": 2, "name": "b", "valid_from": minute(1)},
+    ]])  # fmt: skip
+    closed = {"id": 2, "name": "B", "valid_from": minute(2), "valid_to": minute(3)}
+    table.change(1, [[closed]], truncated=minute(3))
+    ends = {row["name"]: row["valid_to"] for row in table.rows()}
+    assert ends == {"old": minute(1), "a": minute(3), "b": minute(2), "B": minute(3)}
+    table.change(2, [[{"id": 5, "name": "c", "valid_from": minute(4)}]])
+    table.change(3, truncated=minute(9))
+    ends = {row["name"]: row["valid_to"] for row in table.rows()}
+    assert (ends["a"], ends["c"]) == (minute(3), minute(9))
+
+
+MARK = "__debezium_unavailable_value"
+
+
+def test_marks_become_the_values_of_the_rows_that_go(table):
+    table.change(0, [rows((1, "a"), (2, "b"), (3, None)), rows((9, "i"))])
+    table.change(1, [rows((9, "I"))], unsent=rows((2, MARK), (3, MARK), (1, "sent")))
+    assert table.names() == {1: "sent", 2: "b", 3: None, 9: "I"}
+    assert len(table.rows()) == 4
+
+
+def test_a_mark_without_an_older_row_ends_the_batch_with_a_line(table):
+    table.change(0, [rows((1, "a"), (2, "b"))])
+    for more in ({"unsent": rows((7, MARK))}, {"unsent": rows((2, MARK)), "truncated": minute(0)}):
+        with pytest.raises(
+            PipelineError, match=r"^the row with id = [27] has no value of name, which was not"
+        ):
+            table.change(1, **more)
+    assert table.names() == {1: "a", 2: "b"}
+    table.change(1, unsent=rows((2, MARK)))
+    assert (table.names(), table.last()) == ({1: "a", 2: "b"}, 1)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from barnabas.cli.facts import json_option, plain, print_facts
+from barnabas.cli.options import bootstrap_option, file_option, properties
 from barnabas.core.extras import extra
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def pipeline() -> None:
 
     \b
     Examples:
+      barnabas pipeline init flights.toml --topic flights --bootstrap-server 127.0.0.1:9092
       barnabas pipeline check flights.toml
       barnabas pipeline run flights.toml
       barnabas pipeline try flights.toml
@@ -36,6 +38,64 @@ def pipeline() -> None:
       barnabas pipeline compact flights.toml
       barnabas pipeline replay flights.toml
     """
+
+
+@pipeline.command()
+@FILE
+@click.option("--topic", "-t", metavar="NAME", required=True, help="The topic to look at.")
+@bootstrap_option(required=True)
+@click.option("--sink", type=click.Choice(["parquet", "delta", "iceberg"]), help="The kind of the table.")
+@click.option(
+    "--mode",
+    type=click.Choice(["append", "merge", "history"]),
+    help="Whether rows are added or change those of their key.  [default: append, of changes merge]",
+)
+@click.option("--key", "keys", multiple=True, metavar="COLUMN", help="A column of the key; repeatable.")
+@click.option(
+    "--records",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(1, 100_000),
+    help="How many are looked at.",
+)
+@file_option("--command-config", "config_file", "Options of the consumer, from a file.")
+def init(
+    file: Path,
+    topic: str,
+    bootstrap_server: str,
+    sink: str | None,
+    mode: str | None,
+    keys: tuple[str, ...],
+    records: int,
+    config_file: Path | None,
+) -> None:
+    """Write FILE from what a topic has: its format, columns and key are guessed from the newest records.
+
+    The file runs as it stands; its comments say what else there is. No Spark is started.
+
+    \b
+    Examples:
+      barnabas pipeline init flights.toml --topic flights --bootstrap-server 127.0.0.1:9092
+      barnabas pipeline init users.toml --topic db.users --sink iceberg --bootstrap-server 127.0.0.1:9092
+    """
+    _modules()
+    from barnabas.spark.pipeline.drafts import draft as drafts
+    from barnabas.spark.pipeline.drafts import text
+
+    if file.exists():
+        raise click.ClickException(f"{file} is there already: remove it, or give another name")
+    client = {"bootstrap.servers": bootstrap_server, **properties(config_file)}
+    found = drafts.look(client, topic, records)
+    whole = text.text(found, text.Wanted(sink or "", mode or "", keys), client)
+    try:
+        with file.open("x", encoding="utf-8") as target:
+            target.write(whole)
+    except OSError as error:
+        raise click.ClickException(f"{file}: {error.strerror}") from None
+    what = "changes of a database in JSON" if found.debezium else found.kind
+    click.echo(
+        f"{file}: {topic} has {what}, by {found.records:,} records; next: barnabas pipeline try {file}"
+    )
 
 
 @pipeline.command()

@@ -18,6 +18,7 @@ from barnabas.spark import ddl
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.formats import CORRUPT
 from barnabas.spark.pipeline.letters import REASON
+from barnabas.spark.pipeline.tables.unsent import UNAVAILABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -27,14 +28,14 @@ DELETED: Final = "_deleted"
 TIMES: Final = ("micros", "millis", "nanos")
 DECIMALS: Final = ("precise", "string", "double")
 """Debezium's ``decimal.handling.mode``."""
-UNAVAILABLE: Final = "__debezium_unavailable_value"
-"""What stands for a large value of PostgreSQL that an update has not changed."""
+TRUNCATED: Final = "_truncated"
+"""Another one: whether it empties the table."""
+UNSENT: Final = "_unsent"
+"""Another one: whether a value stands as `UNAVAILABLE`."""
 _NOT_SENT: Final = (
-    f"has {UNAVAILABLE}, the mark of a large value that was not changed: ALTER TABLE ... REPLICA IDENTITY "
-    "FULL has PostgreSQL send it"
-)
-_TRUNCATED: Final = (
-    "is a TRUNCATE, which is not applied: skipped.operations = t of the connector leaves it out"
+    f"has {UNAVAILABLE}, the mark of a large value that was not changed, which is only filled in where "
+    "[transform] is missing and the column is a text or bytes: ALTER TABLE ... REPLICA IDENTITY FULL has "
+    "PostgreSQL send it"
 )
 _DIGITS: Final = Context(prec=38)
 
@@ -90,9 +91,10 @@ def parsed(frame: "DataFrame", schema: str, envelope: Envelope, *, letters: bool
     return frame
 
 
-def unwrapped(frame: "DataFrame", *, letters: bool = False) -> "DataFrame":
-    """The frame with the row as its value, ``op``, the time of the change and `DELETED`. What is no change
-    ends the query with its place, or with `letters` is in `REASON`; a TRUNCATE ends it in any case.
+def unwrapped(frame: "DataFrame", *, fills: bool, letters: bool = False) -> "DataFrame":
+    """The frame with the row as its value, ``op``, the time of the change, `DELETED`, `TRUNCATED` and
+    `UNSENT`. What is no change ends the query with its place, or with `letters` is in `REASON`; so does a
+    value that was not sent, unless `fills` says that it is looked up in the table.
     """
     from pyspark.sql import functions as sql
 
@@ -102,24 +104,25 @@ def unwrapped(frame: "DataFrame", *, letters: bool = False) -> "DataFrame":
             "format.envelope: values have no fields before, after and op, as Debezium writes them"
         )
     after, op = kind["after"].dataType, sql.col("value.op")
-    texts = (
-        [field.name for field in after.fields if isinstance(field.dataType, spark.StringType)]
-        if isinstance(after, spark.StructType)
-        else []
-    )
-    unavailable = sql.lit(False)
-    for name in texts:
-        unavailable = unavailable | (sql.col(f"value.after.`{name}`") == UNAVAILABLE)
+    unsent = refused = sql.lit(False)
+    for field in after.fields if isinstance(after, spark.StructType) else ():
+        column = sql.col(f"value.after.`{field.name}`")
+        if (marked := is_unavailable(column, field.dataType)) is not None:
+            unsent = unsent | sql.coalesce(marked, sql.lit(False))
+        elif isinstance(field.dataType, spark.ArrayType) and isinstance(
+            field.dataType.elementType, spark.StringType
+        ):
+            refused = refused | sql.coalesce(sql.array_contains(column, UNAVAILABLE), sql.lit(False))
     place = sql.concat_ws(" ", sql.concat_ws("-", "topic", "partition"), sql.lit("offset"), "offset")
     gone = sql.col("value").isNull() | (op == "d")
     change = op.isin("c", "u", "r") & sql.col("value.after").isNotNull()
     reason = (
         sql.when(gone, sql.lit(None))
-        .when(sql.coalesce(unavailable, sql.lit(False)), sql.lit(_NOT_SENT))
+        .when(refused if fills else refused | unsent, sql.lit(_NOT_SENT))
         .when(change | (op == "t"), sql.lit(None))
         .otherwise(sql.lit("is no change as Debezium writes them"))
     )
-    deleted = sql.when(gone, sql.lit(True)).when(op == "t", _refused(place, sql.lit(_TRUNCATED)))
+    deleted = sql.when(gone, sql.lit(True))
     if letters:
         frame = frame.withColumn(REASON, sql.coalesce(REASON, reason))
     else:
@@ -130,8 +133,20 @@ def unwrapped(frame: "DataFrame", *, letters: bool = False) -> "DataFrame":
         sql.timestamp_millis(sql.col("value.source.ts_ms")) if has_time else sql.lit(None).cast("timestamp")
     )
     frame = frame.withColumn(DELETED, deleted).withColumn("source_time", time).withColumn("op", op)
+    frame = frame.withColumn(UNSENT, unsent).withColumn(
+        TRUNCATED, sql.coalesce(sql.col("op") == "t", sql.lit(False))
+    )
     row = sql.when(op == "d", sql.col("value.before")).otherwise(sql.col("value.after"))
     return frame.withColumn("value", row)
+
+
+def is_unavailable(column: "Column", kind: spark.DataType) -> "Column | None":
+    """Whether a column has the mark; None for a type that cannot have it."""
+    from pyspark.sql import functions as sql
+
+    if isinstance(kind, spark.StringType):
+        return column == UNAVAILABLE
+    return column == sql.lit(UNAVAILABLE.encode()) if isinstance(kind, spark.BinaryType) else None
 
 
 def _refused(place: "Column", words: "Column") -> "Column":

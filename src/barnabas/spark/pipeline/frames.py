@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from barnabas.spark import ddl
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline.changes import whole_rows, with_change, with_key
-from barnabas.spark.pipeline.debezium import DELETED, parsed, unwrapped
+from barnabas.spark.pipeline.debezium import DELETED, TRUNCATED, UNSENT, parsed, unwrapped
 from barnabas.spark.pipeline.formats import CORRUPT
 from barnabas.spark.pipeline.letters import REASON, with_record
 from barnabas.spark.pipeline.settings import Format, Pipeline, Sink
@@ -71,7 +71,8 @@ def records(reader: Any, pipeline: Pipeline) -> "DataFrame":
     with _blames("format.schema"):
         frame = decoded(frame, pipeline.format, letters=letters)
     if pipeline.sink.changes is not None:
-        frame = changing(frame, pipeline.format, letters=letters)
+        fills = pipeline.sql is None and pipeline.python is None
+        frame = changing(frame, pipeline.format, letters=letters, fills=fills)
     return frame
 
 
@@ -99,16 +100,16 @@ def _require_each_by_itself(rows: "DataFrame") -> None:
         )
 
 
-def changing(frame: "DataFrame", form: Format, *, letters: bool = False) -> "DataFrame":
+def changing(frame: "DataFrame", form: Format, *, letters: bool = False, fills: bool = False) -> "DataFrame":
     """The view of a pipeline that changes its table: the fields of the record's key, and ``_change``."""
     from pyspark.sql import functions as sql
 
     if form.envelope is not None:
-        frame = unwrapped(frame, letters=letters)
-        frame = with_change(
-            with_key(frame), deleted=sql.col(DELETED), time=sql.coalesce("source_time", "timestamp")
-        )
-        return frame.drop("source_time", DELETED)
+        frame = unwrapped(frame, letters=letters, fills=fills)
+        time = sql.coalesce("source_time", "timestamp")
+        more = (sql.col(TRUNCATED).alias("truncated"), sql.col(UNSENT).alias("unsent"))
+        frame = with_change(with_key(frame), *more, deleted=sql.col(DELETED), time=time)
+        return frame.drop("source_time", DELETED, TRUNCATED, UNSENT)
     frame = frame.withColumn("_tombstone", sql.col("value").isNull())
     frame = with_change(with_key(frame), deleted=sql.col("_tombstone"), time=sql.col("timestamp"))
     return frame.drop("_tombstone")

@@ -42,7 +42,8 @@ class LetterBox:
 
     def __enter__(self) -> Self:
         if self._limits.kind != "topic":
-            sink = Sink(self._limits.kind, self._limits.path, (), None, "day")
+            kind, path = self._limits.kind, self._limits.path
+            sink = Sink(kind, path, (), None, "day", self._limits.table, self._limits.catalog)
             self._table = self._open.enter_context(BatchSink(sink, self._pipeline.checkpoint, _SCHEMA))
         return self
 
@@ -63,7 +64,7 @@ class LetterBox:
             fitting = frame.filter(f"{REASON} IS NULL").drop(REASON)
             rows = frames.transformed(frame.sparkSession, fitting, pipeline)
             if RECORD in rows.columns:
-                reason = self._reason()
+                reason = self._reason(rows)
                 bad = bad.unionByName(letters(rows.filter(reason.isNotNull()), STAGES[1], reason))
                 rows = rows.filter(reason.isNull())
             self._put(bad, frame.count(), batch)
@@ -71,7 +72,7 @@ class LetterBox:
         finally:
             frame.unpersist()
 
-    def _reason(self) -> "Column":
+    def _reason(self, rows: "DataFrame") -> "Column":
         """Why a row is a letter, null where it is none."""
         from pyspark.sql import functions as sql
 
@@ -81,7 +82,7 @@ class LetterBox:
         if how is None:
             return reason
         words = sql.lit(f"it has null in the key ({', '.join(how.key)})")
-        return sql.when(changes.lacks_key(how), words).otherwise(reason)
+        return sql.when(changes.lacks_key(rows, how), words).otherwise(reason)
 
     def _put(self, bad: "DataFrame", records: int, batch: int) -> None:
         found = bad.count()

@@ -5,7 +5,7 @@ topic at least once, as a batch that is done again sends them again. On a topic 
 Connect's dead letters (KIP-298, ``DeadLetterQueueReporter``); its ``exception.stacktrace`` is left out.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +30,9 @@ class DeadLetters:
     kind: str
     topic: str = ""
     path: Path = Path()
+    table: str = ""
+    """The name of an Iceberg table, in its catalog."""
+    catalog: dict[str, str] = field(default_factory=dict)
     records_max: int | None = None
     """With more of them in one batch the pipeline stops."""
     share_max: float | None = None

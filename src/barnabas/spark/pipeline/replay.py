@@ -6,20 +6,22 @@ which only grow.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.client import Consumer, Producer
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.kafka import consumer_client
-from barnabas.spark.pipeline.letters import PREFIX
+from barnabas.spark.pipeline.letters import PREFIX, DeadLetters
 from barnabas.spark.pipeline.settings import Pipeline
 from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_up
 from barnabas.spark.pipeline.tables.table import OURS
 from barnabas.spark.sink import producer_client
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _POLL_MS: Final = 500
 _UNSENT_MAX: Final = 1000
@@ -53,7 +55,7 @@ def replay(pipeline: Pipeline) -> int:
                 consumer_client({**client, "group.id": f"barnabas-replay-{pipeline.name}"})
             ) as consumer:
                 return _from_topic(consumer, producer, limits.topic)
-        return _from_table(producer, limits.path, limits.kind)
+        return _from_table(producer, limits)
 
 
 def _from_topic(consumer: Consumer, producer: Producer, topic: str) -> int:
@@ -95,7 +97,8 @@ def _letter(topic: str, offset: int, record: Any) -> Letter:
     return Letter(came, partition, record.key, record.value, own)
 
 
-def _from_table(producer: Producer, folder: Path, kind: str) -> int:
+def _from_table(producer: Producer, limits: DeadLetters) -> int:
+    folder = limits.path
     marker = folder / OURS / "replayed.json"
     try:
         done = json.loads(marker.read_text(encoding="utf-8"))
@@ -106,13 +109,13 @@ def _from_table(producer: Producer, folder: Path, kind: str) -> int:
     if not folder.exists():
         return 0  # no record has ever not fitted
     sent = 0
-    for place, offset, letter in _rows(folder, kind):
+    for place, offset, letter in _rows(limits):
         if offset > done.get(place, -1):
             _send(producer, letter)
             sent += 1
     producer.flush()
     last = dict(done)
-    for place, offset, _ in _rows(folder, kind):
+    for place, offset, _ in _rows(limits):
         last[place] = max(offset, last.get(place, -1))
     new = marker.with_suffix(".new")
     new.write_text(json.dumps(last), encoding="utf-8")
@@ -122,21 +125,9 @@ def _from_table(producer: Producer, folder: Path, kind: str) -> int:
     return sent
 
 
-def _rows(folder: Path, kind: str) -> Iterator[tuple[str, int, Letter]]:
+def _rows(limits: DeadLetters) -> Iterator[tuple[str, int, Letter]]:
     """The letters of a table with where they came from."""
-    import pyarrow.dataset as ds
-
-    if kind == "delta":
-        from deltalake import DeltaTable
-
-        if not DeltaTable.is_deltatable(str(folder)):
-            return
-        source = DeltaTable(str(folder)).to_pyarrow_dataset()
-    else:
-        source = ds.dataset(folder, format="parquet")
-    if not source.schema.names:
-        return
-    for batch in source.to_batches(columns=["topic", "partition", "offset", "key", "value", "headers"]):
+    for batch in _batches(limits):
         for row in batch.to_pylist():
             headers = [(one["key"], one["value"]) for one in row["headers"] or ()]
             place = f"{row['topic']}-{row['partition']}"
@@ -145,6 +136,25 @@ def _rows(folder: Path, kind: str) -> Iterator[tuple[str, int, Letter]]:
                 row["offset"],
                 Letter(row["topic"], row["partition"], row["key"], row["value"], headers),
             )
+
+
+def _batches(limits: DeadLetters) -> "Iterable[pa.RecordBatch]":
+    import pyarrow.dataset as ds
+
+    folder, columns = limits.path, ("topic", "partition", "offset", "key", "value", "headers")
+    if limits.kind == "iceberg":
+        from barnabas.spark.pipeline.tables.iceberg import IcebergFolder
+
+        return IcebergFolder(folder, limits.table, limits.catalog).batches(columns)
+    if limits.kind == "delta":
+        from deltalake import DeltaTable
+
+        if not DeltaTable.is_deltatable(str(folder)):
+            return ()
+        source = DeltaTable(str(folder)).to_pyarrow_dataset()
+    else:
+        source = ds.dataset(folder, format="parquet")
+    return source.to_batches(columns=list(columns)) if source.schema.names else ()
 
 
 def _send(producer: Producer, letter: Letter) -> None:

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from barnabas.spark.pipeline.formats.schema_ids import SchemaIds
 
 _STORES: Final = ("kafka.ssl.keystore.location", "kafka.ssl.truststore.location")
-LETTER_KINDS: Final = ("topic", "parquet", "delta")
 SINKS: Final = ("parquet", "delta", "iceberg")
+LETTER_KINDS: Final = ("topic", *SINKS)
 UNITS: Final = ("month", "day", "hour")
 """What a table can be partitioned by, of an event time; Iceberg's transforms have these names."""
 _WHOLE_TYPE: Final = re.compile(r"\s*(array|map|struct)\s*<", re.IGNORECASE)
@@ -206,10 +206,14 @@ def _expectation(section: Section) -> Expectation:
 
 def _letters(section: Section, folder: Path) -> DeadLetters:
     kind = section.choice("kind", LETTER_KINDS)
+    path = _local(section, "path", folder) if kind != "topic" else Path()
+    table, catalog = _iceberg(section, path, folder) if kind == "iceberg" else ("", {})
     found = DeadLetters(
         kind,
         topic=section.text("topic") if kind == "topic" else "",
-        path=_local(section, "path", folder) if kind != "topic" else Path(),
+        path=path,
+        table=table,
+        catalog=catalog,
         records_max=section.whole("maxRecords", most=2**31 - 1),
         share_max=section.share("maxShare"),
     )

@@ -6,6 +6,7 @@ The executors write the files; the driver hands their names to the table and see
 
 import json
 import logging
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -150,8 +151,11 @@ class BatchSink:
         rows: StructType,
         rules: Sequence[Expectation] = (),
         sort: "Callable[[DataFrame, int], AbstractContextManager[DataFrame]] | None" = None,
+        partitions: Callable[[], int] | None = None,
     ) -> None:
-        """`sort` makes rows of a batch of records and puts aside those that do not fit."""
+        """`sort` makes rows of a batch of records and puts aside those that do not fit; `partitions` says how
+        many are read.
+        """
         self._table = open_table(sink)
         self._sink = sink
         self._checkpoint = checkpoint
@@ -159,6 +163,7 @@ class BatchSink:
         self._schema = rows
         self._rules = rules
         self._sort = sort
+        self._partitions = partitions
         self.batches = 0
         """Those that ended well, among them at most one that the table had already."""
         self.rows_written = 0
@@ -256,23 +261,44 @@ class BatchSink:
 
         def stage(folder: Path) -> Staged:
             nonlocal written
-            rows = changes.ordered(frame.observe(seen, *changes.without_key(how)), how)
+            rows = changes.ordered(frame.observe(seen, *changes.without_key(frame, how)), how)
             files = list(self._stage(rows, folder, sql.col(changes.GONE)))
             changes.require_keys(seen.get, how)
             self._judge()
-            kept, gone = f"{changes.GONE}=0/", f"{changes.GONE}=1/"
+            truncates: list[changes.Truncate] = []
+            if seen.get["truncates"]:
+                # They are rare: the batch is written again without what they have emptied.
+                self._require_one_partition()
+                truncates = changes.truncates_of(frame)
+                shutil.rmtree(folder)
+                files = list(
+                    self._stage(changes.ordered(frame, how, truncates), folder, sql.col(changes.GONE))
+                )
+            kept, gone, unsent = (f"{changes.GONE}={number}/" for number in (0, 1, changes.UNSENT))
             if (folder / kept).exists():
                 # Without the folder that kept them apart: the table's files are as those of an append.
                 for each in (folder / kept).iterdir():
                     each.rename(folder / each.name)
-            written = sum(rows for path, rows in files if path.startswith(kept))
+            written = sum(rows for path, rows in files if path.startswith((kept, unsent)))
             return Staged(
                 [path.removeprefix(kept) for path, _ in files if path.startswith(kept)],
                 [path for path, _ in files if path.startswith(gone)],
+                [path for path, _ in files if path.startswith(unsent)],
+                truncates[0].time if truncates else None,
             )
 
         self._table.merge(query, batch, self._schema.jsonValue(), self._sink.layout, how, stage)
         self.rows_written += written
+
+    def _require_one_partition(self) -> None:
+        """Raises PipelineError where a truncate may have come before or behind rows of other partitions."""
+        count = self._partitions() if self._partitions is not None else 1
+        if count != 1:
+            raise PipelineError(
+                f"a TRUNCATE in one of {count} partitions: which rows of the others it has emptied is not "
+                "known. Give the topic one partition, or leave truncates out by skipped.operations = t of "
+                "the connector"
+            )
 
     def _stage(
         self, frame: "DataFrame", folder: Path, apart: "Column | None" = None

@@ -25,7 +25,7 @@ from barnabas.operations.schemas.registry import AWAY
 from barnabas.spark import sessions
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.follower import QueryFollower, Totals
-from barnabas.spark.kafka import admin_client
+from barnabas.spark.kafka import KafkaCatalog, admin_client
 from barnabas.spark.pipeline import expectations, frames
 from barnabas.spark.pipeline.events import Events
 from barnabas.spark.pipeline.letterbox import LetterBox
@@ -140,7 +140,14 @@ def _run(
         sort = box.sorted if box is not None else None
         rows = built.rows.schema
         sink = held.enter_context(
-            BatchSink(pipeline.sink, pipeline.checkpoint, rows, pipeline.expectations, sort)
+            BatchSink(
+                pipeline.sink,
+                pipeline.checkpoint,
+                rows,
+                pipeline.expectations,
+                sort,
+                lambda: _partitions(pipeline),
+            )
         )
         if pipeline.format.ids is not None:
             pipeline.format.ids.prepare()
@@ -150,6 +157,12 @@ def _run(
         _look_for_brokers(watch)
         _supervise(lambda: _start(built.batches, sink, pipeline), sink, watch)
     return outcome
+
+
+def _partitions(pipeline: Pipeline) -> int:
+    """How many partitions are read."""
+    with contextlib.closing(KafkaCatalog(pipeline.source_options)) as catalog:
+        return len(catalog.topics(pipeline.source_options).partitions)
 
 
 def _look_for_brokers(watch: "_Watch") -> None:

@@ -88,6 +88,12 @@ class IcebergFolder(LoggedTable):
         assert table is not None
         return [task.file.file_size_in_bytes for task in table.scan().plan_files()]
 
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of the table, none where there is no table."""
+        table = self._newest()
+        if table is not None:
+            yield from table.scan(selected_fields=tuple(columns)).to_arrow_batch_reader()
+
     def _connected(self) -> Catalog:
         if self._catalog is None:
             self._catalog = load_catalog(self._catalog_name, **self._properties)
@@ -144,9 +150,11 @@ class IcebergFolder(LoggedTable):
     def _holding(self, keys: Keys) -> Iterator[Held]:
         table = self._looked_up = self._newest()
         assert table is not None
-        scan = table.scan(
-            And(AlwaysTrue(), *(each for name in keys.names for each in _range(name, keys.values(name))))
-        )
+        if keys.truncated is not None:
+            scan = table.scan()
+        else:
+            bounds = [each for name in keys.names for each in _range(name, keys.values(name))]
+            scan = table.scan(And(AlwaysTrue(), *bounds))
         for file in self._data_files(scan):
             yield Held(_path(file), (), {}, file)
 

@@ -9,7 +9,7 @@ import re
 import shutil
 import uuid
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -18,6 +18,7 @@ from urllib.parse import unquote
 from barnabas.spark.pipeline.tables.rewriting import Changes, Keys, keys_of
 from barnabas.spark.pipeline.tables.synchronise import synchronise_files, synchronise_up
 from barnabas.spark.pipeline.tables.table import Table, Write, WriteChanges
+from barnabas.spark.pipeline.tables.unsent import Unsent
 
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 """How Spark names the folder of null."""
@@ -78,20 +79,18 @@ class LoggedTable(Table):
     ) -> None:
         """One commit removes the files that have a key of the batch, and adds those of the batch with those
         that have the other rows of the removed ones. A batch that changes nothing leaves the log as it is.
+        Files of `Staged.unsent` are in a folder of their own below the batch's.
         """
         folder = self._begin(query, batch, schema, layout)
         staged = write(folder)
         folders = set(layout)
-        keys = Keys(
-            keys_of(
-                [
-                    (folder / file, self._partition(file, folders))
-                    for file in (*staged.added, *staged.deleted)
-                ],
-                changes,
-            ),
-            changes,
-        )
+
+        def placed(files: Sequence[str]) -> list[tuple[Path, Mapping[str, str | None]]]:
+            return [(folder / file, self._partition(file, folders)) for file in files]
+
+        written = placed([*staged.added, *staged.deleted, *staged.unsent])
+        keys = Keys(keys_of(written, changes), changes, staged.truncated)
+        unsent = Unsent(placed(staged.unsent), changes)
         for file in staged.deleted:
             (folder / file).unlink()
         files = sorted(staged.added)
@@ -100,6 +99,8 @@ class LoggedTable(Table):
         for number, held in enumerate(self._holding(keys) if keys else ()):
             target = folder.joinpath(*held.folders, f"kept-{number:05d}.parquet")
             target.parent.mkdir(parents=True, exist_ok=True)
+            if unsent and staged.truncated is None:
+                unsent.look_into(held.path, held.partition)
             rows = keys.rewrite(held.path, target, held.partition)
             if rows is None:
                 continue
@@ -107,6 +108,12 @@ class LoggedTable(Table):
             if rows:
                 added.append(target)
                 synchronise_up(target.parent, self.folder)
+        for number, (path, partition) in enumerate(placed(staged.unsent)):
+            target = folder.joinpath(*path.relative_to(folder).parts[1:-1], f"filled-{number:05d}.parquet")
+            unsent.fill(path, partition, target)
+            path.unlink()
+            added.append(target)
+            synchronise_up(target.parent, self.folder)
         if added or removed:
             self._commit(query, batch, added, removed)
         else:

@@ -5,6 +5,7 @@ written again without those that the batch replaces. Memory is bounded by the ke
 columns of one file and a row group of its rows.
 """
 
+import datetime as dt
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,16 +47,21 @@ class Changes:
 class Keys:
     """The keys that a batch changes; of a history with the time of the first change of each."""
 
-    def __init__(self, rows: pa.Table, changes: Changes) -> None:
+    def __init__(self, rows: pa.Table, changes: Changes, truncated: dt.datetime | None = None) -> None:
+        """`truncated` is when all rows of the table went first, those of other keys too."""
         self._changes = changes
-        if changes.history:
+        self.truncated = truncated
+        if changes.history and rows.num_rows:
             rows = rows.group_by(list(changes.key)).aggregate([(FROM, "min")])
         self._rows = rows
         # In order, so that a look into a file's bounds costs a search and not a walk.
-        self._sorted = {name: sorted(set(rows[name].to_pylist())) for name in changes.key}
+        self._sorted = {
+            name: sorted(set(rows[name].to_pylist())) if rows.num_rows else [] for name in changes.key
+        }
 
-    def __len__(self) -> int:
-        return int(self._rows.num_rows)
+    def __bool__(self) -> bool:
+        """Whether a row of the table may have to go."""
+        return self.truncated is not None or self._rows.num_rows > 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -68,7 +74,7 @@ class Keys:
 
     def may_be_in(self, name: str, least: Any, greatest: Any) -> bool:
         """Whether a column with such bounds may have one of the keys; bounds that are not known have all."""
-        if least is None or greatest is None:
+        if least is None or greatest is None or self.truncated is not None:
             return True
         values = self._sorted[name]
         try:
@@ -84,6 +90,8 @@ class Keys:
         names of its folders. Raises PipelineError for a file that cannot be read or written.
         """
         try:
+            if self.truncated is not None and not self._changes.history:
+                return 0
             found = self._found(source, partition)
             if found is None:
                 return None
@@ -95,24 +103,16 @@ class Keys:
 
     def _found(self, source: Path, partition: Mapping[str, str | None]) -> pa.Table | None:
         """The rows of a file that have one of the keys, by their number; None where there are none."""
-        with pq.ParquetFile(source) as file:
-            in_file = [name for name in self._changes.key if name in file.schema_arrow.names]
-            wanted = [*in_file, *((TO,) if self._changes.history else ())]
-            rows = file.read(wanted, use_threads=False)
-            count = file.metadata.num_rows
-        columns: dict[str, Any] = {_ROW: pa.array(range(count), pa.int64())}
-        for name in self._changes.key:
-            kind = self._rows.schema.field(name).type
-            if name in in_file:
-                columns[name] = rows[name].cast(kind)
-            elif partition.get(name) is not None:
-                columns[name] = pa.repeat(pa.scalar(partition[name], kind), count)
-            else:
-                return None  # it is older than the column: no row of it has a key
-        table = pa.table(columns)
-        if self._changes.history:
-            table = table.filter(pc.is_null(rows[TO]))
-        found = table.join(self._rows, list(self._changes.key), join_type="inner", use_threads=False)
+        if not self._rows.num_rows:  # nothing but a truncate
+            rows = keyed(source, Changes((), history=True), partition, self._rows.schema)
+            assert rows is not None
+            ends = pa.nulls(rows.num_rows, pa.timestamp("us", "UTC"))
+            return rows.append_column(f"{FROM}_min_min", ends) if rows.num_rows else None
+        rows = keyed(source, self._changes, partition, self._rows.schema)
+        if rows is None:
+            return None  # it is older than the column: no row of it has a key
+        how = "inner" if self.truncated is None else "left outer"
+        found = rows.join(self._rows, list(self._changes.key), join_type=how, use_threads=False)
         if found.num_rows == 0:
             return None
         # A key twice in the keys of a batch finds a row twice.
@@ -126,6 +126,9 @@ class Keys:
         order = np.full(count, -1)
         order[found[_ROW].to_numpy()] = np.arange(found.num_rows)
         ends = found[f"{FROM}_min_min"].combine_chunks().cast(kind)
+        if self.truncated is not None:
+            emptied = pa.scalar(self.truncated, kind)
+            ends = pc.if_else(pc.fill_null(pc.less(ends, emptied), False), ends, emptied)
         closing = ends.take(pa.array(order, mask=order < 0))
         at = 0
 
@@ -158,6 +161,36 @@ def _drop(source: Path, target: Path, found: pa.Table) -> int:
     write_rows([source], target, edit)
     synchronise(target)
     return int(count - found.num_rows)
+
+
+def keyed(
+    source: Path,
+    changes: Changes,
+    partition: Mapping[str, str | None],
+    kinds: pa.Schema,
+    more: Sequence[str] = (),
+) -> pa.Table | None:
+    """The keys of the rows of a file that a batch can change, of a history those that are valid, with the
+    number of each row and some columns more; None for a file that is older than a column of the key.
+    """
+    with pq.ParquetFile(source) as file:
+        names = file.schema_arrow.names
+        wanted = [name for name in (*changes.key, *more) if name in names]
+        rows = file.read([*wanted, *((TO,) if changes.history else ())], use_threads=False)
+        count = file.metadata.num_rows
+    columns: dict[str, Any] = {_ROW: pa.array(range(count), pa.int64())}
+    for name in (*changes.key, *more):
+        kind = kinds.field(name).type
+        if name in wanted:
+            columns[name] = rows[name].cast(kind)
+        elif name in more:
+            columns[name] = pa.nulls(count, kind)
+        elif partition.get(name) is not None:
+            columns[name] = pa.repeat(pa.scalar(partition[name], kind), count)
+        else:
+            return None
+    table = pa.table(columns)
+    return table.filter(pc.is_null(rows[TO])) if changes.history else table
 
 
 def keys_of(files: Sequence[tuple[Path, Mapping[str, str | None]]], changes: Changes) -> pa.Table:

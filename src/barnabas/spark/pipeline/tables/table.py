@@ -4,10 +4,11 @@ The kinds of tables are in `parquet` (plain files), `delta` and `iceberg`. None 
 `sink` hands them a function that writes the files of a batch.
 """
 
+import datetime as dt
 import fcntl
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, Self
 
@@ -32,6 +33,10 @@ class Staged:
     """They become part of the table."""
     deleted: list[str]
     """They have the keys of deleted rows, and are removed once they are read."""
+    unsent: list[str] = field(default_factory=list)
+    """They have rows with values that the database has not sent; see `unsent`."""
+    truncated: dt.datetime | None = None
+    """When the table was emptied first, None where it was not."""
 
 
 WriteChanges = Callable[[Path], Staged]
