@@ -13,12 +13,16 @@ class SchemaRegistry:
     def __init__(self, login=None):
         self.schemas, self.subjects, self.asked, self.login = {}, {}, [], login
         self.broken = False
+        self.compiled = {}
+        """Of Protobuf: descriptors by ids, as the registry compiles them."""
 
-    def register(self, subject, schema, references=(), kind="AVRO"):
+    def register(self, subject, schema, references=(), kind="AVRO", compiled=None):
         """The id of a schema, the same for the same one."""
         found = {"schema": schema, "references": list(references), "schemaType": kind}
         number = next((known for known, one in self.schemas.items() if one == found), len(self.schemas) + 1)
         self.schemas[number] = found
+        if compiled is not None:
+            self.compiled[number] = compiled
         versions = self.subjects.setdefault(subject, [])
         if number not in versions:
             versions.append(number)
@@ -30,13 +34,12 @@ class SchemaRegistry:
             case ["schemas", "ids", number] if int(number) in self.schemas:
                 return 200, self.schemas[int(number)]
             case ["subjects", subject, "versions", version] if method == "GET" and subject in self.subjects:
-                number = self.subjects[subject][int(version) - 1]
-                return 200, {
-                    "subject": subject,
-                    "version": int(version),
-                    "id": number,
-                    **self.schemas[number],
-                }
+                place = len(self.subjects[subject]) if version == "latest" else int(version)
+                number = self.subjects[subject][place - 1]
+                found = {"subject": subject, "version": place, "id": number, **self.schemas[number]}
+                if "format=serialized" in path and number in self.compiled:
+                    found["schema"] = base64.b64encode(self.compiled[number]).decode()
+                return 200, found
             case ["subjects", subject, "versions"] if method == "POST":
                 return 200, {
                     "id": self.register(

@@ -19,7 +19,8 @@ from barnabas.client import Producer
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline import supervisor
-from barnabas.spark.pipeline.settings import Format, load
+from barnabas.spark.pipeline.format_settings import Format
+from barnabas.spark.pipeline.settings import load
 from barnabas.spark.pipeline.tables.evolution import merged
 
 PAGE = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text()

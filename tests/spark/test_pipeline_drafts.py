@@ -169,7 +169,7 @@ def test_a_topic_that_is_not_there_is_one_line(world, tmp_path):
 
 def test_passwords_are_left_to_the_environment():
     client = {"bootstrap.servers": "h:1", "ssl.key.password": "s3cret", "client.id": "${x}"}
-    whole = text.text(Draft("t", 1, "binary"), text.Wanted(), client)
+    whole = text.text(Draft("t", 1, "binary"), text.TableChoice(), client)
     source = tomllib.loads(whole)["source"]["kafka"]
     assert (source["ssl"]["key"]["password"], source["client"]["id"]) == ("${SSL_KEY_PASSWORD}", "$${x}")
     assert "s3cret" not in whole

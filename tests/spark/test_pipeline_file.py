@@ -251,7 +251,7 @@ def test_letters_and_rules_are_read_whole(read, tmp_path):
     ("old", "new", "words"),
     [
         ('kind = "parquet"\npath = "letters"', "", "deadLetter.kind is missing"),
-        ('kind = "parquet"\npath = "letters"', 'kind = "iceberg"', "deadLetter.kind is 'iceberg'"),
+        ('kind = "parquet"\npath = "letters"', 'kind = "iceberg"', "deadLetter.path is missing"),
         ('path = "letters"', "", "deadLetter.path is missing"),
         ('"parquet"\npath = "letters"', '"topic"', "deadLetter.topic is missing"),
         ('"parquet"\npath = "letters"', '"topic"\ntopic = "a b"', "'a b', which is no name of a topic"),
@@ -337,7 +337,7 @@ def test_a_registry_is_read_whole(read, tmp_path):
         ('"3s"', '"3s", ca = "flights.toml"', "format.registry.ca is 'flights.toml': it is no PEM"),
         ('"3s"', '"3s", token = 1', "format.registry.token is unknown"),
         ("registry = {", "schemaIds = [1]\nregistry = {", "format.schemaIds has no use with a registry"),
-        ('header = "confluent"', "", "format.registry has no use without kind"),
+        ('header = "confluent"', "", "format.registry has no use without header"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_registry_is_said_in_one_line(read, old, new, words):

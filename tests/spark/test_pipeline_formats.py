@@ -25,11 +25,12 @@ from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.spark.errors import FormatError, PipelineError
 from barnabas.spark.pipeline import supervisor
+from barnabas.spark.pipeline.format_settings import Format
 from barnabas.spark.pipeline.formats.avro import AvroDecoder
 from barnabas.spark.pipeline.formats.decoder import column_of
 from barnabas.spark.pipeline.formats.protobuf import ProtobufDecoder
 from barnabas.spark.pipeline.frames import decoded
-from barnabas.spark.pipeline.settings import Format, load
+from barnabas.spark.pipeline.settings import load
 
 UTC = dt.UTC
 NOON = dt.datetime(2026, 3, 1, 12, 0, 0, 250_000, UTC)

@@ -47,8 +47,16 @@ TYPES: Final = (*_SIMPLE, *_OTHERS, *_NESTED)
 _DECIMAL_DEFAULT: Final = (10, 0)
 
 
+_PLAIN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
 class DdlError(ValueError):
     """A text that Spark would not take for columns."""
+
+
+def quoted(name: str) -> str:
+    """A name as DDL and SQL have it: in backticks where it is no plain word."""
+    return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 
 def columns(text: str) -> spark.StructType:

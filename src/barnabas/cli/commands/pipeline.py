@@ -34,6 +34,7 @@ def pipeline() -> None:
       barnabas pipeline check flights.toml
       barnabas pipeline run flights.toml
       barnabas pipeline try flights.toml
+      barnabas pipeline schema flights.toml
       barnabas pipeline status flights.toml
       barnabas pipeline compact flights.toml
       barnabas pipeline replay flights.toml
@@ -58,6 +59,7 @@ def pipeline() -> None:
     type=click.IntRange(1, 100_000),
     help="How many are looked at.",
 )
+@click.option("--registry", metavar="URL", help="The schema registry of values that have its frame.")
 @file_option("--command-config", "config_file", "Options of the consumer, from a file.")
 def init(
     file: Path,
@@ -67,6 +69,7 @@ def init(
     mode: str | None,
     keys: tuple[str, ...],
     records: int,
+    registry: str | None,
     config_file: Path | None,
 ) -> None:
     """Write FILE from what a topic has: its format, columns and key are guessed from the newest records.
@@ -85,8 +88,8 @@ def init(
     if file.exists():
         raise click.ClickException(f"{file} is there already: remove it, or give another name")
     client = {"bootstrap.servers": bootstrap_server, **properties(config_file)}
-    found = drafts.look(client, topic, records)
-    whole = text.text(found, text.Wanted(sink or "", mode or "", keys), client)
+    found = drafts.look(client, topic, records, registry or "")
+    whole = text.text(found, text.TableChoice(sink or "", mode or "", keys), client)
     try:
         with file.open("x", encoding="utf-8") as target:
             target.write(whole)
@@ -113,6 +116,52 @@ def check(file: Path) -> None:
         columns = supervisor.check(spark, found)
     for field in columns.fields:
         click.echo(f"{field.name} {field.dataType.simpleString()}")
+
+
+@pipeline.command()
+@FILE
+@click.option(
+    "--records", default=100, show_default=True, type=click.IntRange(1, 100_000), help="How many are read."
+)
+@json_option
+def schema(file: Path, records: int, as_json: bool) -> None:
+    """Show what the newest records of FILE hold, and what the table would become. Nothing is written.
+
+    Of each column: its type in the table, in the rows and then. + is new, ~ becomes wider, ! is refused; the
+    exit code is 1 where one is refused.
+
+    \b
+    Example:
+      barnabas pipeline schema flights.toml
+    """
+    settings, supervisor = _modules()
+    from barnabas.spark.pipeline import schema_report
+
+    found = settings.load(file)
+    with supervisor.session(found) as spark:
+        told = schema_report.report(spark, found, records)
+    if as_json:
+        print_facts({
+            "readsBy": told.reads_by,
+            "values": told.values,
+            "columns": [{**plain(one), "sign": one.sign.strip()} for one in told.columns],
+            "refused": told.refused,
+        })  # fmt: skip
+    else:
+        click.echo(f"{found.name}: read by {told.reads_by}")
+        for words, count in told.values.items():
+            click.echo(f"  {count:,} of the newest values: {words}")
+        for one in told.columns:
+            click.echo(f"{one.sign} {one.name}: {_widening(one.in_table, one.in_rows, one.becomes)}")
+    if told.refused is not None:
+        click.echo(f"refused: {told.refused}", err=True)
+        raise click.exceptions.Exit(1)
+
+
+def _widening(in_table: str | None, in_rows: str | None, becomes: str | None) -> str:
+    if becomes is None:
+        return f"{in_table} in the table, {in_rows} in the rows"
+    return becomes if in_table in {None, becomes} else f"{in_table} becomes {becomes}"
 
 
 @pipeline.command()

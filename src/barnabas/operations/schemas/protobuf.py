@@ -43,14 +43,17 @@ def protobuf_value(writer: RegisteredSchema, body: bytes) -> Any:
     """The message without its frame, fields by the names of the file. Raises ProtobufSchemaError, and some
     exception for a malformed value.
     """
-    indexes, rest = _indexes(body)
+    indexes, rest = frame_indexes(body)
     cls = _message(writer.text, tuple(writer.references), tuple(writer.names), indexes)
     return json_format.MessageToDict(
         cls.FromString(rest), preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
 
 
-def _indexes(body: bytes) -> tuple[tuple[int, ...], bytes]:
+def frame_indexes(body: bytes) -> tuple[tuple[int, ...], bytes]:
+    """Which message of the file it is, and the message: a count and so many places, as zigzag varints; a 0
+    alone is the first one. Raises ValueError.
+    """
     count, at = _zigzag(body, 0)
     if not count:  # the first message has a short form
         return (0,), body[at:]

@@ -95,6 +95,19 @@ class RegistryClient:
         found = self.get(f"/schemas/ids/{number}{query}")
         return None if found is None else self._whole(found, query)
 
+    def latest(self, subject: str, *, compiled: bool = False) -> "tuple[int, int, RegisteredSchema] | None":
+        """The newest version of a subject: its number, its id and the schema; None where there is none."""
+        query = "?format=serialized" if compiled else ""
+        found = self.get(f"/subjects/{quote(subject, safe='')}/versions/latest{query}")
+        if found is None:
+            return None
+        try:
+            return int(found["version"]), int(found["id"]), self._whole(found, query)
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, RegistryError):
+                raise
+            raise RegistryAwayError(self.url, f"its answer is no version ({error})") from None
+
     def _whole(self, found: Any, query: str) -> "RegisteredSchema":
         try:
             named: dict[tuple[str, int], tuple[str, str]] = {}

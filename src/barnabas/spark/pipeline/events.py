@@ -8,6 +8,8 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline.tables.notes import read_note
 from barnabas.spark.pipeline.tables.table import OURS
 
 if TYPE_CHECKING:
@@ -69,7 +71,6 @@ class Events:
 def last_event(folder: Path) -> dict[str, Any]:
     """What the last run of a table has told, empty where there was none."""
     try:
-        found: dict[str, Any] = json.loads((folder / OURS / RUN_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_note(folder / OURS / RUN_FILE, "event") or {}
+    except (OSError, PipelineError):  # a status without it says more than an error
         return {}
-    return found

@@ -17,12 +17,13 @@ from barnabas.spark import ddl
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline.changes import whole_rows, with_change, with_key
 from barnabas.spark.pipeline.debezium import DELETED, TRUNCATED, UNSENT, parsed, unwrapped
+from barnabas.spark.pipeline.format_settings import Format
 from barnabas.spark.pipeline.formats import CORRUPT
 from barnabas.spark.pipeline.letters import REASON, with_record
-from barnabas.spark.pipeline.settings import Format, Pipeline, Sink
+from barnabas.spark.pipeline.settings import Pipeline, Sink
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _STATEFUL: Final = re.compile(
     r"^[\s:+~-]*(Aggregate|Distinct|Deduplicate\w*|EventTimeWatermark|\w*GroupsWithState|Window|"
@@ -31,6 +32,7 @@ _STATEFUL: Final = re.compile(
 )
 """How Spark's plan names what a stream has a state for."""
 _VIEW: Final = "source"
+_FRAME_BYTES: Final = 5
 # As Iceberg names and writes partitions by time.
 _PATTERNS: Final = {"month": "yyyy-MM", "day": "yyyy-MM-dd", "hour": "yyyy-MM-dd-HH"}
 
@@ -141,10 +143,10 @@ def decoded(frame: "DataFrame", form: Format, *, letters: bool = False) -> "Data
     from pyspark.sql import functions as sql
 
     if form.envelope is not None:
-        return parsed(frame, form.schema, form.envelope)
+        return parsed(_plain(frame, form), form.schema, form.envelope)
     schema = f"{form.schema}, {CORRUPT} STRING" if form.keep_malformed else form.schema
     options = {"mode": "PERMISSIVE" if form.keep_malformed else "FAILFAST"}
-    text = sql.col("value").cast("string")
+    text = (_unframed(sql.col("value")) if form.framed else sql.col("value")).cast("string")
     if form.kind == "json":
         return frame.withColumn("value", sql.from_json(text, schema, options))
     return frame.withColumn("value", sql.from_csv(text, schema, {**options, "sep": form.delimiter}))
@@ -165,13 +167,29 @@ def _with_reasons(frame: "DataFrame", form: Format) -> "DataFrame":
         reason = sql.col(f"value.{CORRUPT}")
     else:
         if form.envelope is not None:
-            frame = parsed(frame, form.schema, form.envelope, letters=True)
+            frame = parsed(_plain(frame, form), form.schema, form.envelope, letters=True)
         else:
             frame = decoded(frame, replace(form, key=None, keep_malformed=True))
         bad = sql.col(f"value.{CORRUPT}").isNotNull()
         reason = sql.when(bad, sql.lit(f"it is no {form.kind.upper()} that fits format.schema"))
     frame = frame.withColumn(REASON, reason)
     return frame.withColumn("value", sql.col("value").dropFields(CORRUPT))
+
+
+def _plain(frame: "DataFrame", form: Format) -> "DataFrame":
+    """The frame with its values without a registry's frame."""
+    from pyspark.sql import functions as sql
+
+    return frame.withColumn("value", _unframed(sql.col("value"))) if form.framed else frame
+
+
+def _unframed(value: "Column") -> "Column":
+    """What is behind a 0 and the 4 bytes of an id; of a value without them what no JSON begins with."""
+    from pyspark.sql import functions as sql
+
+    framed = (sql.length(value) > _FRAME_BYTES) & (sql.substring(value, 1, 1) == sql.lit(b"\0"))
+    body = sql.substring(value, _FRAME_BYTES + 1, 2**31 - 1)
+    return sql.when(framed, body).when(value.isNotNull(), sql.lit(b"no frame"))
 
 
 def _keys(frame: "DataFrame", form: Format) -> "DataFrame":

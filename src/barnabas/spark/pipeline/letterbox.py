@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from pyspark.sql import types as spark
 
-from barnabas.spark.pipeline import changes, expectations, frames
+from barnabas.spark.pipeline import changes, expectations, frames, records
 from barnabas.spark.pipeline.letters import REASON, RECORD, STAGES, as_records, judge, letters
 from barnabas.spark.pipeline.settings import Pipeline, Sink
 from barnabas.spark.pipeline.sink import BatchSink
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-_CLIENT: Final = ("kafka.bootstrap.servers", "kafka.security.", "kafka.sasl.", "kafka.ssl.")
-"""Of the source's options those that hold for a producer too."""
 _SCHEMA: Final = spark.StructType([
     spark.StructField("topic", spark.StringType()), spark.StructField("partition", spark.IntegerType()),
     spark.StructField("offset", spark.LongType()), spark.StructField("timestamp", spark.TimestampType()),
@@ -84,20 +82,15 @@ class LetterBox:
         words = sql.lit(f"it has null in the key ({', '.join(how.key)})")
         return sql.when(changes.lacks_key(rows, how), words).otherwise(reason)
 
-    def _put(self, bad: "DataFrame", records: int, batch: int) -> None:
+    def _put(self, bad: "DataFrame", count: int, batch: int) -> None:
         found = bad.count()
         if found == 0:
             return
         one = bad.first()
-        judge(found, records, self._limits, f"{one.topic}-{one.partition} offset {one.offset}: {one.reason}")
+        judge(found, count, self._limits, f"{one.topic}-{one.partition} offset {one.offset}: {one.reason}")
         if self._table is not None:
             self._table.write(bad, batch)
         else:
-            options = {
-                name: value
-                for name, value in self._pipeline.source.items()
-                if name.lower().startswith(_CLIENT)
-            }
             rows = as_records(bad, self._pipeline.name)
-            rows.write.format("barnabas").options(**options, topic=self._limits.topic).mode("append").save()
+            records.send(rows, self._pipeline.source, self._limits.topic)
         self.letters += found

@@ -5,7 +5,6 @@ letters as the offsets of a group, of a table as the last offset of each partiti
 which only grow.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -16,7 +15,8 @@ from barnabas.spark.errors import PipelineError
 from barnabas.spark.kafka import consumer_client
 from barnabas.spark.pipeline.letters import PREFIX, DeadLetters
 from barnabas.spark.pipeline.settings import Pipeline
-from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_up
+from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
+from barnabas.spark.pipeline.tables.synchronise import synchronise_up
 from barnabas.spark.pipeline.tables.table import OURS
 from barnabas.spark.sink import producer_client
 
@@ -100,12 +100,9 @@ def _letter(topic: str, offset: int, record: Any) -> Letter:
 def _from_table(producer: Producer, limits: DeadLetters) -> int:
     folder = limits.path
     marker = folder / OURS / "replayed.json"
-    try:
-        done = json.loads(marker.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        done = {}
-    except ValueError as error:
-        raise PipelineError(f"{marker} cannot be read: {error}") from None
+    done = read_note(marker, "note of a replay") or {}
+    if not all(type(offset) is int for offset in done.values()):
+        raise damaged(marker, "note of a replay", ValueError("it has no offsets"))
     if not folder.exists():
         return 0  # no record has ever not fitted
     sent = 0
@@ -117,10 +114,7 @@ def _from_table(producer: Producer, limits: DeadLetters) -> int:
     last = dict(done)
     for place, offset, _ in _rows(limits):
         last[place] = max(offset, last.get(place, -1))
-    new = marker.with_suffix(".new")
-    new.write_text(json.dumps(last), encoding="utf-8")
-    synchronise(new)
-    new.replace(marker)
+    replace_note(marker, last)
     synchronise_up(marker.parent, folder)
     return sent
 

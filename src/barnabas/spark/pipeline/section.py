@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from barnabas.core.config import neighbour
-from barnabas.spark.errors import PipelineError
+from barnabas.spark.errors import OptionError, PipelineError
+from barnabas.spark.options import TIME_UNITS_MS, parse_duration_ms
 
 
 def unknown(key: str, names: Sequence[str]) -> str:
@@ -58,6 +59,24 @@ class Section:
         if value is not None and (not isinstance(value, str) or not value.strip()):
             raise self.wrong(key, "must be a text that is not empty")
         return value
+
+    def duration_ms(self, key: str, default: str) -> int:
+        """A time with its unit, in milliseconds."""
+        text = self.text(key, default)
+        self.require_unit(key, text)
+        try:
+            return parse_duration_ms(text)
+        except OptionError as error:
+            raise self.wrong(key, f"is wrong: {error}") from None
+
+    def require_unit(self, key: str, text: str) -> None:
+        """Refuses a bare number: Spark takes it for milliseconds, and who writes it means seconds."""
+        if text.strip().isdigit():
+            raise self.wrong(
+                key,
+                f'is {text!r}, which has no unit: it must be a time such as "{text.strip()}s"; '
+                f"there are {', '.join(TIME_UNITS_MS)}",
+            )
 
     def choice(self, key: str, allowed: Sequence[str], default: str | None = None) -> str:
         """One of some texts."""

@@ -5,65 +5,32 @@ Paths are relative to the file's folder. docs/pipeline.md has every key.
 
 import os
 import re
-import ssl
 import tomllib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.core.ids import is_topic_name
-from barnabas.spark import ddl
-from barnabas.spark.errors import FormatError, OptionError, PipelineError
+from barnabas.spark.errors import OptionError, PipelineError
 from barnabas.spark.options import (
     SOURCE_OPTIONS,
-    TIME_UNITS_MS,
     SourceOptions,
     parse_duration_ms,
     source_options,
 )
-from barnabas.spark.pipeline.debezium import DECIMALS, TIMES, Envelope
 from barnabas.spark.pipeline.environment import expanded
 from barnabas.spark.pipeline.expectations import RULES_MAX, VIOLATIONS, Expectation, forbidden
-from barnabas.spark.pipeline.formats import CORRUPT
+from barnabas.spark.pipeline.format_settings import Format, format_of
 from barnabas.spark.pipeline.letters import DeadLetters
 from barnabas.spark.pipeline.section import Section, unknown
 from barnabas.spark.pipeline.tables.rewriting import Changes
 
-if TYPE_CHECKING:
-    from barnabas.spark.pipeline.formats.decoder import Decoder
-    from barnabas.spark.pipeline.formats.registry import RegistrySchemas
-    from barnabas.spark.pipeline.formats.schema_ids import SchemaIds
-
 _STORES: Final = ("kafka.ssl.keystore.location", "kafka.ssl.truststore.location")
-SINKS: Final = ("parquet", "delta", "iceberg")
-LETTER_KINDS: Final = ("topic", *SINKS)
+SINKS: Final = ("parquet", "delta", "iceberg", "topic")
 UNITS: Final = ("month", "day", "hour")
 """What a table can be partitioned by, of an event time; Iceberg's transforms have these names."""
 _WHOLE_TYPE: Final = re.compile(r"\s*(array|map|struct)\s*<", re.IGNORECASE)
 _FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """How the values of records become columns."""
-
-    kind: str
-    schema: str = ""
-    """The fields of JSON and CSV as Spark's DDL says them."""
-    delimiter: str = ","
-    keep_malformed: bool = False
-    """Whether a value that does not fit becomes a row with it in ``_corrupt_record``;
-    else it ends the query.
-    """
-    decoder: "Decoder | None" = None
-    """What reads the values of a format with a schema of its own, such as Avro."""
-    ids: "SchemaIds | RegistrySchemas | None" = None
-    """Which ids of a schema registry the values may have, where they have one."""
-    envelope: Envelope | None = None
-    """What is around the rows of a database's changes."""
-    key: "Format | None" = None
-    """How the keys of records become columns; they stay bytes without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +52,9 @@ class Sink:
     """How rows change those of their key; without it they are appended."""
     compact_every: int = 0
     """After how many batches small files are merged; 0: never."""
+    topic: str = ""
+    topic_key: tuple[str, ...] = ()
+    """Columns that the keys of a topic's records are made of."""
 
     @property
     def layout(self) -> tuple[str, ...]:
@@ -156,12 +126,12 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
         trigger=_trigger(top),
         source=source,
         source_options=options,
-        format=_format(top.section("format"), path.parent, checkpoint),
+        format=format_of(top.section("format"), path.parent, checkpoint, options.topics),
         sql=sql,
         python=python,
-        sink=_sink(top.section("sink"), path.parent),
+        sink=_sink(top.section("sink"), path.parent, checkpoint),
         restarts=5 if (attempts := restart.whole("attempts", most=1000)) is None else attempts,
-        backoff_ms=_duration(restart, "backoff", "2s"),
+        backoff_ms=restart.duration_ms("backoff", "2s"),
         group=follow.optional_text("group"),
         metrics_port=follow.whole("metricsPort", most=65535),
         events=_local(top, "events", path.parent) if "events" in top else None,
@@ -205,7 +175,7 @@ def _expectation(section: Section) -> Expectation:
 
 
 def _letters(section: Section, folder: Path) -> DeadLetters:
-    kind = section.choice("kind", LETTER_KINDS)
+    kind = section.choice("kind", SINKS)
     path = _local(section, "path", folder) if kind != "topic" else Path()
     table, catalog = _iceberg(section, path, folder) if kind == "iceberg" else ("", {})
     found = DeadLetters(
@@ -252,6 +222,8 @@ def _keep_apart(pipeline: Pipeline, file: Path) -> None:
         raise PipelineError(f"checkpoint {checkpoint} must not be in the table's folder")
     if log == Path(os.path.normpath(file)):
         raise PipelineError(f"log {log} is the pipeline's own file, which Spark would write to")
+    if pipeline.sink.topic and pipeline.sink.topic in pipeline.source_options.topics:
+        raise PipelineError(f"sink.topic {pipeline.sink.topic} is read by the pipeline itself")
     for name, place in (("log", log), ("events", pipeline.events)):
         for folder, whose in ((table, "table"), (checkpoint, "checkpoint")):
             if place is not None and folder in (place, *place.parents):
@@ -269,175 +241,11 @@ def _source(section: Section, folder: Path) -> tuple[dict[str, str], SourceOptio
         if name.lower() not in known and not name.lower().startswith("kafka."):
             raise section.wrong(name, unknown(name, SOURCE_OPTIONS))
         if name.lower() == "maxtriggerdelay":
-            _require_unit(section, name, value)
+            section.require_unit(name, value)
     try:
         return options, source_options(options, streaming=True, quiet=True)
     except OptionError as error:
         raise PipelineError(f"source: {error}") from None
-
-
-def _format(section: Section, folder: Path, checkpoint: Path) -> Format:
-    kind = section.choice("kind", FORMATS, "binary")
-    envelope = _envelope(section, kind)
-    key = _key_format(section.section("key")) if "key" in section else None
-    if kind == "binary":
-        found = Format(kind, key=key)
-    else:
-        decoder: Decoder | None = None
-        ids: SchemaIds | RegistrySchemas | None = None
-        if kind in _DECODERS:
-            confluent = section.choice("header", ("none", "confluent"), "none") == "confluent"
-            decoder = _decoder(section, kind, folder, confluent=confluent)
-            ids = _schema_ids(section, checkpoint, confluent=confluent)
-            if "registry" in section:
-                if kind != "avro" or not confluent:
-                    raise section.wrong(
-                        "registry", 'has no use without kind = "avro" and header = "confluent"'
-                    )
-                if "schemaIds" in section:
-                    raise section.wrong("schemaIds", "has no use with a registry, which knows each schema")
-                ids = _registry(section.section("registry"), folder, checkpoint)
-        found = Format(
-            kind,
-            section.text("schema"),
-            section.text("delimiter", ",") if kind == "csv" else ",",
-            section.choice("malformed", ("fail", "keep"), "fail") == "keep",
-            decoder,
-            ids,
-            envelope,
-            key,
-        )
-    section.close()
-    if envelope is not None and key is None:
-        raise section.wrong("key", "is missing: the tombstone behind a delete has no other")
-    if envelope is not None and found.keep_malformed:
-        raise section.wrong("malformed", "must be fail with an envelope: what is no change has no key")
-    if kind in {"json", "csv"}:
-        _check_columns(section, found.schema)
-    if found.decoder is not None and found.keep_malformed and CORRUPT in found.decoder.type.names:
-        raise section.wrong("schema", f"has a field {CORRUPT}, which malformed values are kept in")
-    return found
-
-
-def _envelope(section: Section, kind: str) -> Envelope | None:
-    """Debezium's, and how its rows are written where JSON has no types."""
-    if "envelope" not in section:
-        return None
-    section.choice("envelope", ("debezium",))
-    if kind == "json":
-        return Envelope(
-            section.choice("times", TIMES, "micros"), section.choice("decimals", DECIMALS, "precise")
-        )
-    if kind not in _DECODERS:
-        raise section.wrong("envelope", f"has no use with kind = {kind!r}: it must be json, avro or protobuf")
-    return Envelope()
-
-
-def _key_format(section: Section) -> Format:
-    kind = section.choice("kind", ("json", "text"), "json")
-    found = Format(kind, section.text("schema"))
-    section.close()
-    _check_columns(section, found.schema)
-    try:
-        fields = ddl.columns(found.schema).fields
-    except ddl.DdlError as error:
-        raise section.wrong("schema", str(error)) from None
-    if kind == "text" and len(fields) != 1:
-        raise section.wrong("schema", f"has {len(fields)} columns: a text is one")
-    return found
-
-
-def _check_columns(section: Section, schema: str) -> None:
-    """Refuses what Spark would refuse later: a type that does not exist, a text without columns."""
-    if schema.startswith("{"):
-        return  # Spark's other form, its JSON
-    try:
-        if _WHOLE_TYPE.match(schema):
-            ddl.whole_type(schema)
-        else:
-            ddl.columns(schema)
-    except ddl.DdlError as error:
-        raise section.wrong("schema", str(error)) from None
-
-
-def _avro(_section: Section, schema: str, folder: Path, confluent: bool) -> "Decoder":
-    from barnabas.spark.pipeline.formats.avro import AvroDecoder
-
-    json = schema if schema.lstrip().startswith("{") else (folder / schema).read_text(encoding="utf-8")
-    return AvroDecoder(json, confluent)
-
-
-def _protobuf(section: Section, schema: str, folder: Path, confluent: bool) -> "Decoder":
-    from barnabas.spark.pipeline.formats.protobuf import ProtobufDecoder
-
-    return ProtobufDecoder((folder / schema).read_bytes(), section.text("message"), confluent)
-
-
-_DECODERS: Final[dict[str, Callable[[Section, str, Path, bool], "Decoder"]]] = {
-    "avro": _avro,
-    "protobuf": _protobuf,
-}
-"""The formats with a schema of their own, each with what makes its decoder of the file's words."""
-FORMATS: Final = ("binary", "json", "csv", *_DECODERS)
-
-
-def _decoder(section: Section, kind: str, folder: Path, *, confluent: bool) -> "Decoder":
-    """What reads Avro or Protobuf by the schema of a file."""
-    schema = section.text("schema")
-    try:
-        return _DECODERS[kind](section, schema, folder, confluent)
-    except ImportError as error:
-        raise section.wrong(
-            "schema", f"needs a package that is not here ({error.name}): pip install 'barnabas[spark]'"
-        ) from error
-    except OSError as error:
-        raise section.wrong("schema", f"is {schema!r}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise section.wrong("schema", f"is {schema!r}: that file is no text") from None
-    except FormatError as error:
-        raise section.wrong(error.key, str(error)) from None
-    except ValueError as error:
-        raise section.wrong("schema", f"is {schema!r}: {error}") from None
-
-
-def _schema_ids(section: Section, checkpoint: Path, *, confluent: bool) -> "SchemaIds | None":
-    """Which schemas' values are read, where they have ids."""
-    named = section.wholes("schemaIds", most=2**31 - 1)
-    if not confluent:
-        if named:
-            raise section.wrong("schemaIds", 'has no use without header = "confluent"')
-        return None
-    from barnabas.spark.pipeline.formats.schema_ids import SchemaIds
-
-    return SchemaIds(checkpoint, named)
-
-
-def _registry(section: Section, folder: Path, checkpoint: Path) -> "RegistrySchemas":
-    """The registry that says what ids mean."""
-    from barnabas.operations.schemas.registry import RegistryClient
-    from barnabas.spark.pipeline.formats.registry import RegistrySchemas
-
-    url, ca = section.text("url"), section.optional_text("ca")
-    if not re.fullmatch(r"https?://[^/@\s]+(/[^@\s]*)?", url):
-        raise section.wrong(
-            "url", "must be http://host:port or https://host:port; username and password are apart"
-        )
-    username, password = section.optional_text("username"), section.optional_text("password")
-    if (username is None) != (password is None):
-        raise section.wrong("username" if username is None else "password", "is missing")
-    try:
-        authorities = (folder / ca).read_text(encoding="ascii") if ca is not None else ""
-        if authorities:
-            ssl.create_default_context(cadata=authorities)
-    except (ssl.SSLError, UnicodeDecodeError):
-        raise section.wrong("ca", f"is {ca!r}: it is no PEM") from None
-    except OSError as error:
-        raise section.wrong("ca", f"is {ca!r}: {error.strerror}") from None
-    timeout_s = _duration(section, "timeout", "10s") / 1000
-    section.close()
-    return RegistrySchemas(
-        checkpoint, RegistryClient(url.rstrip("/"), username or "", password or "", authorities, timeout_s)
-    )
 
 
 def _transform(section: Section) -> tuple[str | None, str | None]:
@@ -450,7 +258,22 @@ def _transform(section: Section) -> tuple[str | None, str | None]:
     return sql, python
 
 
-def _sink(section: Section, folder: Path) -> Sink:
+def _sink(section: Section, folder: Path, checkpoint: Path) -> Sink:
+    if section.peek("kind") == "topic":
+        section.choice("kind", SINKS)
+        found = Sink(
+            "topic",
+            checkpoint / "topic",
+            (),
+            None,
+            "day",
+            topic=section.text("topic"),
+            topic_key=section.texts("key"),
+        )
+        section.close()
+        if not is_topic_name(found.topic):
+            raise section.wrong("topic", f"is {found.topic!r}, which is no name of a topic")
+        return found
     event = section.section("eventTime")
     given = "eventTime" in section
     kind, path = section.choice("kind", SINKS), _local(section, "path", folder)
@@ -512,32 +335,13 @@ def _trigger(top: Section) -> dict[str, str | bool]:
     text = top.text("trigger", "availableNow")
     if text in {"availableNow", "once"}:
         return {text: True}
-    _require_unit(top, "trigger", text)
+    top.require_unit("trigger", text)
     try:
         return {"processingTime": f"{parse_duration_ms(text)} milliseconds"}
     except OptionError:
         raise top.wrong(
             "trigger", f'is {text!r}: it must be "availableNow", "once" or a time such as "10s"'
         ) from None
-
-
-def _duration(section: Section, key: str, default: str) -> int:
-    text = section.text(key, default)
-    _require_unit(section, key, text)
-    try:
-        return parse_duration_ms(text)
-    except OptionError as error:
-        raise section.wrong(key, f"is wrong: {error}") from None
-
-
-def _require_unit(section: Section, key: str, text: str) -> None:
-    """Refuses a bare number: Spark takes it for milliseconds, and who writes it means seconds."""
-    if text.strip().isdigit():
-        raise section.wrong(
-            key,
-            f'is {text!r}, which has no unit: it must be a time such as "{text.strip()}s"; '
-            f"there are {', '.join(TIME_UNITS_MS)}",
-        )
 
 
 def _local(section: Section, key: str, folder: Path, default: str | None = None) -> Path:

@@ -4,24 +4,24 @@
 The executors write the files; the driver hands their names to the table and sees no rows.
 """
 
-import json
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped, unused-ignore]
 from pyspark.sql import Observation
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from barnabas.spark.errors import PipelineError, first_line
-from barnabas.spark.pipeline import changes, expectations
+from barnabas.spark.pipeline import changes, expectations, records
 from barnabas.spark.pipeline.expectations import Expectation
 from barnabas.spark.pipeline.settings import Sink
 from barnabas.spark.pipeline.tables.compaction import TARGET_BYTES
 from barnabas.spark.pipeline.tables.evolution import merged
+from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
 from barnabas.spark.pipeline.tables.parquet import ParquetFolder
 from barnabas.spark.pipeline.tables.rewriting import Changes
 from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_up
@@ -30,6 +30,9 @@ from barnabas.spark.pipeline.tables.table import OURS, Compacted, Staged, Step, 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+_EXCLUDED: Final = "spark.sql.adaptive.optimizer.excludedRules"
+_EMPTIES: Final = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
+"""It takes what counts the rows out of the plan of a batch that has none left, such as one of a truncate."""
 _log = logging.getLogger("barnabas.spark")
 
 
@@ -46,6 +49,10 @@ def open_table(sink: Sink) -> Table:
             from barnabas.spark.pipeline.tables.iceberg import IcebergFolder
 
             return IcebergFolder(sink.path, sink.table, sink.catalog)
+        if sink.kind == "topic":
+            from barnabas.spark.pipeline.tables.sent import SentBatches
+
+            return SentBatches(sink.path)
     except ImportError as error:
         raise PipelineError(
             f"sink.kind: {sink.kind} needs packages that are not here ({error.name}): pip install "
@@ -72,6 +79,8 @@ def table_schema(table: Table, sink: Sink, checkpoint: Path, rows: StructType) -
     """The columns of the table once it takes such rows. Raises PipelineError where it cannot."""
     rows = changes.kept(rows, sink.changes, sink.layout, in_files=table.keeps_partition_columns)
     _require_mode(table, sink)
+    if sink.kind == "topic":
+        records.check(rows, sink.topic_key)
     state = table.state(query_id(checkpoint))
     if state is not None and state.batch is None:
         raise PipelineError(
@@ -97,12 +106,9 @@ def table_schema(table: Table, sink: Sink, checkpoint: Path, rows: StructType) -
 def _require_mode(table: Table, sink: Sink) -> None:
     """Raises PipelineError where the rows of the table were told apart in another way, or not at all."""
     path = table.folder / OURS / "changes.json"
-    try:
-        was = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        was = None
-    except ValueError as error:
-        raise PipelineError(f"{path} cannot be read: {error}") from None
+    was = read_note(path, "mode of a table")
+    if was is not None and not (isinstance(was.get("mode"), str) and isinstance(was.get("key"), list)):
+        raise damaged(path, "mode of a table", ValueError("it has no mode or no key"))
     if was != _mode(sink) and (was is not None or table.state(None) is not None):
         raise PipelineError(
             f"{sink.path} was written with {_words(was)}, not with {_words(_mode(sink))}: "
@@ -117,28 +123,24 @@ def _mode(sink: Sink) -> dict[str, Any] | None:
 
 
 def _words(mode: dict[str, Any] | None) -> str:
-    return f"mode {mode['mode']} by {', '.join(mode['key'])}" if mode else "mode append"
+    return f"mode {mode['mode']} by {', '.join(map(str, mode['key']))}" if mode else "mode append"
 
 
 def _keep_mode(table: Table, sink: Sink) -> None:
     """Writes down how the rows of a new table are told apart."""
     mode, path = _mode(sink), table.folder / OURS / "changes.json"
     if mode is not None and not path.exists():
-        new = path.with_suffix(".new")
-        new.write_text(json.dumps(mode), encoding="utf-8")
-        synchronise(new)
-        new.replace(path)
+        replace_note(path, mode)
         synchronise_up(path.parent, table.folder)
 
 
 def query_id(checkpoint: Path) -> str | None:
     """The id of the query that a checkpoint belongs to, None before its first start."""
-    try:
-        return str(json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"])
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError) as error:
-        raise PipelineError(f"{checkpoint / 'metadata'} is no checkpoint's: {error}") from None
+    path, what = checkpoint / "metadata", "checkpoint's"
+    found = read_note(path, what)
+    if found is not None and "id" not in found:
+        raise damaged(path, what, ValueError("it has no id"))
+    return None if found is None else str(found["id"])
 
 
 class BatchSink:
@@ -152,9 +154,10 @@ class BatchSink:
         rules: Sequence[Expectation] = (),
         sort: "Callable[[DataFrame, int], AbstractContextManager[DataFrame]] | None" = None,
         partitions: Callable[[], int] | None = None,
+        source: Mapping[str, str] | None = None,
     ) -> None:
         """`sort` makes rows of a batch of records and puts aside those that do not fit; `partitions` says how
-        many are read.
+        many are read; `source` has the options of the brokers that a topic is sent to.
         """
         self._table = open_table(sink)
         self._sink = sink
@@ -164,6 +167,7 @@ class BatchSink:
         self._rules = rules
         self._sort = sort
         self._partitions = partitions
+        self._source = source or {}
         self.batches = 0
         """Those that ended well, among them at most one that the table had already."""
         self.rows_written = 0
@@ -244,6 +248,9 @@ class BatchSink:
 
         def stage(folder: Path) -> Iterator[str]:
             nonlocal written
+            if self._sink.kind == "topic":
+                written = self._send(frame)
+                return
             for path, rows in self._stage(frame, folder):
                 written += rows
                 yield path
@@ -251,6 +258,21 @@ class BatchSink:
 
         self._table.append(query, batch, self._schema.jsonValue(), self._sink.layout, stage)
         self.rows_written += written
+
+    def _send(self, frame: "DataFrame") -> int:
+        """Sends the rows to the topic; how many."""
+        from pyspark.sql import functions as sql
+
+        if any(one.violation == "fail" for one in self._rules):
+            # What was sent cannot be taken back: the batch is looked at first.
+            frame.write.format("noop").mode("overwrite").save()
+            self._judge()
+        seen = Observation()
+        made = records.records(frame, self._sink.topic_key).observe(seen, sql.count(sql.lit(1)).alias("rows"))
+        records.send(made, self._source, self._sink.topic)
+        if not any(one.violation == "fail" for one in self._rules):
+            self._judge()
+        return int(seen.get["rows"])
 
     def _change(self, query: str, frame: "DataFrame", batch: int, how: Changes) -> None:
         """Has the newest rows of the batch take the place of those with their keys."""
@@ -324,7 +346,11 @@ class BatchSink:
             columns.append(sql.col(changes.GONE))
             layout.insert(0, changes.GONE)
         # Spark's own INT96 has neither statistics nor a place in the formats with a log.
-        frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        settings = frame.sparkSession.conf
+        settings.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        rules = settings.get(_EXCLUDED, "") or ""
+        if _EMPTIES not in rules:
+            settings.set(_EXCLUDED, ",".join(filter(None, [rules, _EMPTIES])))
         seen = Observation()
         counted = frame.select(*columns).observe(seen, sql.count(sql.lit(1)).alias("rows"))
         counted.write.partitionBy(*layout).parquet(f"file://{folder}")

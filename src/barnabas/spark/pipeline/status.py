@@ -129,7 +129,7 @@ def _last_batch(checkpoint: Path) -> tuple[int | None, float | None, Positions]:
         positions = SourceOffset.decode(
             json.loads(offsets.read_text(encoding="utf-8").splitlines()[2])
         ).positions
-    except (OSError, ValueError, TypeError, AttributeError, IndexError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise PipelineError(f"{offsets} cannot be read: {error}") from None
     return last, seconds, positions
 
@@ -152,5 +152,7 @@ def _lag(pipeline: Pipeline, positions: Positions) -> tuple[int | None, float | 
 
 
 def _sizes(pipeline: Pipeline) -> list[int] | None:
+    if pipeline.sink.kind == "topic":
+        return None
     table = open_table(pipeline.sink)
     return table.sizes() if table.state(None) is not None else None

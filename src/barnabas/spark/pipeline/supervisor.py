@@ -12,7 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped, unused-ignore]
@@ -21,13 +21,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from barnabas.core.errors import BarnabasError
-from barnabas.operations.schemas.registry import AWAY
+from barnabas.operations.schemas.registry import AWAY, RegistryAwayError
 from barnabas.spark import sessions
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.follower import QueryFollower, Totals
 from barnabas.spark.kafka import KafkaCatalog, admin_client
 from barnabas.spark.pipeline import expectations, frames
 from barnabas.spark.pipeline.events import Events
+from barnabas.spark.pipeline.formats.reader_schema import keep, settled
 from barnabas.spark.pipeline.letterbox import LetterBox
 from barnabas.spark.pipeline.letters import RECORD
 from barnabas.spark.pipeline.settings import Pipeline
@@ -102,7 +103,10 @@ def session(pipeline: Pipeline) -> Iterator["SparkSession"]:
 
 
 def check(spark: "SparkSession", pipeline: Pipeline) -> "StructType":
-    """The columns that the table has once the pipeline has run. Asks no broker. Raises PipelineError."""
+    """The columns that the table has once the pipeline has run. Asks no broker, and a registry only for the
+    newest schema. Raises PipelineError.
+    """
+    pipeline = replace(pipeline, format=settled(pipeline.format, pipeline.checkpoint))
     rows = _checked(frames.build(spark, pipeline), pipeline).rows
     return table_schema(open_table(pipeline.sink), pipeline.sink, pipeline.checkpoint, rows.schema)
 
@@ -134,21 +138,30 @@ def run(
 def _run(
     spark: "SparkSession", pipeline: Pipeline, console: Console, stop: threading.Event, events: Events
 ) -> RunOutcome:
+    pipeline = _settled(pipeline, console, stop)
     built = _checked(frames.build(spark, pipeline), pipeline)
     with contextlib.ExitStack() as held:
         box = held.enter_context(LetterBox(pipeline)) if pipeline.letters is not None else None
         sort = box.sorted if box is not None else None
         rows = built.rows.schema
-        sink = held.enter_context(
-            BatchSink(
-                pipeline.sink,
-                pipeline.checkpoint,
-                rows,
-                pipeline.expectations,
-                sort,
-                lambda: _partitions(pipeline),
-            )
+        sink = BatchSink(
+            pipeline.sink,
+            pipeline.checkpoint,
+            rows,
+            pipeline.expectations,
+            sort,
+            lambda: _partitions(pipeline),
+            pipeline.source,
         )
+        version = pipeline.format.version
+        try:
+            held.enter_context(sink)
+        except PipelineError as error:
+            if version is None:
+                raise
+            raise PipelineError(f"{error} (format.schema is {version})") from error
+        if version is not None:
+            keep(version, pipeline.checkpoint)
         if pipeline.format.ids is not None:
             pipeline.format.ids.prepare()
         outcome = RunOutcome(sink, box)
@@ -157,6 +170,21 @@ def _run(
         _look_for_brokers(watch)
         _supervise(lambda: _start(built.batches, sink, pipeline), sink, watch)
     return outcome
+
+
+def _settled(pipeline: Pipeline, console: Console, stop: threading.Event) -> Pipeline:
+    """The pipeline with the schema that it reads by. A registry that is away is waited for, unless a schema
+    is kept. Raises PipelineError.
+    """
+    while True:
+        try:
+            return replace(pipeline, format=settled(pipeline.format, pipeline.checkpoint))
+        except RegistryAwayError as away:
+            console.print(
+                f"{escape(pipeline.name)}: waits: {escape(str(away))}", highlight=False, soft_wrap=True
+            )
+            if stop.wait(min(pipeline.backoff_ms / 1000, _BACKOFF_MAX_S)):
+                raise
 
 
 def _partitions(pipeline: Pipeline) -> int:

@@ -13,6 +13,7 @@ from barnabas.spark.errors import PipelineError
 from barnabas.spark.kafka import KafkaCatalog
 from barnabas.spark.offsets import EARLIEST, LATEST, to_nested
 from barnabas.spark.pipeline import changes, expectations, frames
+from barnabas.spark.pipeline.formats.reader_schema import settled
 from barnabas.spark.pipeline.letters import REASON, RECORD, DeadLetters
 from barnabas.spark.pipeline.settings import Pipeline
 
@@ -53,7 +54,7 @@ def attempt(spark: "SparkSession", pipeline: Pipeline, records: int) -> Trial:
         "endingOffsets": json.dumps(to_nested(end)),
     }
     with tempfile.TemporaryDirectory() as folder:
-        form = pipeline.format
+        form = settled(pipeline.format, pipeline.checkpoint)
         if form.ids is not None:  # ids of schemas are pinned for this trial alone
             form = dataclasses.replace(form, ids=dataclasses.replace(form.ids, checkpoint=Path(folder)))
             assert form.ids is not None

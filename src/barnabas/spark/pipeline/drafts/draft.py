@@ -42,11 +42,15 @@ class Draft:
     key_kind: str = ""
     """``json`` or ``text``; empty where the records have no keys that could be columns."""
     key: dict[str, str] = field(default_factory=dict)
+    registry: str = ""
+    """The address of the registry that has the schema of the values."""
 
 
-def look(client: Mapping[str, str], topic: str, records: int) -> Draft:
-    """Reads about as many of the newest records. Raises PipelineError where there are none."""
-    sample = _newest(client, topic, records)
+def look(client: Mapping[str, str], topic: str, records: int, registry: str = "") -> Draft:
+    """Reads about as many of the newest records, and asks the registry for the schema of values that have its
+    frame. Raises PipelineError where there are none.
+    """
+    sample = newest(client, topic, records)
     values = [value for _, value in sample if value is not None and len(value) <= _BYTES_MAX]
     if not values:
         raise PipelineError(f"the topic {topic} has no records yet whose values could be looked at")
@@ -54,10 +58,7 @@ def look(client: Mapping[str, str], topic: str, records: int) -> Draft:
     if found is not None:
         return _of_json(topic, sample, found)
     if all(len(value) > _FRAME_BYTES and value[0] == 0 for value in values):
-        raise PipelineError(
-            f"the values of {topic} begin with the frame of a schema registry: write [format] as "
-            "docs/pipeline.md says under schemas that change"
-        )
+        return _of_registry(topic, sample, values, registry)
     delimiter, width = _csv(values)
     kind, key = _key(sample, {})
     if width:
@@ -66,7 +67,8 @@ def look(client: Mapping[str, str], topic: str, records: int) -> Draft:
     return Draft(topic, len(sample), "binary", key_kind=kind, key=key)
 
 
-def _newest(client: Mapping[str, str], topic: str, records: int) -> Sample:
+def newest(client: Mapping[str, str], topic: str, records: int) -> Sample:
+    """About as many of the newest records of a topic. Raises PipelineError."""
     try:
         with closing(consumer_client(client)) as consumer:
             partitions = [TopicPartition(topic, one) for one in consumer.partitions_for(topic)]
@@ -129,6 +131,25 @@ def _of_json(topic: str, sample: Sample, values: list[dict[str, Any]]) -> Draft:
             "the database's table, or message.key.columns of the connector)"
         )
     return Draft(topic, len(sample), "json", columns, debezium=True, times=times, key_kind=kind, key=key)
+
+
+def _of_registry(topic: str, sample: Sample, values: Sequence[bytes], address: str) -> Draft:
+    from barnabas.operations.schemas.registry import RegistryClient, schema_id
+
+    if not address:
+        raise PipelineError(
+            f"the values of {topic} begin with the frame of a schema registry: give its address with "
+            "--registry"
+        )
+    number = schema_id(values[-1])
+    schema = RegistryClient(address.rstrip("/")).schema(number)
+    if schema is None:
+        raise PipelineError(f"the registry {address} has no schema with the id {number}, as {topic} has")
+    debezium = schema.kind == "AVRO" and all(f'"{name}"' in schema.text for name in ("before", "after", "op"))
+    kind, key = _key(sample, {})
+    return Draft(
+        topic, len(sample), schema.kind.lower(), debezium=debezium, key_kind=kind, key=key, registry=address
+    )
 
 
 def _times(after: Mapping[str, Any]) -> str:

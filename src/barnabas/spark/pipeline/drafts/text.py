@@ -6,15 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from barnabas.spark.ddl import quoted
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.drafts.draft import Draft
-from barnabas.spark.pipeline.drafts.types import ddl, quoted
+from barnabas.spark.pipeline.drafts.types import ddl
 
 _SECRET: Final = re.compile(r"password|jaas|secret|\.key$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TableChoice:
     """What the user asks for; empty is for the draft to say."""
 
     sink: str = ""
@@ -22,7 +23,7 @@ class Wanted:
     key: tuple[str, ...] = ()
 
 
-def text(draft: Draft, wanted: Wanted, client: Mapping[str, str]) -> str:
+def text(draft: Draft, wanted: TableChoice, client: Mapping[str, str]) -> str:
     """The file. Raises PipelineError for what does not go together."""
     mode = wanted.mode or ("merge" if draft.debezium else "append")
     sink = wanted.sink or ("parquet" if mode == "append" else "delta")
@@ -39,7 +40,7 @@ def text(draft: Draft, wanted: Wanted, client: Mapping[str, str]) -> str:
     ])  # fmt: skip
 
 
-def _key(draft: Draft, wanted: Wanted) -> tuple[str, ...]:
+def _key(draft: Draft, wanted: TableChoice) -> tuple[str, ...]:
     known = {**draft.columns, **draft.key}
     for name in wanted.key:
         if known and name not in known:
@@ -83,9 +84,14 @@ def _format(draft: Draft, mode: str) -> Iterator[str]:
     yield f'kind = "{draft.kind}"'
     if draft.debezium:
         yield 'envelope = "debezium"    # before, after, op; deletes, truncates and tombstones are applied'
+    if draft.debezium and not draft.registry:
         yield f'times = "{draft.times}"    # or "micros", "millis", "nanos": as the connector has them'
         yield f'decimals = "{draft.decimals}"    # the connector\'s decimal.handling.mode'
-    if draft.columns:
+    if draft.registry:
+        yield 'header = "confluent"'
+        yield 'schema = "latest"    # the newest version when a run begins; or a file'
+        yield f"registry = {{ url = {_quoted(draft.registry)} }}    # username, password, ca, timeout"
+    elif draft.columns:
         yield "# Types are guessed from a sample, correct them: a value that does not fit ends the run."
         yield f"schema = {_quoted(ddl(draft.columns))}"
     if draft.kind == "csv":
@@ -103,7 +109,7 @@ def _transform(draft: Draft, mode: str) -> Iterator[str]:
         return
     yield "[transform]"
     yield 'sql = """'
-    if draft.columns:
+    if draft.columns or draft.registry:
         yield f"SELECT {_fields(draft)}, timestamp AS record_time"
     else:
         yield "SELECT topic, partition, offset, timestamp AS record_time, key, value"
@@ -112,7 +118,7 @@ def _transform(draft: Draft, mode: str) -> Iterator[str]:
 
 
 def _fields(draft: Draft) -> str:
-    return ", ".join(f"value.{quoted(name)}" for name in draft.columns)
+    return ", ".join(f"value.{quoted(name)}" for name in draft.columns) or "value.*"
 
 
 def _sink(draft: Draft, sink: str, mode: str, key: Sequence[str]) -> Iterator[str]:

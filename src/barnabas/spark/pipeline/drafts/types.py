@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from barnabas.spark.ddl import quoted
+
 STRING: Final = "STRING"
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
-_PLAIN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _DEPTH_MAX: Final = 20
 _LONG_MAX: Final = 2**63 - 1
 _CONNECT: Final = {
@@ -85,11 +86,6 @@ def _connect_kind(schema: Mapping[str, Any]) -> str:
         fields = connect_columns(schema).items()
         return f"STRUCT<{', '.join(f'{quoted(name)}: {one}' for name, one in fields)}>"
     return _CONNECT.get(str(schema.get("type")), STRING)
-
-
-def quoted(name: str) -> str:
-    """A name as Spark's DDL and SQL have it."""
-    return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 
 def ddl(found: Mapping[str, str]) -> str:

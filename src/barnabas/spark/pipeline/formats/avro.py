@@ -86,7 +86,7 @@ class AvroDecoder:
         """
         if writer.kind != "AVRO":
             raise ValueError(f"its schema is of the kind {writer.kind}, not AVRO")
-        plan = _plan(_whole(writer))
+        plan = _plan(whole_schema(writer))
         file = io.BytesIO(body)
         found: dict[str, Any] = fastavro.schemaless_reader(file, plan.reader, _plan(self.schema).reader)
         if file.tell() != len(body):
@@ -120,7 +120,8 @@ def _plan(schema: str) -> _AvroPlan:
         raise FormatError(f"is no Avro schema: {reason(error)}") from None
 
 
-def _whole(writer: RegisteredSchema) -> str:
+def whole_schema(writer: RegisteredSchema) -> str:
+    """Its JSON, with the schemas that it refers to in their places. Raises FormatError."""
     try:
         return whole(writer.text, tuple(writer.references))
     except AvroSchemaError as error:

@@ -17,9 +17,11 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from pyspark.sql import types as spark
 
-from barnabas.operations.schemas.registry import unframed
+from barnabas.operations.schemas.protobuf import frame_indexes
+from barnabas.operations.schemas.registry import RegisteredSchema, unframed
 from barnabas.spark.errors import FormatError
 from barnabas.spark.pipeline.formats.decoder import arrow_type, reason, require_columns_bounded
+from barnabas.spark.pipeline.formats.proto_text import message_name
 
 _Build = Callable[[Sequence[Any]], pa.Array]
 """An array of the values of one field, or of the items of a repeated one."""
@@ -70,11 +72,25 @@ class ProtobufDecoder:
         """A message. Raises an exception for a malformed one, and for one without a field that is
         required.
         """
-        plan = self._plan()
-        found = plan.message.FromString(_body(value, plan.indexes) if self.confluent else value)
+        return self._read(_body(value, self._plan().indexes) if self.confluent else value)
+
+    def _read(self, body: bytes) -> Message:
+        found = self._plan().message.FromString(body)
         if not found.IsInitialized():
             raise DecodeError(f"{', '.join(found.FindInitializationErrors())} is missing")
         return found
+
+    def parse_by(self, writer: RegisteredSchema, body: bytes) -> Message:
+        """A message that was written by another version of the file: fields are found by their numbers, and
+        the frame names the message by its place in that version. Raises an exception for a malformed one.
+        """
+        if writer.kind != "PROTOBUF":
+            raise ValueError(f"its schema is of the kind {writer.kind}, not PROTOBUF")
+        indexes, rest = frame_indexes(body)
+        name = _name(writer.text, indexes)
+        if name != self.message:
+            raise ValueError(f"it is a {name}, not a {self.message}")
+        return self._read(rest)
 
     def column(self, parsed: Sequence[Message | None]) -> pa.StructArray:
         """Messages as one array."""
@@ -86,6 +102,9 @@ class ProtobufDecoder:
 
     def _plan(self) -> "_ProtobufPlan":
         return _plan(self.descriptors, self.message)
+
+
+_name = cache(message_name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,6 @@ source. Names that are not of this form are somebody else's, and are left alone.
 """
 
 import itertools
-import json
 import re
 import shutil
 import uuid
@@ -51,6 +50,7 @@ from typing import Any, Final
 
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.tables.compaction import groups, merge
+from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
 from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_files, synchronise_up
 from barnabas.spark.pipeline.tables.table import OURS, Compacted, State, Step, Table, Write
 
@@ -209,11 +209,7 @@ class ParquetFolder(Table):
 
     def _replace(self, name: str, commit: TableCommit | Merge) -> None:
         """The commit point."""
-        new = self._ours / f"{name}.new"
-        new.write_text(json.dumps(asdict(commit)), encoding="utf-8")
-        synchronise(new)
-        new.replace(self._ours / name)
-        synchronise(self._ours)
+        replace_note(self._ours / name, asdict(commit))
 
     def _publish(self, commit: TableCommit) -> None:
         folders = set()
@@ -244,17 +240,18 @@ def _span(path: Path) -> tuple[tuple[int, int], tuple[int, int]]:
 
 def _read_merge(folder: Path) -> Merge | None:
     path = folder / OURS / "compaction.json"
+    note = read_note(path, "compaction of a pipeline")
+    if note is None:
+        return None
     try:
-        found = Merge(**json.loads(path.read_text(encoding="utf-8")))
+        found = Merge(**note)
         # What it names is removed: files of ours in this folder, and nothing else.
         _require_ours(found.staging, [found.file, *found.sources])
         if found.file in found.sources:
             raise ValueError(f"it removes {found.file}, which it adds")
         return found
-    except FileNotFoundError:
-        return None
     except (ValueError, TypeError) as error:
-        raise PipelineError(f"{path} is no compaction of a pipeline: {error}") from None
+        raise damaged(path, "compaction of a pipeline", error) from None
 
 
 def read_commit(folder: Path) -> TableCommit | None:
@@ -262,18 +259,19 @@ def read_commit(folder: Path) -> TableCommit | None:
     Raises PipelineError for a file that is no commit.
     """
     path = folder / OURS / "commit.json"
+    note = read_note(path, "commit of a pipeline")
+    if note is None:
+        return None
     try:
-        found = TableCommit(**json.loads(path.read_text(encoding="utf-8")))
+        found = TableCommit(**note)
         _require_ours(found.staging, found.files.values())
         if not (
             isinstance(found.batch, int) and isinstance(found.schema, dict) and isinstance(found.layout, list)
         ):
             raise TypeError("it has no batch, no columns or no layout")
         return found
-    except FileNotFoundError:
-        return None
     except (ValueError, TypeError, AttributeError) as error:
-        raise PipelineError(f"{path} is no commit of a pipeline: {error}") from None
+        raise damaged(path, "commit of a pipeline", error) from None
 
 
 def _require_ours(staging: str, files: Iterable[str]) -> None:

@@ -1,0 +1,255 @@
+"""The section ``[format]`` of a pipeline's file: how the bytes of records become columns."""
+
+import re
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from barnabas.spark import ddl
+from barnabas.spark.errors import FormatError
+from barnabas.spark.pipeline.debezium import DECIMALS, TIMES, Envelope
+from barnabas.spark.pipeline.formats import CORRUPT
+from barnabas.spark.pipeline.section import Section
+
+if TYPE_CHECKING:
+    from barnabas.operations.schemas.registry import RegistryClient
+    from barnabas.spark.pipeline.formats.decoder import Decoder
+    from barnabas.spark.pipeline.formats.latest import LatestSchema, Version
+    from barnabas.spark.pipeline.formats.registry import RegistrySchemas
+    from barnabas.spark.pipeline.formats.schema_ids import SchemaIds
+
+_WHOLE_TYPE: Final = re.compile(r"\s*(array|map|struct)\s*<", re.IGNORECASE)
+LATEST: Final = "latest"
+"""The word for the newest schema that the registry has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How the values of records become columns."""
+
+    kind: str
+    schema: str = ""
+    """The fields of JSON and CSV as Spark's DDL says them."""
+    delimiter: str = ","
+    keep_malformed: bool = False
+    """Whether a value that does not fit becomes a row with it in ``_corrupt_record``;
+    else it ends the query.
+    """
+    decoder: "Decoder | None" = None
+    """What reads the values of a format with a schema of its own, such as Avro."""
+    ids: "SchemaIds | RegistrySchemas | None" = None
+    """Which ids of a schema registry the values may have, where they have one."""
+    envelope: Envelope | None = None
+    """What is around the rows of a database's changes."""
+    key: "Format | None" = None
+    """How the keys of records become columns; they stay bytes without it."""
+    framed: bool = False
+    """Whether JSON has a registry's frame before it."""
+    latest: "LatestSchema | None" = None
+    """Where the schema is asked for when a run begins; until then there is none."""
+    version: "Version | None" = None
+    """The one that was found."""
+
+
+def format_of(section: Section, folder: Path, checkpoint: Path, topics: Sequence[str]) -> Format:
+    """The format that a section says, of a pipeline that reads these topics; none where it goes by a pattern.
+    Raises PipelineError.
+    """
+    kind = section.choice("kind", FORMATS, "binary")
+    envelope = _envelope(section, kind)
+    key = _key_format(section.section("key")) if "key" in section else None
+    found = Format(kind) if kind == "binary" else _with_schema(section, kind, folder, checkpoint, topics)
+    found = replace(found, envelope=envelope, key=key)
+    section.close()
+    if envelope is not None and key is None:
+        raise section.wrong("key", "is missing: the tombstone behind a delete has no other")
+    if envelope is not None and found.keep_malformed:
+        raise section.wrong("malformed", "must be fail with an envelope: what is no change has no key")
+    if kind in {"json", "csv"} and found.latest is None:
+        _check_columns(section, found.schema)
+    if kind == "json" and envelope is not None and found.latest is not None:
+        raise section.wrong("schema", "must be the columns of the rows with an envelope in JSON")
+    if found.decoder is not None and found.keep_malformed and CORRUPT in found.decoder.type.names:
+        raise section.wrong("schema", f"has a field {CORRUPT}, which malformed values are kept in")
+    return found
+
+
+def _with_schema(
+    section: Section, kind: str, folder: Path, checkpoint: Path, topics: Sequence[str]
+) -> Format:
+    confluent = kind in _FRAMED and section.choice("header", ("none", "confluent"), "none") == "confluent"
+    registry = None
+    if "registry" in section:
+        if not confluent:
+            raise section.wrong(
+                "registry", 'has no use without header = "confluent", with json, avro or protobuf'
+            )
+        if "schemaIds" in section:
+            raise section.wrong("schemaIds", "has no use with a registry, which knows each schema")
+        registry = section.section("registry")
+    latest: LatestSchema | None = None
+    decoder: Decoder | None = None
+    ids: SchemaIds | RegistrySchemas | None = None
+    client = _registry(registry, folder) if registry is not None else None
+    if section.text("schema") == LATEST and kind in _FRAMED:
+        if registry is None or client is None:
+            raise section.wrong("schema", "is 'latest', and format.registry is missing, which would say it")
+        latest = _latest(section, kind, registry, client, topics)
+    elif kind in _DECODERS:
+        decoder = _decoder(section, kind, folder, confluent=confluent)
+    if registry is not None:
+        registry.optional_text("subject")
+        registry.close()
+    if kind in _DECODERS:
+        ids = _schema_ids(section, checkpoint, client, confluent=confluent)
+    return Format(
+        kind,
+        section.text("schema"),
+        section.text("delimiter", ",") if kind == "csv" else ",",
+        section.choice("malformed", ("fail", "keep"), "fail") == "keep",
+        decoder,
+        ids,
+        framed=confluent and kind == "json",
+        latest=latest,
+    )
+
+
+def _latest(
+    section: Section, kind: str, registry: Section, client: "RegistryClient", topics: Sequence[str]
+) -> "LatestSchema":
+    from barnabas.spark.pipeline.formats.latest import LatestSchema
+
+    subject = registry.optional_text("subject")
+    if subject is None:
+        if len(topics) != 1:
+            raise registry.wrong("subject", "is missing: it is TOPIC-value by itself for one topic only")
+        subject = f"{topics[0]}-value"
+    message = section.optional_text("message") if kind == "protobuf" else None
+    return LatestSchema(kind, client, subject, message or "")
+
+
+def _envelope(section: Section, kind: str) -> Envelope | None:
+    """Debezium's, and how its rows are written where JSON has no types."""
+    if "envelope" not in section:
+        return None
+    section.choice("envelope", ("debezium",))
+    if kind == "json":
+        return Envelope(
+            section.choice("times", TIMES, "micros"), section.choice("decimals", DECIMALS, "precise")
+        )
+    if kind not in _DECODERS:
+        raise section.wrong("envelope", f"has no use with kind = {kind!r}: it must be json, avro or protobuf")
+    return Envelope()
+
+
+def _key_format(section: Section) -> Format:
+    kind = section.choice("kind", ("json", "text"), "json")
+    found = Format(kind, section.text("schema"))
+    section.close()
+    _check_columns(section, found.schema)
+    try:
+        fields = ddl.columns(found.schema).fields
+    except ddl.DdlError as error:
+        raise section.wrong("schema", str(error)) from None
+    if kind == "text" and len(fields) != 1:
+        raise section.wrong("schema", f"has {len(fields)} columns: a text is one")
+    return found
+
+
+def _check_columns(section: Section, schema: str) -> None:
+    """Refuses what Spark would refuse later: a type that does not exist, a text without columns."""
+    if schema.startswith("{"):
+        return  # Spark's other form, its JSON
+    try:
+        if _WHOLE_TYPE.match(schema):
+            ddl.whole_type(schema)
+        else:
+            ddl.columns(schema)
+    except ddl.DdlError as error:
+        raise section.wrong("schema", str(error)) from None
+
+
+def _avro(_section: Section, schema: str, folder: Path, confluent: bool) -> "Decoder":
+    from barnabas.spark.pipeline.formats.avro import AvroDecoder
+
+    json = schema if schema.lstrip().startswith("{") else (folder / schema).read_text(encoding="utf-8")
+    return AvroDecoder(json, confluent)
+
+
+def _protobuf(section: Section, schema: str, folder: Path, confluent: bool) -> "Decoder":
+    from barnabas.spark.pipeline.formats.protobuf import ProtobufDecoder
+
+    return ProtobufDecoder((folder / schema).read_bytes(), section.text("message"), confluent)
+
+
+_DECODERS: Final[dict[str, Callable[[Section, str, Path, bool], "Decoder"]]] = {
+    "avro": _avro,
+    "protobuf": _protobuf,
+}
+"""The formats with a schema of their own, each with what makes its decoder of the file's words."""
+FORMATS: Final = ("binary", "json", "csv", *_DECODERS)
+_FRAMED: Final = ("json", *_DECODERS)
+"""Those that a schema registry has schemas of."""
+
+
+def _decoder(section: Section, kind: str, folder: Path, *, confluent: bool) -> "Decoder":
+    """What reads Avro or Protobuf by the schema of a file."""
+    schema = section.text("schema")
+    try:
+        return _DECODERS[kind](section, schema, folder, confluent)
+    except ImportError as error:
+        raise section.wrong(
+            "schema", f"needs a package that is not here ({error.name}): pip install 'barnabas[spark]'"
+        ) from error
+    except OSError as error:
+        raise section.wrong("schema", f"is {schema!r}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise section.wrong("schema", f"is {schema!r}: that file is no text") from None
+    except FormatError as error:
+        raise section.wrong(error.key, str(error)) from None
+    except ValueError as error:
+        raise section.wrong("schema", f"is {schema!r}: {error}") from None
+
+
+def _schema_ids(
+    section: Section, checkpoint: Path, client: "RegistryClient | None", *, confluent: bool
+) -> "SchemaIds | RegistrySchemas | None":
+    """Which schemas' values are read, where they have ids."""
+    if client is not None:
+        from barnabas.spark.pipeline.formats.registry import RegistrySchemas
+
+        return RegistrySchemas(checkpoint, client)
+    named = section.wholes("schemaIds", most=2**31 - 1)
+    if not confluent:
+        if named:
+            raise section.wrong("schemaIds", 'has no use without header = "confluent"')
+        return None
+    from barnabas.spark.pipeline.formats.schema_ids import SchemaIds
+
+    return SchemaIds(checkpoint, named)
+
+
+def _registry(section: Section, folder: Path) -> "RegistryClient":
+    """The registry that says what ids mean."""
+    from barnabas.operations.schemas.registry import RegistryClient
+
+    url, ca = section.text("url"), section.optional_text("ca")
+    if not re.fullmatch(r"https?://[^/@\s]+(/[^@\s]*)?", url):
+        raise section.wrong(
+            "url", "must be http://host:port or https://host:port; username and password are apart"
+        )
+    username, password = section.optional_text("username"), section.optional_text("password")
+    if (username is None) != (password is None):
+        raise section.wrong("username" if username is None else "password", "is missing")
+    try:
+        authorities = (folder / ca).read_text(encoding="ascii") if ca is not None else ""
+        if authorities:
+            ssl.create_default_context(cadata=authorities)
+    except (ssl.SSLError, UnicodeDecodeError):
+        raise section.wrong("ca", f"is {ca!r}: it is no PEM") from None
+    except OSError as error:
+        raise section.wrong("ca", f"is {ca!r}: {error.strerror}") from None
+    timeout_s = section.duration_ms("timeout", "10s") / 1000
+    return RegistryClient(url.rstrip("/"), username or "", password or "", authorities, timeout_s)

@@ -1,0 +1,82 @@
+"""The schema that a run reads by: the file's, or the newest one of a subject of the registry.
+
+The version that a run was begun with is kept in the checkpoint, and does while the registry is away::
+
+    checkpoint/reader-schema.json
+
+Which changes are taken is the table's business: new columns are added, others are refused before anything is
+read (`evolution`).
+"""
+
+import base64
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Final
+
+from barnabas.operations.schemas.registry import RegisteredSchema, RegistryAwayError, RegistryError
+from barnabas.spark.errors import FormatError, PipelineError
+from barnabas.spark.pipeline.format_settings import Format
+from barnabas.spark.pipeline.formats.latest import Version
+from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
+
+FILE: Final = "reader-schema.json"
+
+
+def settled(form: Format, checkpoint: Path) -> Format:
+    """The format with the schema that it reads by; of one that is not `latest` itself. Raises
+    RegistryAwayError where the registry is away and none is kept, and PipelineError.
+    """
+    if form.latest is None:
+        return form
+    try:
+        version = form.latest.ask()
+    except RegistryAwayError:
+        kept = _kept(checkpoint)
+        if kept is None:
+            raise
+        version = kept
+    except RegistryError as error:
+        raise PipelineError(f"format.registry: {error}") from None
+    try:
+        return _by(form, version)
+    except FormatError as error:
+        raise PipelineError(f"format.schema: {version} {error}") from None
+
+
+def _by(form: Format, version: Version) -> Format:
+    assert form.latest is not None
+    if form.kind == "json":
+        from barnabas.spark.pipeline.formats.json_schema import columns_of
+
+        return replace(form, schema=columns_of(version.schema.text), version=version)
+    if form.kind == "avro":
+        from barnabas.spark.pipeline.formats.avro import AvroDecoder, whole_schema
+
+        text = whole_schema(version.schema)
+        return replace(form, decoder=AvroDecoder(text, confluent=True), version=version)
+    from barnabas.spark.pipeline.formats.proto_text import message_name
+    from barnabas.spark.pipeline.formats.protobuf import ProtobufDecoder
+
+    try:
+        message = form.latest.message or message_name(version.schema.text, [0])
+    except ValueError:
+        raise FormatError("has no message") from None
+    decoder = ProtobufDecoder(base64.b64decode(version.descriptors), message, confluent=True)
+    return replace(form, decoder=decoder, version=version)
+
+
+def keep(version: Version, checkpoint: Path) -> None:
+    """Writes down the version that the table has taken."""
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    replace_note(checkpoint / FILE, asdict(version))
+
+
+def _kept(checkpoint: Path) -> Version | None:
+    path = checkpoint / FILE
+    found = read_note(path, "schema")
+    if found is None:
+        return None
+    try:
+        return Version(**{**found, "schema": RegisteredSchema(**found["schema"])})
+    except (TypeError, KeyError) as error:
+        raise damaged(path, "schema", error) from None
