@@ -25,6 +25,15 @@ def drawn_by_this_run(choices: Sequence[T], what: str) -> list[T]:
     return [choices[zlib.crc32(f"{run} {what}".encode()) % len(choices)]]
 
 
+def examples(anywhere: int) -> int:
+    """How many examples a property of logs has: 500 in CI, 2,000 with BARNABAS_TEST_ALL=1. hypothesis draws
+    others in each run, so that many runs have what one leaves out.
+    """
+    if os.environ.get("BARNABAS_TEST_ALL"):
+        return len(first_seeds(2000))
+    return len(first_seeds(500)) if os.environ.get("CI") else anywhere
+
+
 def first_seeds(count: int) -> range:
     """The first seeds; a fifth of them for the compiled form. What is decided wrong is the same in both
     forms, and the pure one goes through all of them; the compiled one is to show that it decides the same.

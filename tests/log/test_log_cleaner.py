@@ -1,7 +1,6 @@
 """What is left of a compacted log: values, tombstones, transactions, producers."""
 
 import dataclasses
-import os
 
 import pytest
 from cleaner_world import CompactedWorld
@@ -13,7 +12,7 @@ from barnabas.log.cleaner.settings import CleanerSettings
 from barnabas.records.batch import build_batch
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
-from seeds import first_seeds
+from seeds import examples
 
 DAY_MS = 86_400_000
 
@@ -310,7 +309,6 @@ def test_a_batch_larger_than_the_blocks_is_cleaned():
     assert world.values()[b"7"] == b"new"
 
 
-EXAMPLES = len(first_seeds(2000)) if os.environ.get("CI") else 60
 KEYS = st.sampled_from([b"a", b"b", b"a key that is longer than a slot", b""])
 VALUES = st.one_of(st.none(), st.binary(max_size=20))
 STEPS = st.lists(
@@ -338,7 +336,7 @@ TOMBSTONE_OF_ONE_THAT_ABORTED = [
 ]
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=examples(60))
 @given(STEPS)
 @example(TOMBSTONE_OF_ONE_THAT_ABORTED)
 def test_a_reader_has_the_same_values_as_a_dictionary(steps):

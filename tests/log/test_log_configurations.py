@@ -7,7 +7,6 @@ starts have.
 """
 
 import dataclasses
-import os
 
 import pytest
 from cleaner_world import CompactedWorld
@@ -20,9 +19,8 @@ from barnabas.log.config import LogConfig
 from barnabas.records.batch import build_batch, stamp
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
-from seeds import first_seeds
+from seeds import examples
 
-EXAMPLES = len(first_seeds(2000)) if os.environ.get("CI") else 200
 ROOT = f"/data/{TP}"
 FOREVER = 1 << 62
 CHECKPOINTS = ("recovery-point-offset", "cleaner-offset", "replication-offset")
@@ -170,7 +168,7 @@ class Written(CompactedWorld):
 
 
 @pytest.mark.timeout(600)
-@settings(max_examples=EXAMPLES, database=None, phases=[Phase.generate, Phase.shrink])
+@settings(max_examples=examples(200), database=None, phases=[Phase.generate, Phase.shrink])
 @given(
     written_under=configurations,
     done=steps,
