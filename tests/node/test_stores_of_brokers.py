@@ -12,6 +12,7 @@ from barnabas.admin.types import ConfigResource, NewTopic
 from barnabas.client import AsyncProducer
 from barnabas.core.broker_config import broker_config
 from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.network.tls_context import failed_handshake
 from barnabas.node.broker_node import BrokerNode
 from tls_certificates import Authority
 
@@ -116,6 +117,11 @@ def test_an_authority_is_replaced_in_three_steps_and_not_in_one(run, tmp_path, g
                 trust(ca, new)
                 with refused:
                     await change(TRUST, ca)
+                # Both at once fit each other, and nobody else.
+                new.sign("127.0.0.1").pem(key)
+                with refused:
+                    await change(KEY, key)
+                key.write_text(first)
                 trust(ca, old, new)
                 await change(TRUST, ca)
                 new.sign("127.0.0.1").pem(key)
@@ -172,3 +178,15 @@ def test_a_broker_shows_its_new_key_to_the_others(run, tmp_path, given, old, new
             assert described["t"].partitions[0].isr == [2, 1]
 
     run(scenario(), 60)
+
+
+def test_a_handshake_has_failed_if_the_server_alone_refuses(tmp_path, old, new):
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=old.pem_text)
+    server.verify_mode = ssl.CERT_REQUIRED
+    server.load_cert_chain(old.sign("server").pem(tmp_path / "server.pem"))
+    client = ssl.create_default_context(cadata=old.pem_text)
+    client.check_hostname = False
+    client.load_cert_chain(new.sign("client").pem(tmp_path / "client.pem"))
+    assert "certificate verify failed" in failed_handshake(client, server)
+    client.load_cert_chain(old.sign("client").pem(tmp_path / "client.pem"))
+    assert failed_handshake(client, server) is None

@@ -6,13 +6,15 @@ be changed; others in a znode are left out, with a line in the log. What a part 
 it says by the check that it gives to `add_reconfigurable`: then all stays as it is.
 """
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from barnabas.core.broker_config import check_broker_keys
 from barnabas.core.config import Config, ConfigKey, ConfigType, Scope, Source, at_least, parse_value
 from barnabas.core.errors import ConfigError
 from barnabas.core.eventlog import EventLog
+from barnabas.core.password_encoder import PasswordEncoder
 
 _log = EventLog("core.dynamic_broker_config")
 
@@ -49,7 +51,11 @@ _THREADS: Final = (
 class DynamicBrokerConfig:
     """One broker's configuration over its life; `current` is replaced by each update."""
 
-    def __init__(self, static: Config) -> None:
+    def __init__(self, static: Config, encoders: Sequence[PasswordEncoder] = ()) -> None:
+        """The first of the encoders encrypts passwords, each may open what is in the store. Without one no
+        password can be set.
+        """
+        self._encoders = encoders
         self._static = static
         self._of_all: Mapping[str, str] = {}
         self._of_broker: Mapping[str, str] = {}
@@ -129,12 +135,11 @@ class DynamicBrokerConfig:
                 f"prefix: Set({', '.join(of_listeners)})"
             )
         keys = {name: table.find(name) or RATES.get(name) for name in values}
-        secrets = [name for name, key in keys.items() if key is not None and key.type is ConfigType.PASSWORD]
-        if secrets:
-            # Kafka encrypts them with password.encoder.secret, and refuses them where that is not set.
+        secrets = [name for name in values if self._is_password(name)]
+        if secrets and not self._encoders:
             raise ConfigError(
-                "Passwords cannot be set dynamically, as this broker does not encrypt them: "
-                f"Set({', '.join(secrets)})"
+                "Passwords cannot be set dynamically without password.encoder.secret, with which they are "
+                f"encrypted: Set({', '.join(secrets)})"
             )
         for name, key in keys.items():
             if key is not None:
@@ -146,12 +151,46 @@ class DynamicBrokerConfig:
                 f"Set({', '.join(of_broker)})"
             )
 
-    def update(self, values: Mapping[str, str], *, per_broker: bool) -> frozenset[str]:
+    def _is_password(self, name: str) -> bool:
+        key = self._static.table.find(name)
+        return key is not None and key.type is ConfigType.PASSWORD
+
+    def encoded(self, values: Mapping[str, str]) -> dict[str, str]:
+        """These settings as they lie in the store (``toPersistentProps``)."""
+        return {
+            name: self._encoders[0].encode(value) if self._is_password(name) else value
+            for name, value in values.items()
+        }
+
+    def decoded(self, values: Mapping[str, str]) -> dict[str, str]:
+        """What lies in the store, with its passwords in clear (``fromPersistentProps``). One that no secret
+        opens is left out, with a line in the log.
+        """
+        found = {}
+        for name, value in values.items():
+            try:
+                found[name] = self._opened(value) if self._is_password(name) else value
+            except ConfigError as error:
+                _log.error("config.ignored", key=name, reason=error)
+        return found
+
+    def _opened(self, value: str) -> str:
+        """Raises ConfigError."""
+        if not self._encoders:
+            raise ConfigError("it is encrypted, and password.encoder.secret is not set")
+        *others, last = self._encoders
+        for encoder in others:
+            with contextlib.suppress(ConfigError):
+                return encoder.decode(value)
+        return last.decode(value)
+
+    def update(self, stored: Mapping[str, str], *, per_broker: bool) -> frozenset[str]:
         """Takes over what is set now, for this broker or for all; the keys whose values changed by that.
 
         Where a part of the broker cannot take them over, all keeps the values that it has, and the log says
         why.
         """
+        values = self.decoded(stored)
         usable = {name: value for name, value in values.items() if self._is_usable(name, value, per_broker)}
         wanted = self._with(usable, per_broker=per_broker)
         try:

@@ -61,12 +61,6 @@ KEYS_NOT_OBEYED: Final = (
     ),
     *_refused(
         "Of parts of security that this version does not have.",
-        ConfigKey("password.encoder.cipher.algorithm", STRING, "AES/CBC/PKCS5Padding", ""),
-        ConfigKey("password.encoder.iterations", INT, 4096, "", at_least(1024)),
-        ConfigKey("password.encoder.key.length", INT, 128, "", at_least(8)),
-        ConfigKey("password.encoder.keyfactory.algorithm", STRING, None, ""),
-        ConfigKey("password.encoder.old.secret", PASSWORD, None, ""),
-        ConfigKey("password.encoder.secret", PASSWORD, None, ""),
         ConfigKey("principal.builder.class", CLASS,
             "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", "",
             scope=Scope.PER_BROKER),

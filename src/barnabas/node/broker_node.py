@@ -74,7 +74,7 @@ from barnabas.network.endpoints import Endpoint, ListenerConfig
 from barnabas.network.sasl.credentials import ServerCredentials
 from barnabas.network.settings import SocketSettings
 from barnabas.network.socket_server import SocketServer
-from barnabas.node.channel_security import InterBrokerSecurity, broker_tls
+from barnabas.node.channel_security import InterBrokerSecurity, broker_tls, password_encoders
 from barnabas.node.coordinators import partitions_of
 from barnabas.node.dynamic_listeners import (
     DynamicListenerConfig,
@@ -143,7 +143,7 @@ class BrokerNode:
         """Where metrics are served, if they are."""
         self._configured = config
         """By file and options, as it was given."""
-        self._dynamic_config = DynamicBrokerConfig(config)
+        self._dynamic_config = DynamicBrokerConfig(config, password_encoders(config))
         self._dynamic_config.add_reconfigurable(validate_listeners)
         self._dynamic_listeners: DynamicListenerConfig | None = None
         self._topic_defaults = topic_defaults(config)

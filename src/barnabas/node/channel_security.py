@@ -5,13 +5,15 @@ A listener's own value, ``listener.name.<name>.KEY``, wins over the broker's KEY
 and `password`, who this broker is at the listeners of the others.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.core.config import Config
 from barnabas.core.errors import ConfigError
+from barnabas.core.password_encoder import PasswordEncoder
 from barnabas.network.endpoints import Endpoint, ListenerConfig
 from barnabas.network.sasl.client import SaslLogin
 from barnabas.network.sasl.credentials import ServerCredentials
@@ -125,21 +127,46 @@ def shown_certificate(config: Config, endpoint: Endpoint) -> "CertificateEntry |
     return None if pair is None else CertificateEntry.of_chain(pair.chain)
 
 
-def store_state(config: Config, endpoint: Endpoint) -> tuple[object, ...]:
-    """What tells whether a listener's stores of keys are others than before: where they are, and when and how
-    large they were written (``SslFactory.SecurityFileChangeListener``).
-    """
+STORE_KEYS: Final = (
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+)
+"""Where a listener has its keys and certificates from (``SslConfigs.RECONFIGURABLE_CONFIGS``)."""
+
+
+class StoreState(NamedTuple):
+    """What tells whether a listener's stores of keys are others than before."""
+
+    values: tuple[object, ...] = ()
+    """Of the configuration; passwords and keys are among them."""
+    files: tuple[object, ...] = ()
+    """When and how large the files were written (``SslFactory.SecurityFileChangeListener``)."""
+
+    def __repr__(self) -> str:
+        return "<StoreState>"
+
+
+def store_state(config: Config, endpoint: Endpoint) -> StoreState:
+    """Of a listener; the same always where it has no TLS."""
     if not endpoint.security_protocol.endswith("SSL"):
-        return ()
-    state: list[object] = []
+        return StoreState()
+    files: list[object] = []
     for key in ("ssl.keystore.location", "ssl.truststore.location"):
         location = listener_value(config, endpoint.name, key)
         try:
             found = None if location is None else Path(location).stat()
         except OSError:
             found = None
-        state += (location, found and (found.st_mtime_ns, found.st_size, found.st_ino))
-    return tuple(state)
+        files.append(found and (found.st_mtime_ns, found.st_size, found.st_ino))
+    return StoreState(tuple(listener_value(config, endpoint.name, key) for key in STORE_KEYS), tuple(files))
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,3 +301,20 @@ class InterBrokerSecurity:
             self.data.renew(config, endpoint)
         if endpoint.name == self._control_listener:
             self.control.renew(config, endpoint)
+
+
+def password_encoders(config: Config) -> list[PasswordEncoder]:
+    """What encrypts and opens the passwords in the metadata store; none without a secret.
+    Raises ConfigError.
+    """
+    return [
+        PasswordEncoder(
+            config[key],
+            os.urandom,
+            key_factory=config["password.encoder.keyfactory.algorithm"],
+            key_bits=config["password.encoder.key.length"],
+            iterations=config["password.encoder.iterations"],
+        )
+        for key in ("password.encoder.secret", "password.encoder.old.secret")
+        if config["password.encoder.secret"] is not None and config[key] is not None
+    ]

@@ -20,6 +20,7 @@ from barnabas.network.sasl.credentials import ServerCredentials
 from barnabas.network.settings import SocketSettings
 from barnabas.network.socket_server import SocketServer
 from barnabas.node.channel_security import (
+    STORE_KEYS,
     BrokerTls,
     InterBrokerSecurity,
     broker_tls,
@@ -51,14 +52,9 @@ _RECONFIGURABLE: Final = {
     "max.connections",
     "max.connection.creation.rate",
     "num.network.threads",
-    "ssl.keystore.location",
-    "ssl.keystore.type",
-    "ssl.truststore.location",
-    "ssl.truststore.type",
+    *STORE_KEYS,
 }
-"""What may change of a listener that is open (``ListenerReconfigurableConfigs``). Of TLS no passwords: those
-are not set dynamically here.
-"""
+"""What may change of a listener that is open (``ListenerReconfigurableConfigs``)."""
 
 
 def parse_listeners(config: Config) -> ListenerConfig:
@@ -158,8 +154,7 @@ class DynamicListenerConfig:
             if endpoint.name not in self._certificates:
                 continue
             before, after = self._stores[endpoint.name], store_state(wanted, endpoint)
-            # Each second value is a location.
-            if before != after and (before[::2] != after[::2]) is moved:
+            if before != after and (before.values != after.values) is moved:
                 self._following(wanted, endpoint)
 
     def _following(self, wanted: Config, endpoint: Endpoint) -> "CertificateEntry | None":

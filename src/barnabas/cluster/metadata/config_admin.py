@@ -113,7 +113,7 @@ class ConfigAdmin:
             # Kafka looks at the files later, where it has the right code.
             text = f"Invalid config value for resource ConfigResource(type=BROKER, name='{name}'): {error}"
             raise KafkaError(ErrorCode.INVALID_CONFIG, text) from error
-        yield self._write("brokers", entity, values, validate_only=validate_only)
+        yield self._write("brokers", entity, self._dynamic.encoded(values), validate_only=validate_only)
 
     @steps
     def alter_client_metrics(self, name: str, change: Change, *, validate_only: bool) -> Steps[None]:
@@ -152,6 +152,8 @@ class ConfigAdmin:
             values = dict(change)
         else:
             values = yield self._store.read(entity_type, entity)
+            if entity_type == "brokers":
+                values = self._dynamic.decoded(values)
             for operation in change:
                 _apply(operation, values, table)
         check_config_size(values)
