@@ -5,9 +5,8 @@ import struct
 
 from barnabas.core.chunks import materialize
 from barnabas.core.errors import ErrorCode
-from barnabas.protocol.framing import RequestHeader, encode_request
+from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
 from barnabas.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from barnabas.protocol.registry import RESPONSES
 
 CLOSED = "the connection was closed"
 
@@ -27,9 +26,7 @@ class Asker:
         answer = self.exchange(frame)
         if answer is None:
             return CLOSED
-        response = RESPONSES[request.api]
-        start = 5 if response.is_flexible(version) else 4
-        return response.decode(memoryview(answer), version, start)[0]
+        return decode_response(request.api, version, answer)[1]
 
     def exchange(self, frame):
         """What comes back for a frame, without its length; None for a connection that is closed."""

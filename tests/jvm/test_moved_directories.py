@@ -5,11 +5,10 @@ Apache Kafka's, then ours again.
 import kafka_harness
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
-from parity.wire import Wire, frame_of
 
+from bare_requests import Asker
 from barnabas.admin import Admin, ConfigResource, NewTopic, TopicPartitionReplica
 from barnabas.client import Producer
-from barnabas.protocol.framing import decode_response
 from barnabas.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -59,10 +58,7 @@ def epoch_ends(bootstrap, topic, partitions=2):
         for epoch in (-1, 0, 1)
     ]
     request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=topic, partitions=wanted)])
-    with Wire(int(bootstrap.rpartition(":")[2])) as wire:
-        answer = wire.ask(frame_of(request, 4))
-    _, response = decode_response(request.api, 4, answer)
-    ends = response.topics[0].partitions
+    ends = Asker(int(bootstrap.rpartition(":")[2])).ask(request, 4).topics[0].partitions
     return [(each.partition, each.error_code, each.leader_epoch, each.end_offset) for each in ends]
 
 

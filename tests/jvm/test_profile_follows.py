@@ -3,21 +3,15 @@ groups of the consumer protocol, and a Kafka 3.9 while a genuine broker of 3.9.2
 """
 
 import itertools
-import sys
-from pathlib import Path
 
 import kafka_harness
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from bare_requests import Asker
 from barnabas.protocol.api import ApiKey
-from barnabas.protocol.framing import decode_response
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from waiting import eventually
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
-from parity.wire import Wire, frame_of
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(120)]
 
@@ -26,9 +20,7 @@ TOPIC = "profile-orders"
 
 def versions(port):
     """What a client that comes now is told."""
-    request = ApiVersionsRequest(client_software_name="t", client_software_version="1")
-    with Wire(port) as wire:
-        _, answer = decode_response(request.api, 4, wire.ask(frame_of(request, 4)))
+    answer = Asker(port).ask(ApiVersionsRequest(client_software_name="t", client_software_version="1"), 3)
     told = {each.api_key: each.max_version for each in answer.api_keys}
     return told[ApiKey.PRODUCE], told[ApiKey.CONSUMER_GROUP_HEARTBEAT]
 
@@ -77,7 +69,7 @@ def test_the_profile_follows_who_is_registered_and_clients_lose_nothing(zookeepe
     try:
         jvm.wait_until_listening()
         go_on(lambda: is_a("3.9", ours.port))
-        assert 'held_down_by="broker 22 does not keep groups of the consumer protocol' in server.tail()
+        assert 'held_down_by="broker 22 does not keep groups of the consumer protocol' in server.log.read_text()
         before = len(read)
         # Connections keep what they were told of.
         go_on(lambda: len(read) > before + 20)

@@ -15,12 +15,11 @@ from typing import NamedTuple
 from barnabas.admin import Admin, NewTopic
 from barnabas.admin.quotas import ClientQuotaAlteration
 from barnabas.core.chunks import materialize
-from barnabas.protocol.framing import RequestHeader, encode_request
+from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
 from barnabas.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from barnabas.protocol.registry import RESPONSES
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
 from waiting import until
@@ -77,8 +76,7 @@ class Client:
             with sock.makefile("rb") as answers:
                 answer = answers.read(struct.unpack(">i", answers.read(4))[0])
         self.sizes = (len(frame) - 4, len(answer))
-        response = RESPONSES[request.api]
-        return response.decode(memoryview(answer), version, 5 if response.is_flexible(version) else 4)[0]
+        return decode_response(request.api, version, answer)[1]
 
     def _waits(self, said_ms, used, outcome=None):
         """Of a rate: used / bound - what it is measured over."""
@@ -215,7 +213,11 @@ def throttle_times(port):
         # Brokers hear of quotas in their order: the shapes have theirs once the last one holds.
         admin.quotas.alter([ClientQuotaAlteration({"client-id": "last"}, {"producer_byte_rate": 1})])
         last = Client(port, "last", 1)
-        until(lambda: last.produce(100).said_ms > 0, "quotas are in force")
+        said = []
+        until(
+            lambda: said.append(last.produce(100)) or said[-1].said_ms > 0,
+            lambda: f"quotas in force at {port}: {said[-1]} after {len(said)} requests",
+        )
     with ThreadPoolExecutor(len(SHAPES)) as threads:
         running = {
             shape.__name__: threads.submit(
