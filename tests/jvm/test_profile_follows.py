@@ -69,7 +69,8 @@ def test_the_profile_follows_who_is_registered_and_clients_lose_nothing(zookeepe
     try:
         jvm.wait_until_listening()
         go_on(lambda: is_a("3.9", ours.port))
-        assert 'held_down_by="broker 22 does not keep groups of the consumer protocol' in server.log.read_text()
+        reason = 'held_down_by="broker 22 does not keep groups of the consumer protocol'
+        assert reason in server.log.read_text()
         before = len(read)
         # Connections keep what they were told of.
         go_on(lambda: len(read) > before + 20)
