@@ -23,6 +23,7 @@ from barnabas.records.record import Record
 E = ErrorCode
 ORDERS, STRANGE = b"o" * 16, b"s" * 16
 ID = "copier"
+FIRST = {"base_sequence": 0, "transactional": True}
 
 
 @pytest.fixture(params=[True, False], ids=["verifies", "does not verify"])
@@ -190,6 +191,80 @@ def test_so_may_its_offsets(world):
         world.clock.advance(10)
         assert answer().topics[0].partitions[0].error_code == E.NONE
         producer = ended(world, producer)
+
+
+class Busy:
+    """The way to the coordinator, on which another request is: a question waits until `go_on`."""
+
+    enabled = True
+
+    def __init__(self, verifier):
+        self._verifier, self._waiting = verifier, []
+        self.later = verifier.later
+
+    def verify(self, *question):
+        answer = Pending()
+        self._waiting.append((answer, question))
+        return answer
+
+    def go_on(self):
+        waiting, self._waiting = self._waiting, []
+        for answer, question in waiting:
+            self._verifier.verify(*question).when_done(
+                lambda done, answer=answer: answer.complete(done.result())
+            )
+        return len(waiting)
+
+
+def settled(world, busy, answer):
+    """The answer, where the markers are written before the first question goes."""
+    world.clock.advance(10)
+    assert in_transaction(world)[0] == "CompleteCommit"
+    tries = 0
+    while answer() is None:
+        tries += busy.go_on()
+        world.clock.advance(10)
+    assert tries == 2, "once with the guard that the marker has dropped"
+    return answer()
+
+
+def test_a_question_that_waits_until_the_last_transaction_is_over_is_asked_again(world):
+    """Found by franz-go's suite on a busy machine: its batch was refused with INVALID_TXN_STATE."""
+    producer = begun(world)
+    for partition in (0, 1):
+        assert produce(world, data(ORDERS, partition, **producer, **FIRST), 13) == (E.NONE, 0)
+    producer = ended(world, producer)
+    world.replicas.appender.verifier = busy = Busy(world.replicas.appender.verifier)
+    topic = data(ORDERS, 0, 1, **producer, **FIRST)
+    answer = world.start(ProduceRequest(transactional_id=ID, acks=1, timeout_ms=1000, topic_data=[topic]), 13)
+
+    codes = [each.error_code for each in settled(world, busy, answer).responses[0].partition_responses]
+    assert codes == [E.NONE, E.NONE]
+    assert in_transaction(world) == ("Ongoing", [("orders", [0, 1])])
+
+
+def test_so_is_one_about_offsets(world):
+    producer = begun(world)
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=3)
+    topics = [TxnOffsetCommitRequestTopic(name="orders", partitions=[partition])]
+    commit = {"transactional_id": ID, "group_id": "g", "topics": topics}
+    answer = world.start(TxnOffsetCommitRequest(**commit, **producer), 5)
+    world.clock.advance(10)
+    assert answer().topics[0].partitions[0].error_code == E.NONE
+    producer = ended(world, producer)
+    world.replicas.appender.verifier = busy = Busy(world.replicas.appender.verifier)
+    answer = world.start(TxnOffsetCommitRequest(**commit, **producer), 5)
+
+    assert settled(world, busy, answer).topics[0].partitions[0].error_code == E.NONE
+
+
+def test_a_question_that_fails_by_an_error_of_ours_acknowledges_nothing(world, monkeypatch):
+    def verify(*_question):
+        raise ZeroDivisionError
+
+    batch = {**begun(world), **FIRST}
+    monkeypatch.setattr(world.replicas.appender.verifier, "verify", verify)
+    assert produce(world, data(ORDERS, 0, **batch), 13) == (E.UNKNOWN_SERVER_ERROR, -1)
 
 
 class Concurrent:

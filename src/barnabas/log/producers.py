@@ -398,15 +398,20 @@ class ProducerStateManager:
             asked.asked_again(sequence, epoch)
         return asked.guard
 
-    def check_verified(self, producer_id: int, epoch: int, guard: VerificationGuard | None) -> None:
-        """Raises INVALID_TXN_STATE unless the transaction has written here, or was asked about with this
-        guard and neither a batch nor a marker of the producer has come since.
+    def is_verified(self, producer_id: int, epoch: int, guard: VerificationGuard | None) -> bool:
+        """Whether the transaction has written here, or was asked about with this guard and neither a batch
+        nor a marker of the producer has come since.
         """
         asked = self._verifications.get(producer_id)
         # It must be this question's guard: a batch or a marker since then has dropped it, and a later
         # question has another.
-        is_verified = guard is not None and asked is not None and asked.guard is guard
-        if not is_verified and not self._is_ongoing(producer_id, epoch):
+        if guard is not None and asked is not None and asked.guard is guard:
+            return True
+        return self._is_ongoing(producer_id, epoch)
+
+    def check_verified(self, producer_id: int, epoch: int, guard: VerificationGuard | None) -> None:
+        """Raises INVALID_TXN_STATE unless it `is_verified`."""
+        if not self.is_verified(producer_id, epoch, guard):
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
 
     def _is_ongoing(self, producer_id: int, epoch: int) -> bool:

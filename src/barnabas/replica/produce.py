@@ -1,6 +1,7 @@
 """Appending a produce request, and waiting for the ISR where acks=all asks for it (``DelayedProduce``)."""
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from itertools import count
 from typing import Final, NamedTuple, TypeAlias
 
@@ -339,9 +340,17 @@ class Appender:
                 for each in batches
             ]
 
+        def holds() -> bool:
+            return all(map(partial(self._is_verified, producer), partitions, guards))
+
         producer = transaction.producer_id, transaction.epoch
         # KIP-890: one question for all partitions of the request.
-        refused = yield self._verified(transaction, partitions, support, ask_again)
+        try:
+            refused = yield self._verified(transaction, partitions, support, ask_again, holds)
+        except Exception:
+            for each in batches:
+                self._failed(each.result)  # a result without an error would say that they were written
+            return
         for (result, records, header, _, partition), guard in zip(batches, guards, strict=True):
             code = refused.get(result.tp)
             if code is not None:
@@ -375,7 +384,10 @@ class Appender:
             nonlocal guard
             guard = self._start_verification(tp, *producer, NO_SEQUENCE, support)
 
-        refused = yield self._verified(transaction, [tp], support, ask_again)
+        def holds() -> bool:
+            return self._is_verified(producer, tp, guard)
+
+        refused = yield self._verified(transaction, [tp], support, ask_again, holds)
         if tp in refused:
             raise KafkaError(known_to_committers(refused[tp]))
 
@@ -393,6 +405,7 @@ class Appender:
         partitions: Sequence[TopicPartition],
         support: TransactionSupport,
         ask_again: Callable[[], None],
+        holds: Callable[[], bool],
     ) -> Steps[Unverified]:
         """The coordinator's answer. It adds nothing while the markers of the transaction before are on their
         way: then it is asked again for a little while, with new guards, as those markers drop the first ones.
@@ -400,7 +413,11 @@ class Appender:
         assert self.verifier is not None, "it is why there is a guard"
         for tries in count():
             refused: Unverified = yield self.verifier.verify(transaction, partitions, support)
-            is_early = support is _ADDED and ErrorCode.CONCURRENT_TRANSACTIONS in refused.values()
+            # A question that waited on its way is answered when those markers are written: what was added is
+            # in the new transaction, but the guard is gone. (Kafka refuses the batch with INVALID_TXN_STATE.)
+            is_early = support is _ADDED and (
+                ErrorCode.CONCURRENT_TRANSACTIONS in refused.values() or (not refused and not holds())
+            )
             later = self.verifier.later(tries) if is_early else None
             if later is None:
                 return refused
@@ -440,6 +457,12 @@ class Appender:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"Another replica of {partition.tp} is here now"
             )
+
+    def _is_verified(
+        self, producer: tuple[int, int], tp: TopicPartition, guard: VerificationGuard | None
+    ) -> bool:
+        log = self._leader_log(tp)
+        return log is None or log.producers.is_verified(*producer, guard)
 
     @staticmethod
     def _check_guard(partition: Partition, header: BatchHeader, guard: VerificationGuard | None) -> None:
