@@ -675,6 +675,17 @@ def test_groups_are_described_with_what_may_be_done_to_them(world, rights, versi
         assert hidden.authorized_operations == -(1 << 31)
 
 
+def test_in_a_kafka_4_the_settings_of_groups_are_among_what_may_be_done(make, rights):
+    world = make(barnabas_api_profile="4.4")
+    request = DescribeGroupsRequest(groups=["g"], include_authorized_operations=True)
+    read_delete_describe = 1 << 3 | 1 << 6 | 1 << 8
+    (described,) = world.send(request, 6).groups
+    assert described.authorized_operations == read_delete_describe | 1 << 10 | 1 << 11
+    rights.deny(Operation.ALTER_CONFIGS, Resource.GROUP, "g")
+    (described,) = world.send(request, 6).groups
+    assert described.authorized_operations == read_delete_describe | 1 << 10
+
+
 def test_operations_are_told_only_to_who_asks_and_only_of_groups_without_error(world, coordinator):
     coordinator.answers["classic_group"] = error("NOT_COORDINATOR")
     request = DescribeGroupsRequest(groups=["g"], include_authorized_operations=True)

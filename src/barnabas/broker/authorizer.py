@@ -6,12 +6,21 @@ Handlers ask where and in the order in which ``KafkaApis`` asks; who answers is 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from barnabas.core.acl import CLUSTER_NAME, SUPPORTED, AclBinding, AclFilter, Operation, Resource
+from barnabas.core.acl import (
+    CLUSTER_NAME,
+    SINCE_GROUP_VERSION,
+    SUPPORTED,
+    AclBinding,
+    AclFilter,
+    Operation,
+    Resource,
+)
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
 
 __all__ = [
     "CLUSTER_NAME",
+    "SINCE_GROUP_VERSION",
     "SUPPORTED",
     "AclAdmin",
     "AllowAll",

@@ -3,8 +3,15 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.broker.authorizer import CLUSTER_NAME, SUPPORTED, Operation, Resource
+from barnabas.broker.authorizer import (
+    CLUSTER_NAME,
+    SINCE_GROUP_VERSION,
+    SUPPORTED,
+    Operation,
+    Resource,
+)
 from barnabas.broker.services import BrokerServices
+from barnabas.cluster.metadata.features import GROUP_VERSION
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import NO_EPOCH
@@ -179,9 +186,12 @@ class RequestContext:
 
     def authorized_operations(self, resource: Resource, name: str) -> int:
         """All that the client may do to a resource, as a set of bits."""
+        operations = SUPPORTED[resource]
+        if resource is Resource.GROUP and GROUP_VERSION in self.broker.features.supported:
+            operations += SINCE_GROUP_VERSION
         return sum(
             1 << operation
-            for operation in SUPPORTED[resource]
+            for operation in operations
             if self.authorize(operation, resource, name, log_if_allowed=False, log_if_denied=False)
         )
 

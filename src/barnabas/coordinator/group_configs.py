@@ -39,6 +39,13 @@ class GroupConfigManager:
         """Of a new group of the consumer protocol: 1 in Kafka 3.9, 2 in Kafka 4.4. It follows the profile."""
         return 2 if api_profile(self._broker) == KAFKA_4_4 else 1
 
+    @property
+    def keeps_empty_groups(self) -> bool:
+        """Whether a group that has lost its last offset stays until offsets expire, as in Kafka 4.4; in 3.9
+        it is gone at once. It follows the profile.
+        """
+        return api_profile(self._broker) == KAFKA_4_4
+
     def of(self, group_id: str) -> GroupConfig:
         """The configuration of a group that exists, or of one that may come."""
         own = self._configured.get(group_id)

@@ -24,6 +24,7 @@ from barnabas.coordinator.classic.members import (
 from barnabas.coordinator.classic.sync_group import classic_group_sync
 from barnabas.coordinator.consumer.member import JOIN_EPOCH, HeartbeatResult, MemberHeartbeat
 from barnabas.coordinator.group import Group, GroupType
+from barnabas.coordinator.group_configs import GroupConfigManager
 from barnabas.coordinator.offsets import removal
 from barnabas.coordinator.offsets.commits import (
     Codes,
@@ -72,6 +73,7 @@ class GroupCoordinator:
         self,
         settings: GroupSettings,
         clock: Clock,
+        group_configs: GroupConfigManager,
         *,
         classic: "ClassicGroups",
         consumer: "ConsumerGroups | None",
@@ -86,6 +88,7 @@ class GroupCoordinator:
         self.settings = settings
         self.partition_count = settings.offsets_topic_partitions
         self._clock = clock
+        self._group_configs = group_configs
         self._classic = classic
         self._consumer = consumer
         self._active = False
@@ -131,7 +134,8 @@ class GroupCoordinator:
             if slices.over():
                 yield slices.next_turn()
         for shard in self._runtime.shards():
-            yield removal.delete_partitions(shard, self._clock, deleted.keys())
+            keeps = self._group_configs.keeps_empty_groups
+            yield removal.delete_partitions(shard, self._clock, deleted.keys(), keeps_group=keeps)
             if slices.over():
                 yield slices.next_turn()
 
@@ -351,7 +355,8 @@ class GroupCoordinator:
         """Forgets offsets of a group; the code of each partition (``deleteOffsets``)."""
         shard = self._shard(group_id)
         self._group(shard, group_id)
-        return removal.delete_offsets(shard, group_id, partitions)
+        keeps = self._group_configs.keeps_empty_groups
+        return removal.delete_offsets(shard, group_id, partitions, keeps_group=keeps)
 
     def complete_transaction(self, producer_id: int, markers: Mapping[int, int], *, committed: bool) -> None:
         """The replicas have the markers of a transaction: their offsets, by partition of

@@ -98,6 +98,9 @@ SUPPORTED: Final[Mapping[Resource, tuple[Operation, ...]]] = {
 }
 """The operations that a resource of the type has (``AclEntry.supportedOperations``)."""
 
+SINCE_GROUP_VERSION: Final = (Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
+"""What may also be done to a group in a Kafka 4, whose groups have settings of their own (KIP-848)."""
+
 
 class ResourcePattern(NamedTuple):
     """The resources that a rule is for."""

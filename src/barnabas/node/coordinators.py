@@ -61,6 +61,7 @@ def group_coordinator(
     coordinator = GroupCoordinator(
         settings,
         clock,
+        group_configs,
         classic=classic,
         consumer=consumer,
         loader=loader,

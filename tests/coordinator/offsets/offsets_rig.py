@@ -6,6 +6,7 @@ A module beside `conftest`, so that tests can import from it by a name of its ow
 from dataclasses import replace
 
 from barnabas.coordinator.group import GroupType, OffsetExpiry
+from barnabas.coordinator.group_configs import GroupConfigManager
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.offsets import removal
 from barnabas.coordinator.offsets.group_offsets import NO_TIMESTAMP, CommittedOffset
@@ -159,13 +160,16 @@ class Rig:
         self.clock = Clock()
         self.journal = FakeJournal()
         self.classic = FakeClassic()
-        self._start(GroupSettings.of(broker_config({"offsets.topic.num.partitions": "1", **config})))
+        given = {"barnabas.api.profile": "3.9", "offsets.topic.num.partitions": "1", **config}
+        self.group_configs = GroupConfigManager(broker_config(given), {})
+        self._start(GroupSettings.of(broker_config(given)))
 
     def _start(self, settings):
         self.settings = settings
         self.coordinator = GroupCoordinator(
             settings,
             self.clock,
+            self.group_configs,
             classic=self.classic,
             consumer=NoConsumer() if "consumer" in settings.rebalance_protocols else None,
             loader=AtOnce(),
@@ -246,7 +250,8 @@ class Rig:
 
     def partitions_deleted(self, *partitions):
         deleted = [TopicPartition(*place) for place in partitions]
-        return self._through(removal.delete_partitions(self.shard, self.clock, deleted))
+        keeps = self.group_configs.keeps_empty_groups
+        return self._through(removal.delete_partitions(self.shard, self.clock, deleted, keeps_group=keeps))
 
     def _through(self, done):
         while not done.done:

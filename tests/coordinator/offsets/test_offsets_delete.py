@@ -1,6 +1,7 @@
 """OffsetDelete, and groups that are deleted with their offsets."""
 
 import pytest
+from offsets_rig import Rig
 
 from barnabas.core.errors import ErrorCode, KafkaError
 
@@ -40,6 +41,18 @@ def test_an_empty_group_goes_with_its_last_offset(rig):
         "OffsetCommitKey",
         "GroupMetadataKey",
     ]
+
+
+def test_in_profile_44_an_empty_group_stays_until_offsets_expire():
+    rig = Rig(**{"barnabas.api.profile": "4.4"})
+    rig.commit({ORDERS: 5, ("bills", 0): 1})
+
+    assert rig.delete([ORDERS]) == {ORDERS: ErrorCode.NONE}
+    rig.partitions_deleted(("bills", 0))
+    assert (rig.committed(), list(rig.shard.groups)) == ({}, ["g"])
+    assert rig.delete([ORDERS]) == {ORDERS: ErrorCode.NONE}, "it is still there"
+    rig.expire()
+    assert rig.shard.groups == {}
 
 
 def test_a_group_that_does_not_exist(rig):

@@ -131,6 +131,7 @@ class Host:
         return GroupCoordinator(
             settings,
             clock,
+            self._group_configs,
             classic=classic,
             consumer=(
                 ConsumerGroups(settings, self._group_configs, clock, new_uuid, self._topics)

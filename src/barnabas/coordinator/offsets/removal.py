@@ -41,8 +41,11 @@ _events = EventLog("coordinator.offsets")
 # --- what a client asks for -------------------------------------------------------------------------------
 
 
-def delete_offsets(shard: Shard, group_id: str, partitions: Iterable[TopicPartition]) -> Codes:
-    """Deletes the offsets of partitions that no member reads (KIP-496, ``handleDeleteOffsets``).
+def delete_offsets(
+    shard: Shard, group_id: str, partitions: Iterable[TopicPartition], *, keeps_group: bool
+) -> Codes:
+    """Deletes the offsets of partitions that no member reads (KIP-496, ``handleDeleteOffsets``). A group of
+    which nothing is left goes too, unless `keeps_group` leaves it to `expire_offsets`.
 
     Raises KafkaError when there is no such group, when it may not lose offsets, or when the tombstones
     cannot be written (Kafka forgets the offsets then until the next load, and says nothing).
@@ -58,7 +61,7 @@ def delete_offsets(shard: Shard, group_id: str, partitions: Iterable[TopicPartit
     unread = [tp for tp, code in codes.items() if code is ErrorCode.NONE]
     try:
         if unread:
-            take_away(shard, group, unread)
+            take_away(shard, group, unread, keeps_group=keeps_group)
     except KafkaError as error:
         raise KafkaError(commit_error(error)) from error
     return codes
@@ -92,15 +95,18 @@ def expire_offsets(shard: Shard, clock: Clock, retention_ms: int) -> Pending[int
         expiry = group.offset_expiry()
         return [] if expiry is None else _expired(offsets, expiry, now_ms, retention_ms)
 
-    return _sweep(shard, clock, too_old)
+    return _sweep(shard, clock, too_old, keeps_group=False)
 
 
-def delete_partitions(shard: Shard, clock: Clock, partitions: Collection[TopicPartition]) -> Pending[int]:
+def delete_partitions(
+    shard: Shard, clock: Clock, partitions: Collection[TopicPartition], *, keeps_group: bool
+) -> Pending[int]:
     """Takes away the offsets of deleted partitions (``onPartitionsDeleted``); how many, when done.
+    `keeps_group` as in `delete_offsets`.
 
     Each group is asked what it has of them, so the partitions are best a set, or the keys of a dict.
     """
-    return _sweep(shard, clock, lambda _group, offsets: offsets.among(partitions))
+    return _sweep(shard, clock, lambda _group, offsets: offsets.among(partitions), keeps_group=keeps_group)
 
 
 def _expired(
@@ -124,7 +130,7 @@ def _is_over(commit: CommittedOffset, since_ms: int | None, now_ms: int, retenti
 
 
 @steps
-def _sweep(shard: Shard, clock: Clock, choose: Choice) -> Steps[int]:
+def _sweep(shard: Shard, clock: Clock, choose: Choice, *, keeps_group: bool) -> Steps[int]:
     """Goes through all groups in slices; how many offsets were taken away."""
     slices = Slices(clock)
     removed = 0
@@ -133,7 +139,8 @@ def _sweep(shard: Shard, clock: Clock, choose: Choice) -> Steps[int]:
         group = shard.groups.get(group_id)
         if group is not None:
             try:
-                removed += take_away(shard, group, choose(group, _offsets_of(shard, group)))
+                chosen = choose(group, _offsets_of(shard, group))
+                removed += take_away(shard, group, chosen, keeps_group=keeps_group)
             except KafkaError as error:
                 # Nothing has changed, and the next check finds the same offsets again.
                 _events.warning("tombstones.not_written", group=group_id, reason=error)
@@ -144,8 +151,11 @@ def _sweep(shard: Shard, clock: Clock, choose: Choice) -> Steps[int]:
     return removed
 
 
-def take_away(shard: Shard, group: Group, partitions: Collection[TopicPartition]) -> int:
-    """Takes away the offsets of these partitions, and the group if it is Empty and keeps nothing then.
+def take_away(
+    shard: Shard, group: Group, partitions: Collection[TopicPartition], *, keeps_group: bool
+) -> int:
+    """Takes away the offsets of these partitions, and the group if it is Empty and keeps nothing then, unless
+    `keeps_group`.
 
     Raises KafkaError when the tombstones cannot be written; nothing has changed then.
     """
@@ -154,7 +164,7 @@ def take_away(shard: Shard, group: Group, partitions: Collection[TopicPartition]
     # A commit on its way is in the journal already: without a tombstone behind it the next leader would find
     # it.
     records = [tombstone(group.group_id, tp) for tp in partitions if offsets.is_written(tp)]
-    is_over = group.is_empty and offsets.is_nothing_without(partitions)
+    is_over = not keeps_group and group.is_empty and offsets.is_nothing_without(partitions)
     if is_over:
         records += group.tombstones()
     write_tombstones(shard, group.group_id, records)
