@@ -281,7 +281,7 @@ class Concurrent:
         return Pending.of(dict.fromkeys(partitions, E.CONCURRENT_TRANSACTIONS))
 
 
-@pytest.mark.parametrize(("version", "tries"), [(12, 8), (11, 1)])
+@pytest.mark.parametrize(("version", "tries"), [(12, 10), (11, 1)])
 def test_the_patience_with_the_last_one_ends(world, version, tries):
     """A client of before is not waited for: it has added the partition before."""
     if not world.verifies:

@@ -31,8 +31,9 @@ from barnabas.protocol.messages.add_partitions_to_txn import (
 )
 from barnabas.replica.verification import TransactionOf, TransactionSupport, Unverified
 
-CONCURRENT_RETRIES_MS: Final = (2, 4, 8, 16, 20, 20, 20)
-"""The waits before a first batch is asked about again. Kafka waits 20 ms each time
+CONCURRENT_RETRIES_MS: Final = (0.5, 1, 2, 4, 8, 16, 20, 20, 20)
+"""The waits before a first batch is asked about again; markers on one broker take less than a millisecond
+where nothing else is done. Kafka waits 20 ms each time
 (``add.partitions.to.txn.retry.backoff.ms``), and 100 ms in all (``...retry.backoff.max.ms``).
 """
 

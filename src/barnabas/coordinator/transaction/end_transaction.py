@@ -98,6 +98,14 @@ def _is_open_2(
 ) -> bool:
     """As `_is_open_1`, in transaction version 2."""
     state = metadata.state
+    # The markers of the last transaction are on their way, and its producer, which was told its next epoch,
+    # ends one that it has just begun. Kafka 4.4 fences it: a busy broker would do so to all that abort.
+    if (
+        state.is_prepared
+        and supports_epoch_bump(metadata.client_version)
+        and producer == _following(metadata)
+    ):
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     # The end that this epoch asks for was decided: the id has the next epoch since, or the next producer id.
     is_overflow = (
         metadata.previous_producer_id == producer.producer_id
@@ -128,6 +136,13 @@ def _is_open_2(
     elif not committed:
         return True
     raise KafkaError(ErrorCode.INVALID_TXN_STATE)
+
+
+def _following(metadata: TransactionMetadata) -> ProducerIdAndEpoch:
+    """Who has the next transaction, once the end of this one is decided."""
+    if metadata.next_producer_id != NO_PRODUCER_ID:
+        return ProducerIdAndEpoch(metadata.next_producer_id, 0)
+    return metadata.producer
 
 
 @steps
