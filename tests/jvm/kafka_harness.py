@@ -143,6 +143,21 @@ def streams_command(source: Path) -> list[str]:
     return [java(), *TOOL_OPTIONS, *_LOG_OPTIONS, "-cp", f"{folder}/*", str(source)]
 
 
+def quickstart_command(main: str, *arguments: str) -> list[str]:
+    """The command of a program that Kafka's quickstart runs besides scripts: the demos of Kafka Streams, and
+    Connect with its connectors for files.
+    """
+    return [java(), *TOOL_OPTIONS, *_LOG_OPTIONS, "-cp", f"{quickstart_jars()}/*", main, *arguments]
+
+
+def quickstart_jars() -> Path:
+    """The folder of their jars."""
+    parts = ("kafka-streams-examples", "connect-runtime", "connect-json", "connect-file")
+    wanted = [f"org.apache.kafka:{part}:{NEWEST_TOOLS}" for part in parts]
+    what = f"Kafka's Connect and Streams {NEWEST_TOOLS}"
+    return _cached(f"kafka-quickstart-{NEWEST_TOOLS}", what, [*wanted, _LOG_BINDING])
+
+
 def _cached(
     name: str,
     what: str,
