@@ -3,8 +3,8 @@
     python tests/suites/run.py FOLDER [--bootstrap HOST:PORT] [--suite NAME] [--write]
 
 FOLDER holds clones of the clients' repositories, each under its suite's name (kafka-python,
-confluent-kafka-python, aiokafka). Without --bootstrap a `barnabas serve` of our own is the broker; point it
-at a genuine Kafka 3.9 to see what the suite itself is worth. NAME.allow lists the tests that must pass;
+confluent-kafka-python, aiokafka, franz-go). Without --bootstrap a `barnabas serve` of our own is the broker;
+point it at a genuine Kafka to see what the suite itself is worth. NAME.allow lists the tests that must pass;
 --write puts down those that do, and an allow-list only ever grows. Each suite runs in a virtual environment
 of its own, in a copy of its tests, because those bring their own versions of everything.
 """
@@ -47,10 +47,10 @@ class Suite:
     """One client's tests and how they are run."""
 
     name: str
-    tests: tuple[str, ...]
-    parts: tuple[str, ...]
+    tests: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
     """What is copied out of the repository; a package that has to be compiled is installed instead."""
-    needs: tuple[str, ...]
+    needs: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     """`{bootstrap}` stands for the broker."""
     fixtures: str = ""
@@ -59,6 +59,8 @@ class Suite:
     """Of pytest."""
     settings: Mapping[str, int | str] = field(default_factory=dict)
     """Of the broker, beside `BROKER_SETTINGS`."""
+    go: str = ""
+    """The folder of a package of Go, whose tests are run by its toolchain instead of pytest."""
 
     @property
     def allow_list(self) -> Path:
@@ -96,6 +98,11 @@ SUITES = (
         fixtures="aiokafka_fixtures.py",
         options=("-o", "asyncio_mode=auto"),
         settings={"num.partitions": 2},
+    ),
+    Suite(
+        "franz-go",
+        environment={"KGO_SEEDS": "{bootstrap}", "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "50000"},
+        go="pkg/kgo",
     ),
 )
 
@@ -136,6 +143,8 @@ def python_of(suite: Suite, repository: Path) -> str:
 
 def outcomes(suite: Suite, repository: Path, bootstrap: str) -> dict[str, str]:
     """passed, failed, error or skipped of every test, by its name."""
+    if suite.go:
+        return go_outcomes(suite, repository, bootstrap)
     python = python_of(suite, repository)
     with tempfile.TemporaryDirectory(prefix=f"{suite.name}-") as work:
         for part in suite.parts:
@@ -171,6 +180,34 @@ def outcomes(suite: Suite, repository: Path, bootstrap: str) -> dict[str, str]:
             )
         print(f"{suite.name}: what pytest said is in {log}")
         return read_report(report) if report.exists() else {}
+
+
+def go_outcomes(suite: Suite, repository: Path, bootstrap: str) -> dict[str, str]:
+    """As `outcomes`, of a package of Go; {} without a toolchain."""
+    go = shutil.which("go")
+    if go is None:
+        print(f"JUDGE DID NOT SPEAK: {suite.name}: no go (https://go.dev/dl)")
+        return {}
+    given = {name: value.format(bootstrap=bootstrap) for name, value in suite.environment.items()}
+    log = Path(tempfile.gettempdir(), f"barnabas-suite-{suite.name}.log")
+    with log.open("w") as output:
+        subprocess.run(
+            [go, "test", "-count=1", "-v", f"-timeout={SECONDS_A_SUITE}s", "."],
+            cwd=repository / suite.go,
+            env=os.environ | given,
+            stdout=output,
+            stderr=output,
+            check=False,
+        )
+    print(f"{suite.name}: what go test said is in {log}")
+    return read_go_log(log.read_text(errors="replace"))
+
+
+def read_go_log(log: str) -> dict[str, str]:
+    """The outcomes in what ``go test -v`` prints. Inputs of fuzzers, which need no broker, are left out."""
+    kinds = {"PASS": "passed", "FAIL": "failure", "SKIP": "skipped"}
+    found = re.findall(r"^ *--- (PASS|FAIL|SKIP): (Test\S+) \(", log, re.MULTILINE)
+    return {name: kinds[kind] for kind, name in found}
 
 
 def read_report(report: Path) -> dict[str, str]:

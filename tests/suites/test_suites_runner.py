@@ -79,3 +79,18 @@ def test_each_suite_has_its_list(run, name):
     listed = (RUN.parent / f"{name}.allow").read_text().split("\n")
     assert listed == [*sorted(set(listed[:-1])), ""]
     assert len(listed) > 1
+
+
+def test_what_go_test_prints_is_read(run):
+    log = (
+        "=== RUN   TestA\n--- PASS: TestA (0.00s)\n    --- FAIL: TestA/of_one (1.20s)\n"
+        "    x_test.go:9: --- PASS: no test\n--- SKIP: TestB (0.01s)\n--- PASS: FuzzC/seed#0 (0.00s)\nok\n"
+    )
+    assert run.read_go_log(log) == {"TestA": "passed", "TestA/of_one": "failure", "TestB": "skipped"}
+
+
+def test_a_suite_of_go_needs_its_toolchain(run, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(run.shutil, "which", lambda _: None)
+    (suite,) = [each for each in run.SUITES if each.go]
+    assert run.outcomes(suite, tmp_path, "127.0.0.1:1") == {}
+    assert "JUDGE DID NOT SPEAK: franz-go" in capsys.readouterr().out
