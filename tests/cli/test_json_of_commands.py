@@ -99,6 +99,7 @@ SHOWN = {
     ],
     "doctor": [(["--port", "1"], "diagnoses")],
     "console": [(["--check"], "level")],
+    "timeline": [],  # needs a console's folder: tests/console/test_timeline.py
     "messages": [(["--topic", "orders"], "ranges")],
     "pipeline status": [],  # needs a pipeline: tests/spark/test_pipeline_status.py
     "delegation-tokens": [],  # for those who have logged in: test_delegation_tokens_command.py
@@ -106,7 +107,7 @@ SHOWN = {
 """What is asked with ``--json``, and a key of the answer."""
 BEFORE_THE_VERB = {"features", "transactions"}
 """Groups whose own options name the brokers, as Kafka's script has them."""
-WITHOUT_BROKERS = {"store ls", "store get"}
+WITHOUT_BROKERS = {"timeline", "store ls", "store get"}
 
 
 def commands(command=cli, words=()):

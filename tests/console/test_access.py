@@ -189,6 +189,7 @@ REACH = {
     "": 403,
     "/brokers": 403,
     "/audit": 403,
+    "/timeline": 403,
     "/transactions": 403,
     "/store": 403,
 }
@@ -197,6 +198,25 @@ REACH = {
 def test_a_role_reaches_as_far_as_its_pattern(guarded):
     team = token(guarded, "team")
     assert {path: get(guarded, path, team).status_code for path in REACH} == REACH
+
+
+def test_the_timeline_has_actions_for_those_who_may_read_the_audit_log(guarded, folder):
+    change = {"topic": "orders", "key": "retention.ms", "value": "86400000"}
+    plan = post(guarded, "/actions/alter-topic", change, token(guarded, "admin")).json()
+    assert (
+        post(guarded, f"/plans/{plan['id']}", {"confirm": "orders"}, token(guarded, "admin")).status_code
+        == 200
+    )
+    (folder / "roles.toml").write_text(
+        ROLES.replace('resources = ["*"]\n\n', 'resources = ["cluster"]\n\n', 1)
+    )
+    seen = get(guarded, "/timeline?kind=action", token(guarded, "reader")).json()
+    assert (seen["entries"], "audit log" in seen["left_out"][0]) == ([], True)
+    assert get(guarded, "/timeline?kind=action", token(guarded, "admin")).json()["entries"]
+    # What is taken back takes the right of the change.
+    undo = post(guarded, f"/audit/{plan['id']}/undo", {}, token(guarded, "reader"))
+    assert undo.status_code == 403
+    assert post(guarded, f"/audit/{plan['id']}/undo", {}, token(guarded, "admin")).status_code == 200
 
 
 def test_rules_of_alerts_and_limits_are_of_those_who_change_the_cluster(guarded):

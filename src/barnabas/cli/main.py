@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "serve": _Entry("serve:serve", "Run one broker in the foreground."),
     "demo": _Entry("demo:demo", "Replay a year of flights through a broker and PySpark; ends with a report."),
     "messages": _Entry("messages:messages", "Look at records: decoded, filtered, masked, in bounds."),
+    "timeline": _Entry("timeline:timeline", "What happened to a cluster, from a console's folder."),
     "console": _Entry("console:console", "Look at clusters in a browser, by REST, or once for a script."),
     "pipeline": _Entry("pipeline:pipeline", "Write topics into tables by PySpark, from a TOML file."),
     "topics": _Entry("topics:topics", "Create, list, describe and delete topics (kafka-topics.sh)."),

@@ -1,7 +1,7 @@
 """The routes of actions: a preview, its confirmation, the audit log; below the API and as forms."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qs
 
@@ -14,6 +14,7 @@ from barnabas.console.access.rules import action_needs
 from barnabas.console.actions.audit import AuditEntry
 from barnabas.console.actions.kinds import KINDS, ActionKind
 from barnabas.console.actions.plans import Effect, Preview
+from barnabas.console.actions.records import PRODUCER
 from barnabas.console.console import Console, ForbiddenError, NotHereError
 from barnabas.console.guard import is_form_token
 from barnabas.console.routes import Watched, console_of_request, user_of
@@ -24,6 +25,8 @@ from barnabas.operations.errors import OperationError
 
 HereConsole = Annotated[Console, Depends(console_of_request)]
 _JSON: Final = "application/json"
+_UNSAID: Final = frozenset({"the default", "hidden"})
+"""What a preview says in the place of a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,8 @@ class Done:
     kind: str
     subject: str
     effects: list[Effect]
+    note: str = ""
+    """Where a record is that was produced."""
 
 
 async def plan(console: Console, watched: WatchedCluster, kind: str, user: str, wanted: Any) -> Preview:
@@ -59,14 +64,41 @@ async def carry_out(console: Console, watched: WatchedCluster, plan_id: str, use
     require(console, user, watched.name, console.plans.needs(plan_id))
     found = console.plans.take(plan_id, watched.name, user, confirm, now_ms())
     console.audit.write(found, "begun", now_ms())
+    note, produce = "", found.planned.produce
     try:
-        await watched.use(found.planned.carry_out)
+        if produce is None:
+            await watched.use(found.planned.carry_out)
+        else:
+            note = await watched.produce(produce, **PRODUCER)
     except BarnabasError as error:
         console.audit.write(found, "failed", now_ms(), str(error))
         raise
     console.audit.write(found, "done", now_ms())
     seen = found.preview
-    return Done(seen.id, seen.kind, seen.subject, list(seen.effects))
+    return Done(seen.id, seen.kind, seen.subject, list(seen.effects), note)
+
+
+async def undo(console: Console, watched: WatchedCluster, plan_id: str, user: str) -> Preview:
+    """The preview of what takes a change back that stands in the audit log. Raises ForbiddenError,
+    OperationError, KafkaError.
+    """
+    _check_allowed(console)
+    entries = console.audit.entries(watched.name)
+    entry = next((one for one in entries if one.plan == plan_id and one.outcome == "done"), None)
+    if entry is None or entry.undo is None:
+        raise OperationError(
+            "there is nothing to take back: no such change was done, or nothing takes back what it did"
+        )
+    kind = entry.undo.kind
+    wanted = TypeAdapter(_action(kind).parameters).validate_python(entry.undo.parameters)
+    found = await plan(console, watched, kind, user, wanted)
+    left = {one.subject: one.after for one in entry.effects if one.after not in _UNSAID}
+    changed = [
+        f"{one.subject} was changed since: it was {left[one.subject]}, it is {one.before}"
+        for one in found.effects
+        if one.subject in left and left[one.subject] != one.before
+    ]
+    return replace(found, warnings=[*found.warnings, *changed])
 
 
 def _check_allowed(console: Console) -> None:
@@ -84,7 +116,15 @@ def rest(prefix: str) -> APIRouter:
             f"/actions/{kind}", _preview_of(kind, action), methods=["POST"], summary=action.title
         )
     router.add_api_route("/plans/{plan_id}", _confirmed, methods=["POST"], summary="Carry a preview out")
+    router.add_api_route(
+        "/audit/{plan_id}/undo", _undone, methods=["POST"], summary="Preview what takes a change back"
+    )
     return router
+
+
+async def _undone(request: Request, console: HereConsole, watched: Watched, plan_id: str) -> Preview:
+    """Answers a preview of what takes back a change of the audit log; nothing is done yet."""
+    return await undo(console, watched, plan_id, user_of(request))
 
 
 def is_json(request: Request) -> None:
@@ -132,6 +172,7 @@ class FormField:
 def form_fields(action: ActionKind, given: dict[str, str]) -> list[FormField]:
     """The inputs of an action's parameters, with what is given or the defaults."""
     hints = get_type_hints(action.parameters)
+    areas = getattr(action.parameters, "AREAS", ("configs", "positions"))
     found = []
     for one in fields(action.parameters):
         hint = hints[one.name]
@@ -142,7 +183,7 @@ def form_fields(action: ActionKind, given: dict[str, str]) -> list[FormField]:
         kind = "select" if choices else "password" if is_secret else "number" if hint is int else "text"
         label = one.name.replace("_", " ").capitalize()
         found.append(
-            FormField(one.name, label, "area" if one.name == "configs" else kind,
+            FormField(one.name, label, "area" if one.name in areas else kind,
                       "" if is_secret else given.get(one.name, str(default)), choices)
         )  # fmt: skip
     return found
@@ -174,7 +215,14 @@ def pages(prefix: str, render: Callable[..., Response]) -> APIRouter:
 
     router.add_api_route("/actions/{kind}", form, methods=["GET"])
     router.add_api_route("/actions/{kind}", preview, methods=["POST"])
+
+    async def taken_back(request: Request, console: HereConsole, watched: Watched, plan_id: str) -> Response:
+        await _form(request, console)
+        found = await undo(console, watched, plan_id, user_of(request))
+        return render(request, "preview.html", action=_action(found.kind), preview=found)
+
     router.add_api_route("/plans/{plan_id}", confirm, methods=["POST"])
+    router.add_api_route("/audit/{plan_id}/undo", taken_back, methods=["POST"])
     return router
 
 
@@ -187,9 +235,9 @@ def _action(kind: str) -> ActionKind:
 async def sent_form(request: Request, console: Console) -> dict[str, str]:
     """The fields of a form of ours. Raises ForbiddenError where it does not carry our token."""
     body = (await request.body()).decode(errors="replace")
-    given = {
-        name: values[-1] for name, values in parse_qs(body, keep_blank_values=True, max_num_fields=50).items()
-    }
+    found = parse_qs(body, keep_blank_values=True, max_num_fields=50)
+    # A browser ends the lines of a text as a form does, not as its writer did.
+    given = {name: values[-1].replace("\r\n", "\n") for name, values in found.items()}
     if not is_form_token(console.secret, user_of(request), given.pop("token", "")):
         raise ForbiddenError(
             "this form is from before the console's start: go back, load the page, try again"

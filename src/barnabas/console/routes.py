@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 from fastapi import Depends, Query, Request
 from pydantic import BeforeValidator
 
+from barnabas.console.access.roles import EVERY, Need, ResourceKind
 from barnabas.console.console import Console, NotHereError
 from barnabas.console.health.verdict import Verdict
 from barnabas.console.views import brokers as broker_views
@@ -16,6 +17,7 @@ from barnabas.console.views import messages as message_views
 from barnabas.console.views import overview as overview_views
 from barnabas.console.views import quorum as quorum_views
 from barnabas.console.views import security as security_views
+from barnabas.console.views import timeline as timeline_views
 from barnabas.console.views import topics as topic_views
 from barnabas.console.views.paging import SIZE_MAX
 from barnabas.console.watched import WatchedCluster
@@ -136,6 +138,35 @@ def history(
     30d or 90d.
     """
     return history_views.history(watched, now_ms(), kind=kind, subject=subject, span=span)
+
+
+def timeline(
+    request: Request,
+    watched: Watched,
+    console: Annotated[Console, Depends(console_of_request)],
+    kind: Annotated[str, Query(max_length=200)] = "",
+    resource: Annotated[str, Query(max_length=500)] = "",
+    start: Annotated[str, Query(max_length=30)] = "-24h",
+    end: Annotated[str, Query(max_length=30)] = "",
+    count: Annotated[int, Query(ge=1, le=timeline_views.COUNT_MAX)] = 200,
+    positions: Annotated[str | None, Query(max_length=50)] = None,
+) -> timeline_views.TimelineView:
+    """What happened: changes of leaders, in-sync replicas, configurations and groups, actions, alerts.
+    `kind` has kinds with commas; `start` and `end` are milliseconds, or hours, days or minutes before now
+    such as -24h.
+    """
+    now = now_ms()
+    wanted = timeline_views.TimelineQuery(
+        timeline_views.time_of(start or "-24h", now),
+        timeline_views.time_of(end, now) if end else now,
+        frozenset(one.strip() for one in kind.split(",") if one.strip()),
+        resource,
+        count,
+        positions,
+    )
+    sight = getattr(request.state, "sight", None)
+    may_audit = sight is None or sight.grants.give(watched.name, Need(ResourceKind.AUDIT, EVERY))
+    return timeline_views.of_cluster(watched, wanted, console.audit if may_audit else None)
 
 
 async def controller(watched: Watched) -> cluster_views.ControllerView:
@@ -263,6 +294,7 @@ SHOWN: Final = (
     Shown("/messages", messages, "messages.html"),
     Shown("/health", health, "health.html"),
     Shown("/history", history, "history.html"),
+    Shown("/timeline", timeline, "timeline.html"),
     Shown("/controller", controller, "controller.html"),
     Shown("/configs", differences, "differences.html"),
     Shown("/configs/{kind}/{name}", configs, "configs.html"),

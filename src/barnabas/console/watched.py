@@ -9,14 +9,14 @@ import asyncio
 import contextlib
 import copy
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from barnabas.admin import AsyncAdmin
-from barnabas.client import AsyncConsumer
-from barnabas.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, client_config
+from barnabas.client import AsyncConsumer, AsyncProducer
+from barnabas.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, PRODUCER_CONFIG, client_config
 from barnabas.console.collector import Collector, Pace, Scraper
 from barnabas.console.health.checks import CHECKS
 from barnabas.console.health.verdict import Verdict, verdict
@@ -177,6 +177,16 @@ class WatchedCluster:
 
         return await self.on_loop(run)
 
+    async def produce(self, work: Callable[[AsyncProducer], Awaitable[T]], **options: Any) -> T:
+        """The same with a producer."""
+
+        async def run() -> T:
+            async with asyncio.timeout(CALL_TIMEOUT_S):
+                async with AsyncProducer(**self._of(PRODUCER_CONFIG, options)) as producer:
+                    return await work(producer)
+
+        return await self.on_loop(run)
+
     async def read(self, work: Callable[[AsyncConsumer], Awaitable[T]], **options: Any) -> T:
         """The same with a consumer."""
 
@@ -205,10 +215,12 @@ class WatchedCluster:
         return opened(self._store, self._zookeeper_connect, timeout_ms)
 
     def _consumer(self, more: Mapping[str, Any]) -> AsyncConsumer:
-        given = {
-            key: value for key, value in self._options.items() if key.replace("_", ".") in CONSUMER_CONFIG
-        }
-        return AsyncConsumer(**{**given, **{key.replace(".", "_"): value for key, value in more.items()}})
+        return AsyncConsumer(**self._of(CONSUMER_CONFIG, more))
+
+    def _of(self, table: Container[str], more: Mapping[str, Any]) -> dict[str, Any]:
+        """The options that a client of this table knows, and some more."""
+        given = {key: value for key, value in self._options.items() if key.replace("_", ".") in table}
+        return {**given, **{key.replace(".", "_"): value for key, value in more.items()}}
 
     def _certificate_reader(self) -> CertificateReader | None:
         """Of a cluster that is reached over TLS."""

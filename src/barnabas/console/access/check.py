@@ -91,7 +91,7 @@ async def check(request: Request) -> None:
     if below.startswith(("/alerts/", "/health/")):
         require(console, user, cluster, [Need(ResourceKind.CLUSTER, EVERY, Verb.CHANGE)])
         return
-    if below == "/plans/{plan_id}":
+    if below in {"/plans/{plan_id}", "/audit/{plan_id}/undo"}:
         # Which rights it takes is known with the plan; who may change nothing learns nothing of it.
         if not any(
             grants_of(console, user).give(cluster, Need(each, None, Verb.CHANGE)) for each in ResourceKind

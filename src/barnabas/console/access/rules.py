@@ -61,6 +61,7 @@ READ_RULES: Final[Mapping[str, Rule]] = {
     "/health": _all(ResourceKind.CLUSTER),
     "/alerts": _all(ResourceKind.CLUSTER),
     "/history": Rule(_of_kind("subject", {"topic": ResourceKind.TOPIC, "group": ResourceKind.GROUP})),
+    "/timeline": _all(ResourceKind.CLUSTER),
     "/controller": _all(ResourceKind.CLUSTER),
     "/quorum": _all(ResourceKind.CLUSTER),
     "/configs": _all(ResourceKind.CLUSTER),
@@ -116,6 +117,8 @@ ACTION_RULES: Final[Mapping[str, tuple[Part, ...]]] = {
     "set-offset": _GROUP,
     "copy-offsets": (Part(ResourceKind.GROUP, "source", Verb.READ), *_GROUP),
     "delete-offsets": _GROUP,
+    "restore-offsets": _GROUP,
+    "produce-record": (Part(ResourceKind.MESSAGE, "topic"),),
     "delete-group": _GROUP,
     # A transaction is open in a partition: whoever aborts it there decides what its readers see.
     "abort-hanging": (Part(ResourceKind.TRANSACTION), *_TOPIC),

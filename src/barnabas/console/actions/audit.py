@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from barnabas.console.actions.plans import Effect, KeptPlan
+from barnabas.console.actions.plans import Effect, KeptPlan, Undo
 from barnabas.core.errors import BarnabasError
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
 
-_SHOWN_MAX: Final = 500
+SHOWN_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class AuditEntry:
     """
     error: str | None
     effects: Sequence[Effect]
+    undo: Undo | None = None
+    """What takes it back, where something does."""
 
 
 class AuditLog:
@@ -48,8 +50,9 @@ class AuditLog:
         seen = plan.preview
         self._append(
             AuditEntry(
-                at_ms, plan.user, seen.cluster, seen.kind, seen.subject, seen.id, outcome, error, seen.effects
-            )
+                at_ms, plan.user, seen.cluster, seen.kind, seen.subject, seen.id, outcome, error, seen.effects,
+                plan.planned.undo,
+            )  # fmt: skip
         )
 
     @contextmanager
@@ -87,11 +90,11 @@ class AuditLog:
                 f"the audit log {self._file} cannot be written: {problem.strerror}"
             ) from problem
 
-    def entries(self, cluster: str) -> list[AuditEntry]:
+    def entries(self, cluster: str, count: int = SHOWN_MAX) -> list[AuditEntry]:
         """The newest entries of a cluster, the newest first. A line that was cut off by a kill is passed
         over.
         """
-        found: deque[AuditEntry] = deque(maxlen=_SHOWN_MAX)
+        found: deque[AuditEntry] = deque(maxlen=count)
         try:
             with self._file.open(encoding="utf-8") as lines:
                 for line in lines:
@@ -107,6 +110,7 @@ def _entry(line: str) -> AuditEntry | None:
     try:
         values = json.loads(line)
         effects = [Effect(**one) for one in values.pop("effects")]
-        return AuditEntry(**values, effects=effects)
+        undo = values.pop("undo", None)
+        return AuditEntry(**values, effects=effects, undo=None if undo is None else Undo(**undo))
     except (ValueError, TypeError, KeyError):
         return None

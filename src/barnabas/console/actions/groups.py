@@ -1,12 +1,14 @@
 """Plans about groups and their positions."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from barnabas.admin import AsyncAdmin
-from barnabas.console.actions.plans import Effect, Planned
+from barnabas.console.actions.plans import Effect, Planned, Undo
 from barnabas.console.actions.topics import TIMEOUT_MS
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
@@ -48,6 +50,14 @@ class CopyOffsets:
 
     source: GroupName
     group: GroupName
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOffsets:
+    """Positions as they were, TOPIC:PARTITION:OFFSET or TOPIC:PARTITION:none, one a line."""
+
+    group: GroupName
+    positions: Annotated[str, Field(min_length=1, max_length=500_000)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +131,48 @@ async def _placed(admin: AsyncAdmin, group: str, plan: ResetPlan) -> Planned:
             raise OperationError(f"group {group} is not as it was in the preview: nothing was done")
         await commit(later, group, plan.positions, TIMEOUT_MS)
 
-    return Planned(group, effects, carry_out, warnings)
+    undo = _restoring(group, {tp: committed.get(tp) for tp in plan.positions})
+    return Planned(group, effects, carry_out, warnings, undo=undo)
+
+
+def _restoring(group: str, positions: Mapping[TopicPartition, int | None]) -> Undo:
+    lines = [
+        f"{tp.topic}:{tp.partition}:{'none' if offset is None else offset}"
+        for tp, offset in sorted(positions.items())
+    ]
+    return Undo("restore-offsets", {"group": group, "positions": "\n".join(lines)})
+
+
+async def restore_offsets(admin: AsyncAdmin, wanted: RestoreOffsets) -> Planned:
+    """Positions that were written down; where there was none, the one that is there is deleted."""
+    positions, gone = {}, []
+    for line in wanted.positions.split():
+        topic, _, rest = line.partition(":")
+        partition, _, offset = rest.partition(":")
+        if not topic or not re.fullmatch(r"[0-9]{1,9}:(none|[0-9]{1,18})", rest):
+            raise OperationError(f"{line!r} is no TOPIC:PARTITION:OFFSET")
+        tp = TopicPartition(topic, int(partition))
+        if offset == "none":
+            gone.append(tp)
+        else:
+            positions[tp] = int(offset)
+    planner = ResetPlanner(admin, TIMEOUT_MS)
+    planned = await _placed(admin, wanted.group, await planner.to_positions(positions))
+    now = await planner.committed(wanted.group)
+    gone = [tp for tp in gone if tp in now]
+
+    async def carry_out(later: AsyncAdmin) -> None:
+        again = await ResetPlanner(later, TIMEOUT_MS).committed(wanted.group)
+        if any(again.get(tp) != now[tp] for tp in gone):
+            raise OperationError(f"group {wanted.group} is not as it was in the preview: nothing was done")
+        if positions:
+            await planned.carry_out(later)
+        if gone:
+            await later.groups.delete_offsets(wanted.group, gone, timeout_ms=TIMEOUT_MS)
+
+    effects = [*planned.effects, *(Effect(str(tp), str(now[tp]), "none") for tp in gone)]
+    undo = _restoring(wanted.group, {tp: now.get(tp) for tp in (*positions, *gone)})
+    return Planned(wanted.group, effects, carry_out, planned.warnings, undo=undo)
 
 
 async def _check_empty(admin: AsyncAdmin, group: str, *, may_be_new: bool = False) -> None:
@@ -176,7 +227,9 @@ async def delete_offsets(admin: AsyncAdmin, wanted: DeleteOffsets) -> Planned:
     async def carry_out(later: AsyncAdmin) -> None:
         await later.groups.delete_offsets(wanted.group, gone, timeout_ms=TIMEOUT_MS)
 
-    return Planned(wanted.group, [Effect(str(tp), str(committed[tp]), "none") for tp in gone], carry_out)
+    effects = [Effect(str(tp), str(committed[tp]), "none") for tp in gone]
+    undo = _restoring(wanted.group, {tp: committed[tp] for tp in gone})
+    return Planned(wanted.group, effects, carry_out, undo=undo)
 
 
 async def delete_group(admin: AsyncAdmin, wanted: OfGroup) -> Planned:
@@ -189,4 +242,5 @@ async def delete_group(admin: AsyncAdmin, wanted: OfGroup) -> Planned:
 
     effects = [Effect(f"group {wanted.group}", f"{len(committed)} positions", "not there")]
     effects += [Effect(str(tp), str(offset), "none") for tp, offset in sorted(committed.items())]
-    return Planned(wanted.group, effects, carry_out)
+    undo = _restoring(wanted.group, committed) if committed else None
+    return Planned(wanted.group, effects, carry_out, undo=undo)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
-from barnabas.console.actions import groups, partitions, security, topics, transactions
+from barnabas.console.actions import groups, partitions, records, security, topics, transactions
 from barnabas.console.actions.plans import Planned
 
 
@@ -37,6 +37,9 @@ KINDS: Final = {
     "reset-offsets": ActionKind("Reset a group's offsets", groups.ResetOffsets, groups.reset_offsets),
     "set-offset": ActionKind("Set a group's offset in a partition", groups.SetOffset, groups.set_offset),
     "copy-offsets": ActionKind("Copy a group's offsets", groups.CopyOffsets, groups.copy_offsets),
+    "restore-offsets": ActionKind(
+        "Put a group's offsets back", groups.RestoreOffsets, groups.restore_offsets
+    ),
     "delete-offsets": ActionKind("Delete a group's offsets", groups.DeleteOffsets, groups.delete_offsets),
     "delete-group": ActionKind("Delete a group", groups.OfGroup, groups.delete_group),
     "abort-hanging": ActionKind(
@@ -50,5 +53,6 @@ KINDS: Final = {
     "add-acl": ActionKind("Add an access rule", security.Acl, security.add_acl),
     "delete-acl": ActionKind("Delete an access rule", security.Acl, security.delete_acl),
     "set-quota": ActionKind("Set a quota", security.SetQuota, security.set_quota),
+    "produce-record": ActionKind("Produce a record", records.ProduceRecord, records.produce_record),
     "expire-token": ActionKind("End a delegation token", security.ExpireToken, security.expire_token),
 }

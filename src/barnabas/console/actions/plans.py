@@ -4,9 +4,10 @@ import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from barnabas.admin import AsyncAdmin
+from barnabas.client import AsyncProducer
 from barnabas.console.access.roles import Need
 from barnabas.operations.errors import OperationError
 
@@ -24,6 +25,14 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
+class Undo:
+    """The action that takes a change back, with the parameters that it had before."""
+
+    kind: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Planned:
     """What a planner comes to."""
 
@@ -32,6 +41,11 @@ class Planned:
     effects: Sequence[Effect]
     carry_out: Callable[[AsyncAdmin], Awaitable[None]] = field(repr=False)
     warnings: Sequence[str] = ()
+    content: Sequence[tuple[str, str]] = ()
+    """What is in a record that is produced: of the preview alone, never of the audit log."""
+    produce: Callable[[AsyncProducer], Awaitable[str]] | None = field(default=None, repr=False)
+    """In the place of `carry_out`, what a producer does; says where the record is."""
+    undo: Undo | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +59,7 @@ class Preview:
     effects: Sequence[Effect]
     warnings: Sequence[str]
     expires_ms: int
+    content: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +96,7 @@ class Plans:
             planned.effects,
             planned.warnings,
             now_ms + KEPT_MS,
+            planned.content,
         )
         self._plans[preview.id] = KeptPlan(preview, user, planned, needs)
         return preview

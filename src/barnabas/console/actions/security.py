@@ -1,6 +1,6 @@
 """Plans about users, access rules, quotas and tokens."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -12,7 +12,7 @@ from barnabas.admin.quotas import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from barnabas.console.actions.plans import Effect, Planned
+from barnabas.console.actions.plans import Effect, Planned, Undo
 from barnabas.console.actions.topics import TIMEOUT_MS
 from barnabas.console.views.security import MECHANISMS, all_quotas, entity_text, named_acl
 from barnabas.core.acl import (
@@ -156,7 +156,8 @@ async def add_acl(admin: AsyncAdmin, wanted: Acl) -> Planned:
             "it is the first rule of this resource: with allow.everyone.if.no.acl.found everybody else is"
             " locked out"
         )
-    return Planned(wanted.name, [Effect(named_acl(binding), "not there", "there")], carry_out, warnings)
+    effect = Effect(named_acl(binding), "not there", "there")
+    return Planned(wanted.name, [effect], carry_out, warnings, undo=Undo("delete-acl", asdict(wanted)))
 
 
 async def _has_rules(admin: AsyncAdmin, pattern: ResourcePattern) -> bool:
@@ -179,7 +180,8 @@ async def delete_acl(admin: AsyncAdmin, wanted: Acl) -> Planned:
         if not await later.acls.delete([exact], timeout_ms=TIMEOUT_MS):
             raise OperationError("the rule was gone: nothing was done")
 
-    return Planned(wanted.name, [Effect(named_acl(binding), "there", "not there")], carry_out)
+    effect = Effect(named_acl(binding), "there", "not there")
+    return Planned(wanted.name, [effect], carry_out, undo=Undo("add-acl", asdict(wanted)))
 
 
 def _binding(wanted: Acl) -> AclBinding:
@@ -217,7 +219,8 @@ async def set_quota(admin: AsyncAdmin, wanted: SetQuota) -> Planned:
 
     named = entity_text(entity)
     effects = [] if value == before else [Effect(f"{wanted.key} of {named}", _limit(before), _limit(value))]
-    return Planned(named, effects, carry_out)
+    undo = Undo("set-quota", {**asdict(wanted), "value": "" if before is None else repr(before)})
+    return Planned(named, effects, carry_out, undo=undo)
 
 
 def _number(text: str) -> float | None:

@@ -1,18 +1,21 @@
 """Plans about topics and configurations."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
-from barnabas.admin import AsyncAdmin, ConfigResource, NewTopic, TopicDescription
+from barnabas.admin import AsyncAdmin, ConfigResource, NewTopic, ResourceType, TopicDescription
 from barnabas.client.types import EARLIEST_TIMESTAMP
-from barnabas.console.actions.plans import Effect, Planned
+from barnabas.console.actions.plans import Effect, Planned, Undo
+from barnabas.core.config import Source
 from barnabas.core.ids import TopicPartition
 from barnabas.operations.errors import OperationError
 from barnabas.operations.log_ends import end_offsets, log_offsets
 
 TIMEOUT_MS = 10_000
+_OWN: Final = {ResourceType.TOPIC: Source.TOPIC, ResourceType.BROKER: Source.DYNAMIC_BROKER}
+"""Where a value is from that a resource has itself."""
 
 Name = Annotated[str, Field(min_length=1, max_length=249)]
 Key = Annotated[str, Field(min_length=1, max_length=500)]
@@ -117,22 +120,28 @@ async def expand_topic(admin: AsyncAdmin, wanted: ExpandTopic) -> Planned:
 
 async def alter_topic(admin: AsyncAdmin, wanted: AlterTopic) -> Planned:
     """One key of a topic."""
-    return await _alter(admin, ConfigResource.topic(wanted.topic), wanted.topic, wanted.key, wanted.value)
+    resource = ConfigResource.topic(wanted.topic)
+    undo = Undo("alter-topic", {"topic": wanted.topic, "key": wanted.key})
+    return await _alter(admin, resource, wanted.topic, wanted.key, wanted.value, undo)
 
 
 async def alter_broker(admin: AsyncAdmin, wanted: AlterBroker) -> Planned:
     """One key of a broker."""
     resource = ConfigResource.broker(wanted.broker)
-    return await _alter(admin, resource, f"broker {wanted.broker}", wanted.key, wanted.value)
+    undo = Undo("alter-broker", {"broker": wanted.broker, "key": wanted.key})
+    return await _alter(admin, resource, f"broker {wanted.broker}", wanted.key, wanted.value, undo)
 
 
 async def alter_brokers(admin: AsyncAdmin, wanted: AlterBrokers) -> Planned:
     """One key of all brokers; a broker's own value is stronger."""
-    return await _alter(admin, ConfigResource.all_brokers(), "all brokers", wanted.key, wanted.value)
+    undo = Undo("alter-brokers", {"key": wanted.key})
+    return await _alter(admin, ConfigResource.all_brokers(), "all brokers", wanted.key, wanted.value, undo)
 
 
-async def _alter(admin: AsyncAdmin, resource: ConfigResource, subject: str, key: str, value: str) -> Planned:
-    before, is_sensitive = await _value(admin, resource, key)
+async def _alter(
+    admin: AsyncAdmin, resource: ConfigResource, subject: str, key: str, value: str, undo: Undo
+) -> Planned:
+    before, is_sensitive, own = await _value(admin, resource, key)
     change = {resource: {key: value or None}}
     await admin.configs.alter(change, validate_only=True, timeout_ms=TIMEOUT_MS)
 
@@ -143,17 +152,25 @@ async def _alter(admin: AsyncAdmin, resource: ConfigResource, subject: str, key:
 
     shown = ("hidden" if is_sensitive else value) if value else "the default"
     effects = [] if value and value == before else [Effect(f"{subject} {key}", before or "null", shown)]
-    return Planned(subject, effects, carry_out)
+    # What is secret is not written down, and so cannot be given back.
+    undo.parameters["value"] = own or ""
+    return Planned(subject, effects, carry_out, undo=None if is_sensitive else undo)
 
 
-async def _value(admin: AsyncAdmin, resource: ConfigResource, key: str) -> tuple[str | None, bool]:
+async def _value(
+    admin: AsyncAdmin, resource: ConfigResource, key: str
+) -> tuple[str | None, bool, str | None]:
+    """The value that holds, whether it is secret, and the resource's own value."""
     entries = (await admin.configs.describe(resource, timeout_ms=TIMEOUT_MS))[resource]
     if key not in entries and resource == ConfigResource.all_brokers():
-        return None, False  # of all brokers, only what is set is told
+        return None, False, None  # of all brokers, only what is set is told
     if key not in entries:
         raise OperationError(f"there is no key {key}")
     entry = entries[key]
-    return "hidden" if entry.is_sensitive else entry.value, entry.is_sensitive
+    own = entry.value if entry.source is _OWN.get(resource.type) else None
+    if resource == ConfigResource.all_brokers():
+        own = entry.value
+    return "hidden" if entry.is_sensitive else entry.value, entry.is_sensitive, own
 
 
 async def truncate_topic(admin: AsyncAdmin, wanted: OfTopic) -> Planned:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from barnabas.console.history.change_store import ChangeStore
+from barnabas.console.history.change_store import SHOWN_MAX, ChangeStore
 from barnabas.console.history.samples import Points, SampleStore
 from barnabas.console.snapshot import ClusterChange
 from barnabas.core.eventlog import EventLog
@@ -119,10 +119,10 @@ class ClusterHistory:
         """The series that there are now."""
         return self._samples.series()
 
-    def changes(self, start_ms: int, end_ms: int) -> list[ClusterChange]:
-        """What has changed, the newest first."""
+    def changes(self, start_ms: int, end_ms: int, count: int = SHOWN_MAX) -> list[ClusterChange]:
+        """What has changed, the newest first, at most `count` of what is in the files."""
         try:
-            found = self._changes.read(start_ms, end_ms)
+            found = self._changes.read(start_ms, end_ms, count)
         except OSError as error:
             _log.warning("console.history", folder=str(self.folder), error=error)
             found = []

@@ -93,6 +93,15 @@ def decoded(
     return DecodedPart(Form.TEXT, text=text, why=why)
 
 
+def json_problem(text: str) -> str | None:
+    """Why a text is no JSON; None where it is."""
+    try:
+        json.loads(text, parse_constant=_refused)
+    except (ValueError, RecursionError) as error:
+        return _line(error)
+    return None
+
+
 def is_framed(data: bytes) -> bool:
     """Whether it may begin with the id of a schema."""
     return len(data) > 4 and data[0] == 0
