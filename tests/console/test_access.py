@@ -200,6 +200,30 @@ def test_a_role_reaches_as_far_as_its_pattern(guarded):
     assert {path: get(guarded, path, team).status_code for path in REACH} == REACH
 
 
+def test_clusters_are_added_by_those_who_may_change_them(guarded, cluster, folder):
+    body = {"name": "demo-2", "bootstrap": cluster.bootstrap_servers}
+
+    def added(user, **more):
+        return guarded.request(
+            "POST", "/api/v1/clusters", json={**body, **more}, headers=bearer(token(guarded, user))
+        )
+
+    for user in ("nobody", "reader", "team"):
+        assert added(user).status_code == 403, user
+        assert guarded.request("GET", "/add-cluster", headers=bearer(token(guarded, user))).status_code == 403
+    roles = ROLES.replace("[[roles.all]]\n", '[[roles.all]]\nclusters = ["demo*"]\n', 1)
+    (folder / "roles.toml").write_text(roles)
+    other = added("admin", name="prod")
+    assert (other.status_code, "in prod" in other.text) == (403, True)
+    assert added("admin").status_code == 200
+    remove = "/api/v1/clusters/demo-2/remove"
+    for user, status in (("reader", 403), ("team", 403), ("admin", 200)):
+        answer = guarded.request(
+            "POST", remove, json={"confirm": "demo-2"}, headers=bearer(token(guarded, user))
+        )
+        assert answer.status_code == status, (user, answer.text)
+
+
 def test_the_timeline_has_actions_for_those_who_may_read_the_audit_log(guarded, folder):
     change = {"topic": "orders", "key": "retention.ms", "value": "86400000"}
     plan = post(guarded, "/actions/alter-topic", change, token(guarded, "admin")).json()

@@ -50,7 +50,7 @@ class Done:
 
 async def plan(console: Console, watched: WatchedCluster, kind: str, user: str, wanted: Any) -> Preview:
     """The preview of a change. Raises ForbiddenError, OperationError, KafkaError."""
-    _check_allowed(console)
+    check_allowed(console)
     needs = action_needs(kind, wanted)
     require(console, user, watched.name, needs)
     planned = await watched.use(lambda admin: KINDS[kind].plan(admin, wanted))
@@ -59,7 +59,7 @@ async def plan(console: Console, watched: WatchedCluster, kind: str, user: str, 
 
 async def carry_out(console: Console, watched: WatchedCluster, plan_id: str, user: str, confirm: str) -> Done:
     """Does what a preview says, once. Raises ForbiddenError, OperationError, KafkaError."""
-    _check_allowed(console)
+    check_allowed(console)
     # What they may do may have changed since the preview.
     require(console, user, watched.name, console.plans.needs(plan_id))
     found = console.plans.take(plan_id, watched.name, user, confirm, now_ms())
@@ -82,7 +82,7 @@ async def undo(console: Console, watched: WatchedCluster, plan_id: str, user: st
     """The preview of what takes a change back that stands in the audit log. Raises ForbiddenError,
     OperationError, KafkaError.
     """
-    _check_allowed(console)
+    check_allowed(console)
     entries = console.audit.entries(watched.name)
     entry = next((one for one in entries if one.plan == plan_id and one.outcome == "done"), None)
     if entry is None or entry.undo is None:
@@ -101,7 +101,8 @@ async def undo(console: Console, watched: WatchedCluster, plan_id: str, user: st
     return replace(found, warnings=[*found.warnings, *changed])
 
 
-def _check_allowed(console: Console) -> None:
+def check_allowed(console: Console) -> None:
+    """Raises ForbiddenError where nothing is changed from."""
     if not console.allow_changes:
         raise ForbiddenError("this console changes nothing: it was started without --allow-changes")
 
@@ -217,7 +218,7 @@ def pages(prefix: str, render: Callable[..., Response]) -> APIRouter:
     router.add_api_route("/actions/{kind}", preview, methods=["POST"])
 
     async def taken_back(request: Request, console: HereConsole, watched: Watched, plan_id: str) -> Response:
-        await _form(request, console)
+        await sent_form(request, console)
         found = await undo(console, watched, plan_id, user_of(request))
         return render(request, "preview.html", action=_action(found.kind), preview=found)
 

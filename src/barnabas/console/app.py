@@ -20,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from barnabas import __version__
-from barnabas.console import acting, alerting, limiting, shapes
+from barnabas.console import acting, adding, alerting, limiting, shapes
 from barnabas.console.access import entrance
 from barnabas.console.access.check import check, grants_of
 from barnabas.console.access.files import UnreadableFileError
@@ -73,9 +73,11 @@ def application(console: Console) -> ASGIApp:
     # None within another: the path of a route is whole then, and the table of rules is by whole paths.
     app.include_router(api)
     app.include_router(acting.rest(f"{API}/clusters/{{cluster}}"))
+    app.include_router(adding.rest(API))
     app.include_router(alerting.rest(f"{API}/clusters/{{cluster}}"))
     app.include_router(limiting.rest(f"{API}/clusters/{{cluster}}"))
     app.include_router(pages, include_in_schema=False)
+    app.include_router(adding.pages(render), include_in_schema=False)
     app.include_router(acting.pages("/c/{cluster}", render), include_in_schema=False)
     app.include_router(limiting.pages("/c/{cluster}"), include_in_schema=False)
     app.mount("/static", StaticFiles(directory=str(_STATIC)), name="static")
@@ -144,12 +146,20 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
         is_login=console.login is not None,
         may=may,
         may_change_cluster=may_change_cluster,
+        may_add=_may_add(console, user) if request.url.path == "/" else False,
         token=form_token(console.secret, user),
         now=now_ms(),
         plots=plots,
         **values,
     )
     return HTMLResponse(text, status)
+
+
+def _may_add(console: Console, user: str) -> bool:
+    try:
+        return console.allow_changes and grants_of(console, user).change_clusters()
+    except UnreadableFileError:
+        return False
 
 
 class _Given:

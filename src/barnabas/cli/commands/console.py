@@ -169,7 +169,7 @@ def console(
     login, tls = _login(passwords, roles), _tls(tls_cert, tls_key)
     notifier = _notifier(webhook, mail_to, mail_from, smtp)
     given = {"allow_changes": allow_changes, "data": data, "login": login, "notifier": notifier}
-    given |= {"masking": _masking(masking), "schemas": schema_source(registry, registry_login)}
+    given |= {"pace": pace, "masking": _masking(masking), "schemas": schema_source(registry, registry_login)}
     _serve([first, *others], host, port, hosts, tls, **given)
 
 

@@ -16,6 +16,9 @@ _OPEN: Final = frozenset({"/", "/api/v1/clusters", "/login", "/logout", "/api/v1
 """Of everybody who has logged in, or wants to; the lists of clusters are cut down to what they know."""
 
 
+_ADDING: Final = frozenset({"/api/v1/clusters", "/add-cluster"})
+
+
 class Sight(NamedTuple):
     """What a reader sees of one cluster."""
 
@@ -73,9 +76,14 @@ async def check(request: Request) -> None:
     if console.login is None:
         return
     path: str = request.scope["route"].path
+    user: str = getattr(request.state, "user", "")
+    if path in _ADDING and (request.method == "POST" or path == "/add-cluster"):
+        # Which cluster it is stands in the body: whoever reads it asks for that one.
+        if not grants_of(console, user).change_clusters():
+            raise ForbiddenError(f"{user} may not add clusters: no role says so")
+        return
     if path in _OPEN:
         return
-    user: str = request.state.user
     below = next((path.removeprefix(each) for each in _BELOW if path.startswith(each)), None)
     cluster = request.path_params.get("cluster", "")
     if below is None:
@@ -88,7 +96,7 @@ async def check(request: Request) -> None:
             raise ForbiddenError(f"{user} may not: there is no rule of {kind!r}") from None
         require(console, user, cluster, needs)
         return
-    if below.startswith(("/alerts/", "/health/")):
+    if below == "/remove" or below.startswith(("/alerts/", "/health/")):
         require(console, user, cluster, [Need(ResourceKind.CLUSTER, EVERY, Verb.CHANGE)])
         return
     if below in {"/plans/{plan_id}", "/audit/{plan_id}/undo"}:

@@ -102,6 +102,13 @@ class Grants:
         """Whether a rule is enough."""
         return any(one.gives(cluster, need) for one in self.rules)
 
+    def change_clusters(self) -> bool:
+        """Whether they may change some cluster as such."""
+        return any(
+            ResourceKind.CLUSTER in one.resources and Verb.CHANGE in one.verbs and EVERY in one.names
+            for one in self.rules
+        )
+
     def know(self, cluster: str) -> bool:
         """Whether they may see anything of a cluster."""
         return any(_matches(one.clusters, cluster) for one in self.rules)

@@ -50,7 +50,15 @@ class AuditLog:
         seen = plan.preview
         self._append(
             AuditEntry(
-                at_ms, plan.user, seen.cluster, seen.kind, seen.subject, seen.id, outcome, error, seen.effects,
+                at_ms,
+                plan.user,
+                seen.cluster,
+                seen.kind,
+                seen.subject,
+                seen.id,
+                outcome,
+                error,
+                seen.effects,
                 plan.planned.undo,
             )  # fmt: skip
         )
