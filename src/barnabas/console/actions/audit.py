@@ -60,7 +60,7 @@ class AuditLog:
                 error,
                 seen.effects,
                 plan.planned.undo,
-            )  # fmt: skip
+            )
         )
 
     @contextmanager
