@@ -57,6 +57,8 @@ _NAMES = (
     (re.compile(r"(\(type(?:: |=)\w+Request\b).*"), r"\1 ...)"),
     (re.compile(r"\b[\w.]+-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b"), "MEMBER"),
     (re.compile(r"0x[0-9a-f]+"), "HEX"),
+    # TLS has Java look up the name of an address.
+    (re.compile(r"\(localhost/"), "(/"),
     (re.compile(r"/\S*/data\b\S*"), "PATH"),
     (
         re.compile(r"\b(once|often|java|storm|source|copy|__consumer_offsets|__transaction_state)(-\d+)?\b"),
