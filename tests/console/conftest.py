@@ -1,6 +1,7 @@
 """A real cluster in this process, a console that looks at it, and a client of its application."""
 
 import asyncio
+import contextlib
 
 import httpx
 import pytest
@@ -77,8 +78,8 @@ def cluster():
         yield kafka
 
 
-@pytest.fixture
-def open_console(tmp_path):
+@contextlib.contextmanager
+def consoles(folder):
     """Opens consoles on a cluster, and closes them."""
     opened = []
 
@@ -87,13 +88,29 @@ def open_console(tmp_path):
             name, {"bootstrap.servers": bootstrap}, pace or Pace(round_s=3600, seldom=1), **(watched or {})
         )
         one.limits["leaders-uneven"] = 9  # five partitions on two brokers: chance decides
-        console = console_of([one], data=tmp_path / "console", **settings)
+        console = console_of([one], data=folder / "console", **settings)
         opened.append(console)
         return Site(console)
 
     yield open_it
     for console in opened:
         console.close()
+
+
+@pytest.fixture
+def open_console(tmp_path):
+    with consoles(tmp_path) as open_it:
+        yield open_it
+
+
+@pytest.fixture(scope="module")
+def standing_site(cluster, tmp_path_factory):
+    """A console that has looked at the cluster twice, for the tests of a file that leave it as it is."""
+    with consoles(tmp_path_factory.mktemp("standing")) as open_it:
+        site = open_it(cluster.bootstrap_servers)
+        site.look()
+        site.look()
+        yield site
 
 
 @pytest.fixture

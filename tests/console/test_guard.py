@@ -3,6 +3,11 @@
 import pytest
 
 
+@pytest.fixture
+def site(standing_site):
+    return standing_site
+
+
 def test_a_page_may_load_nothing_from_elsewhere_and_stand_in_no_frame(site):
     headers = site.request("GET", "/c/demo").headers
     policy = headers["content-security-policy"]

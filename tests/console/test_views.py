@@ -8,12 +8,18 @@ from barnabas.client import Consumer
 from barnabas.console.routes import SHOWN
 
 
+@pytest.fixture
+def site(standing_site):
+    return standing_site
+
+
 def value(figure):
     assert figure["state"] == "ok", figure
     return figure["value"]
 
 
 def test_the_overview_counts_and_judges(site, cluster):
+    site.look()  # other tests have made groups
     shown = site.get("")
 
     topics = cluster.admin.topics.describe_all(internal=True)

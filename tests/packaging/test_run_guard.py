@@ -58,9 +58,13 @@ class Run:
             ".",
             "-p",
             "no:cacheprovider",
+            # It starts in a second: the time of a run is a few.
+            "--disable-plugin-autoload",
+            "-p",
+            "xdist",
         ]
         return subprocess.Popen(
-            [*command, "-p", "no:randomly", *options, "."],
+            [*command, *options, "."],
             cwd=self.folder,
             env={**os.environ, **surroundings},
             stdout=subprocess.PIPE,
