@@ -48,6 +48,7 @@ def start(zookeeper, serve, tmp_path, request):
     return start
 
 
+@pytest.mark.alone
 def test_a_killed_broker_starts_within_its_session(start):
     server = start()
     with Admin(server.bootstrap) as admin:
