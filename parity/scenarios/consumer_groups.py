@@ -80,7 +80,7 @@ def consumer_groups(world: World) -> None:
     _two(world)
     _static(world)
     _conversion(world)
-    world.ask("listed", ListGroupsRequest(), 5)
+    world.ask("listed", ListGroupsRequest(types_filter=["consumer"]), 5)
 
 
 def _awkward(world: World) -> None:
