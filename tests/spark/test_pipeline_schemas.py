@@ -4,6 +4,7 @@ import io
 import json
 import struct
 
+import fastavro
 import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable
@@ -201,7 +202,7 @@ def test_a_schema_that_is_kept_does_while_the_registry_is_away(registry, tmp_pat
         with pytest.raises(RegistryAwayError):
             settled(pipeline.format, pipeline.checkpoint)
         registry.broken = False
-        keep(settled(pipeline.format, pipeline.checkpoint).version, pipeline.checkpoint)
+        keep(settled(pipeline.format, pipeline.checkpoint), pipeline.checkpoint)
     found = settled(pipeline.format, pipeline.checkpoint)
     assert found.decoder.type.simpleString() == "struct<id:int>"
     (pipeline.checkpoint / "reader-schema.json").write_text("{")
@@ -330,3 +331,91 @@ def test_a_new_version_adds_columns_and_one_that_does_not_fit_stops(
         ]  # fmt: skip
         assert found.values == {"id 2": 2, "id 1": 1, "id 3": 1}
         assert "column id is string now" in found.refused
+
+
+CHANGES = """
+checkpoint = "checkpoint"
+[source]
+kafka.bootstrap.servers = "{broker}"
+subscribe = "{topic}"
+startingOffsets = "earliest"
+[format]
+kind = "avro"
+header = "confluent"
+envelope = "debezium"
+schema = "latest"
+registry = {{ url = "{address}" }}
+key = {{ kind = "avro", schema = "latest" }}
+[sink]
+kind = "delta"
+path = "table"
+mode = "merge"
+key = ["id"]
+[restart]
+attempts = 0
+"""
+ROW = {"type": "record", "name": "Value", "fields": [
+    {"name": "id", "type": "int"}, {"name": "name", "type": ["null", "string"], "default": None},
+]}  # fmt: skip
+ENVELOPE = {"type": "record", "name": "Envelope", "fields": [
+    {"name": "before", "type": ["null", ROW], "default": None},
+    {"name": "after", "type": ["null", "Value"], "default": None},
+    {"name": "op", "type": "string"},
+]}  # fmt: skip
+KEY = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "int"}]}
+
+
+def avro(number, schema, record):
+    file = io.BytesIO()
+    fastavro.schemaless_writer(file, fastavro.parse_schema(json.loads(json.dumps(schema))), record)
+    return struct.pack(">bI", 0, number) + file.getvalue()
+
+
+@pytest.mark.spark
+def test_changes_in_avro_have_keys_in_avro(spark, broker, topic_name, tmp_path, registry):
+    """As Debezium writes them with Confluent's converter: a tombstone has nothing but its key."""
+    topic = topic_name("avro-keys")
+    with Admin(broker) as admin:
+        admin.topics.create([NewTopic(topic, partitions=1)])
+    keys = registry.register(f"{topic}-key", json.dumps(KEY))
+    values = registry.register(f"{topic}-value", json.dumps(ENVELOPE))
+
+    def send(key, change):
+        value = None if change is None else avro(values, ENVELOPE, change)
+        with Producer(broker) as producer:
+            producer.send_and_wait(topic, value, key=avro(keys, KEY, {"id": key}))
+
+    send(1, {"op": "c", "after": {"id": 1, "name": "a"}})
+    send(2, {"op": "c", "after": {"id": 2, "name": "b"}})
+    send(3, {"op": "r", "after": {"id": 3, "name": "c"}})
+    send(2, None)
+    send(3, {"op": "u", "after": {"id": 3, "name": "C"}})
+    path = tmp_path / "changes.toml"
+    with serving(registry) as address:
+        path.write_text(CHANGES.format(broker=broker, topic=topic, address=address))
+        supervisor.run(spark, load(path), Console(file=io.StringIO()))
+    rows = DeltaTable(str(tmp_path / "table")).to_pyarrow_table().to_pylist()
+    assert sorted((row["id"], row["name"]) for row in rows) == [(1, "a"), (3, "C")]
+    assert (tmp_path / "checkpoint" / "reader-key-schema.json").exists()
+
+
+def test_keys_in_avro_need_a_registry(tmp_path):
+    path = tmp_path / "changes.toml"
+    text = CHANGES.format(broker="h:1", topic="t", address="http://h:1").replace(
+        'envelope = "debezium"\n', ""
+    )
+    for old, new, words in (
+        (
+            'kind = "avro"\nheader = "confluent"',
+            'kind = "binary"',
+            "format.key.kind is 'avro', and format.registry",
+        ),
+        ('subscribe = "t"', 'subscribe = "t,u"', "format.registry.subject is missing"),
+    ):
+        assert old in text
+        changed = text.replace(old, new)
+        if "binary" in new:
+            changed = changed.replace('schema = "latest"\nregistry = { url = "http://h:1" }\n', "")
+        path.write_text(changed)
+        with pytest.raises(PipelineError, match=words):
+            load(path)

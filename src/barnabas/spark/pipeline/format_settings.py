@@ -51,6 +51,7 @@ class Format:
     """Where the schema is asked for when a run begins; until then there is none."""
     version: "Version | None" = None
     """The one that was found."""
+    registry: "RegistryClient | None" = None
 
 
 def format_of(section: Section, folder: Path, checkpoint: Path, topics: Sequence[str]) -> Format:
@@ -59,8 +60,9 @@ def format_of(section: Section, folder: Path, checkpoint: Path, topics: Sequence
     """
     kind = section.choice("kind", FORMATS, "binary")
     envelope = _envelope(section, kind)
-    key = _key_format(section.section("key")) if "key" in section else None
-    found = Format(kind) if kind == "binary" else _with_schema(section, kind, folder, checkpoint, topics)
+    place = FilePlace(folder, checkpoint, topics)
+    found = Format(kind) if kind == "binary" else _with_schema(section, kind, place)
+    key = _key_format(section.section("key"), found, place) if "key" in section else None
     found = replace(found, envelope=envelope, key=key)
     section.close()
     if envelope is not None and key is None:
@@ -76,9 +78,17 @@ def format_of(section: Section, folder: Path, checkpoint: Path, topics: Sequence
     return found
 
 
-def _with_schema(
-    section: Section, kind: str, folder: Path, checkpoint: Path, topics: Sequence[str]
-) -> Format:
+@dataclass(frozen=True, slots=True)
+class FilePlace:
+    """What the file says elsewhere."""
+
+    folder: Path
+    """The file's own."""
+    checkpoint: Path
+    topics: Sequence[str]
+
+
+def _with_schema(section: Section, kind: str, place: FilePlace) -> Format:
     confluent = kind in _FRAMED and section.choice("header", ("none", "confluent"), "none") == "confluent"
     registry = None
     if "registry" in section:
@@ -92,18 +102,18 @@ def _with_schema(
     latest: LatestSchema | None = None
     decoder: Decoder | None = None
     ids: SchemaIds | RegistrySchemas | None = None
-    client = _registry(registry, folder) if registry is not None else None
+    client = _registry(registry, place.folder) if registry is not None else None
     if section.text("schema") == LATEST and kind in _FRAMED:
         if registry is None or client is None:
             raise section.wrong("schema", "is 'latest', and format.registry is missing, which would say it")
-        latest = _latest(section, kind, registry, client, topics)
+        latest = _latest(section, kind, registry, client, place.topics)
     elif kind in _DECODERS:
-        decoder = _decoder(section, kind, folder, confluent=confluent)
+        decoder = _decoder(section, kind, place.folder, confluent=confluent)
     if registry is not None:
         registry.optional_text("subject")
         registry.close()
     if kind in _DECODERS:
-        ids = _schema_ids(section, checkpoint, client, confluent=confluent)
+        ids = _schema_ids(section, place.checkpoint, client, confluent=confluent)
     return Format(
         kind,
         section.text("schema"),
@@ -113,6 +123,7 @@ def _with_schema(
         ids,
         framed=confluent and kind == "json",
         latest=latest,
+        registry=client,
     )
 
 
@@ -144,8 +155,10 @@ def _envelope(section: Section, kind: str) -> Envelope | None:
     return Envelope()
 
 
-def _key_format(section: Section) -> Format:
-    kind = section.choice("kind", ("json", "text"), "json")
+def _key_format(section: Section, values: Format, place: FilePlace) -> Format:
+    kind = section.choice("kind", ("json", "text", "avro"), "json")
+    if kind == "avro":
+        return _avro_key(section, values, place)
     found = Format(kind, section.text("schema"))
     section.close()
     _check_columns(section, found.schema)
@@ -156,6 +169,34 @@ def _key_format(section: Section) -> Format:
     if kind == "text" and len(fields) != 1:
         raise section.wrong("schema", f"has {len(fields)} columns: a text is one")
     return found
+
+
+def _avro_key(section: Section, values: Format, place: FilePlace) -> Format:
+    """Keys of the registry of the values, by a file or the newest version of ``TOPIC-key``."""
+    from barnabas.spark.pipeline.formats.latest import LatestSchema
+    from barnabas.spark.pipeline.formats.registry import RegistrySchemas
+
+    if values.registry is None:
+        raise section.wrong(
+            "kind", "is 'avro', and format.registry is missing, which knows the keys' schemas"
+        )
+    latest = decoder = None
+    if section.text("schema") == LATEST:
+        subject = section.optional_text("subject")
+        if subject is None and len(place.topics) != 1:
+            raise section.wrong("subject", "is missing: it is TOPIC-key by itself for one topic only")
+        latest = LatestSchema("avro", values.registry, subject or f"{place.topics[0]}-key")
+    else:
+        decoder = _decoder(section, "avro", place.folder, confluent=True)
+    section.optional_text("subject")
+    section.close()
+    return Format(
+        "avro",
+        section.text("schema"),
+        decoder=decoder,
+        ids=RegistrySchemas(place.checkpoint, values.registry),
+        latest=latest,
+    )
 
 
 def _check_columns(section: Section, schema: str) -> None:

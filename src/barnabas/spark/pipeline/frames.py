@@ -196,6 +196,14 @@ def _keys(frame: "DataFrame", form: Format) -> "DataFrame":
     """The keys as structs of their columns."""
     from pyspark.sql import functions as sql
 
+    if form.decoder is not None:
+        from barnabas.spark.pipeline.formats import decoding
+
+        # A key that is malformed is none: the batch says which record has none.
+        frame = decoding.decoded(
+            frame, form.decoder, form.ids, keep_malformed=False, keep_reasons=True, column="key"
+        )
+        return frame.withColumn("key", sql.col("key").dropFields(CORRUPT))
     text = sql.col("key").cast("string")
     if form.kind == "text":
         (field,) = ddl.columns(form.schema).fields

@@ -160,8 +160,7 @@ def _run(
             if version is None:
                 raise
             raise PipelineError(f"{error} (format.schema is {version})") from error
-        if version is not None:
-            keep(version, pipeline.checkpoint)
+        keep(pipeline.format, pipeline.checkpoint)
         if pipeline.format.ids is not None:
             pipeline.format.ids.prepare()
         outcome = RunOutcome(sink, box)

@@ -59,6 +59,9 @@ def attempt(spark: "SparkSession", pipeline: Pipeline, records: int) -> Trial:
             form = dataclasses.replace(form, ids=dataclasses.replace(form.ids, checkpoint=Path(folder)))
             assert form.ids is not None
             form.ids.prepare()
+        if form.key is not None and form.key.ids is not None:
+            ids = dataclasses.replace(form.key.ids, checkpoint=Path(folder))
+            form = dataclasses.replace(form, key=dataclasses.replace(form.key, ids=ids))
         tried = dataclasses.replace(
             pipeline, source=source, format=form, letters=pipeline.letters or DeadLetters("topic")
         )

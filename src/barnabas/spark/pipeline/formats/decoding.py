@@ -23,8 +23,10 @@ def decoded(
     *,
     keep_malformed: bool,
     keep_reasons: bool = False,
+    column: str = "value",
 ) -> "DataFrame":
-    """The data source's columns, ``value`` as the decoder's struct; with `ids`, only of these schemas.
+    """The data source's columns, ``value`` or the key as the decoder's struct; with `ids`, only of these
+    schemas.
     With `keep_reasons` it has the reason of a malformed value instead of its bytes, as a text.
     """
     from pyspark.sql import functions as sql
@@ -40,24 +42,24 @@ def decoded(
         with in_one_line():
             values = value.to_pylist()
             if ids is None:
-                column, malformed = column_of(decoder, values)
+                found, malformed = column_of(decoder, values)
             else:
                 # With a registry the decoder is of a format that can: the file's check sees to it.
-                column, malformed = ids.column_of(decoder, values, topic.to_pylist())  # type: ignore[arg-type]
+                found, malformed = ids.column_of(decoder, values, topic.to_pylist())  # type: ignore[arg-type]
             if keep_malformed:
-                return with_malformed(column, value, malformed)
+                return with_malformed(found, value, malformed)
             if keep_reasons:
                 reasons = pa.array([malformed.get(row) for row in range(len(values))], pa.string())
-                return _with_field(column, reasons, value)
+                return _with_field(found, reasons, value)
             for row, why in malformed.items():
                 place = f"{topic[row]}-{partition[row]} offset {offset[row]}"
                 raise PipelineError(f"[MALFORMED_RECORD] {place} does not fit format.schema: {why}")
-            return column
+            return found
 
     # Told that it is not deterministic, Spark computes it once a record: not again for each filter and each
     # field.
     function = sql.arrow_udf(decode, kind).asNondeterministic()
-    return frame.withColumn("value", function("value", "topic", "partition", "offset"))
+    return frame.withColumn(column, function(column, "topic", "partition", "offset"))
 
 
 def with_malformed(column: pa.StructArray, values: pa.Array, malformed: dict[int, str]) -> pa.StructArray:

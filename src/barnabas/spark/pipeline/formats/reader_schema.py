@@ -20,18 +20,25 @@ from barnabas.spark.pipeline.formats.latest import Version
 from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
 
 FILE: Final = "reader-schema.json"
+KEY_FILE: Final = "reader-key-schema.json"
 
 
 def settled(form: Format, checkpoint: Path) -> Format:
     """The format with the schema that it reads by; of one that is not `latest` itself. Raises
     RegistryAwayError where the registry is away and none is kept, and PipelineError.
     """
+    if form.key is not None:
+        form = replace(form, key=_settled(form.key, checkpoint / KEY_FILE))
+    return _settled(form, checkpoint / FILE)
+
+
+def _settled(form: Format, path: Path) -> Format:
     if form.latest is None:
         return form
     try:
         version = form.latest.ask()
     except RegistryAwayError:
-        kept = _kept(checkpoint)
+        kept = _kept(path)
         if kept is None:
             raise
         version = kept
@@ -65,14 +72,15 @@ def _by(form: Format, version: Version) -> Format:
     return replace(form, decoder=decoder, version=version)
 
 
-def keep(version: Version, checkpoint: Path) -> None:
-    """Writes down the version that the table has taken."""
-    checkpoint.mkdir(parents=True, exist_ok=True)
-    replace_note(checkpoint / FILE, asdict(version))
+def keep(form: Format, checkpoint: Path) -> None:
+    """Writes down the versions that the table has taken."""
+    for one, name in ((form, FILE), (form.key, KEY_FILE)):
+        if one is not None and one.version is not None:
+            checkpoint.mkdir(parents=True, exist_ok=True)
+            replace_note(checkpoint / name, asdict(one.version))
 
 
-def _kept(checkpoint: Path) -> Version | None:
-    path = checkpoint / FILE
+def _kept(path: Path) -> Version | None:
     found = read_note(path, "schema")
     if found is None:
         return None
