@@ -53,7 +53,7 @@ def test_one_where_several_are_meant_and_plain_values_are_taken(kafka: SimpleNam
     topic = "taken-as-meant"
     resource = ConfigResource.topic(topic)
     with Admin(kafka.bootstrap_servers) as admin:
-        admin.topics.create(NewTopic(topic))
+        admin.topics.create(NewTopic(topic, configs={"retention.ms": 4000, "preallocate": False}))
         admin.configs.alter({resource: {"retention.ms": 5000, "preallocate": True}})
         entries = admin.configs.describe(resource)[resource]
         assert (entries["retention.ms"].value, entries["preallocate"].value) == ("5000", "true")

@@ -45,6 +45,17 @@ def offsets(records):
     return [record.offset for record in records]
 
 
+def test_a_poll_before_anything_was_chosen_says_so_once(run, fake, caplog):
+    async def scenario():
+        async with fake(1) as cluster, AsyncConsumer(cluster.bootstrap, **FAST) as consumer:
+            for _ in range(3):
+                assert await consumer.poll(timeout_ms=5) == []
+
+    run(scenario())
+    lines = [each.getMessage() for each in caplog.records if each.name == "barnabas.client.consumer"]
+    assert lines == ['consumer.nothing_to_read advice="call subscribe or assign before poll"']
+
+
 def scenario_with(body, *, nodes=1, **options):
     """Runs `body(cluster, consumer)` with t-0 assigned and ten records in it."""
 

@@ -126,3 +126,11 @@ def test_several_side_by_side_and_one_after_the_other():
     for _ in range(3):
         with again:
             assert again.znodes("/brokers/topics") == []
+
+
+def test_a_misspelt_field_of_a_fault_is_said_with_what_was_meant():
+    with Kafka() as kafka:
+        with pytest.raises(ValueError, match="no field 'topik': did you mean topic"):
+            kafka.plant(apis="Produce", topik="orders")
+        with pytest.raises(ValueError, match="count=-1"):
+            kafka.plant(apis=["Fetch", "Produce"], count=-1)

@@ -13,6 +13,7 @@ from barnabas.admin.types import (
     ConfigSynonym,
     ResourceType,
 )
+from barnabas.client import named
 from barnabas.client.keyed_call import raise_first
 from barnabas.client.retries import Deadline
 from barnabas.core.config import ConfigType, Source
@@ -213,18 +214,11 @@ def _resources(given: Iterable[ConfigResource] | ConfigResource) -> list[ConfigR
     return each
 
 
-def _text(value: str | int | bool | None) -> str | None:
-    """A value as the wire has it: a number or a truth as its text."""
-    if value is None or isinstance(value, str):
-        return value
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _operations(changes: Changes) -> Iterable[AlterConfigOp]:
     if not isinstance(changes, Mapping):
         return changes
     return [
-        AlterConfigOp(name, _text(value), AlterOp.DELETE if value is None else AlterOp.SET)
+        AlterConfigOp(name, named.value(value), AlterOp.DELETE if value is None else AlterOp.SET)
         for name, value in changes.items()
     ]
 

@@ -270,7 +270,9 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
             CreatableReplicaAssignment(partition_index=partition, broker_ids=list(replicas))
             for partition, replicas in topic.assignment.items()
         ],
-        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+        configs=[
+            CreatableTopicConfig(name=name, value=named.value(value)) for name, value in topic.configs.items()
+        ],
     )
 
 

@@ -21,7 +21,8 @@ class NewTopic:
     partitions: int = -1
     replication_factor: int = -1
     assignment: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    configs: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, str | float | bool | None] = field(default_factory=dict)
+    """Values as texts, numbers or truths."""
 
 
 @dataclass(frozen=True, slots=True)

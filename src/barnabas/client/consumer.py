@@ -95,6 +95,7 @@ class AsyncConsumer:
         self._cluster = Cluster(config, in_flight_max=_IN_FLIGHT_MAX)
         self._subscriptions = SubscriptionState()
         self._partitions = self._subscriptions.partitions
+        self._said_nothing_chosen = False
         self._fetcher = Fetcher(config, self._cluster, self._partitions, parser_of(config))
         self._interceptors: Sequence[Any] = config["interceptors"] or ()
         self._wakeup = Wakeup()
@@ -489,6 +490,9 @@ class AsyncConsumer:
     async def _is_over(self, deadline: Deadline) -> bool:
         """Waits until there may be something to do; whether there is no time left for it."""
         if deadline.is_over:
+            if not self._subscriptions.chosen and not self._said_nothing_chosen:
+                self._said_nothing_chosen = True
+                _log.warning("consumer.nothing_to_read", advice="call subscribe or assign before poll")
             # A caller that polls in a tight loop must let the loop turn.
             await asyncio.sleep(0)
             return True

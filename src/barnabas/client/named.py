@@ -75,3 +75,14 @@ def _iterated(given: Any, what: str) -> Iterable[Any]:
     if isinstance(given, bytes | bytearray) or not isinstance(given, Iterable):
         raise TypeError(f"{what} are given as a list, not {given!r:.80}")
     return given
+
+
+def value(given: str | float | bool | None) -> str | None:
+    """A value of a configuration as the wire has it: a number or a truth as its text. Raises TypeError."""
+    if given is None or isinstance(given, str):
+        return given
+    if isinstance(given, bool):
+        return str(given).lower()
+    if isinstance(given, int | float):
+        return str(given)
+    raise TypeError(f"a value of a configuration is a str or a number, not {given!r:.80}")

@@ -86,5 +86,8 @@ def _plain_header(index: int, header: Any) -> Header:
     if not isinstance(value, bytearray | memoryview | bytes):
         # A text is refused, not encoded: a reader gets bytes, and which encoding they are in is the sender's
         # word.
-        raise TypeError(f"the value in headers[{index}] must be bytes or None, not {type(value).__name__}")
+        raise TypeError(
+            f"the value in headers[{index}] must be bytes or None, not {type(value).__name__}"
+            + (": encode it" if isinstance(value, str) else "")
+        )
     return name, bytes(value)

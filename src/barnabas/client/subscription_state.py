@@ -141,6 +141,11 @@ class SubscriptionState:
         self._pattern: re.Pattern[str] | None = None
 
     @property
+    def chosen(self) -> bool:
+        """Whether something was subscribed to or assigned."""
+        return self.kind is not SubscriptionType.NONE
+
+    @property
     def automatic(self) -> bool:
         return self.kind in {SubscriptionType.TOPICS, SubscriptionType.PATTERN}
 

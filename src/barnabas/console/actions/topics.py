@@ -83,7 +83,9 @@ async def create_topic(admin: AsyncAdmin, wanted: CreateTopic) -> Planned:
     made = found[wanted.topic]
     text = f"{made.partitions} partitions, {made.replication_factor} replicas each"
     effects = [Effect(f"topic {wanted.topic}", "not there", text)]
-    effects += [Effect(f"{wanted.topic} {key}", "default", value) for key, value in topic.configs.items()]
+    effects += [
+        Effect(f"{wanted.topic} {key}", "default", str(value)) for key, value in topic.configs.items()
+    ]
 
     async def carry_out(later: AsyncAdmin) -> None:
         await later.topics.create(topic, timeout_ms=TIMEOUT_MS)

@@ -195,7 +195,7 @@ class Kafka:
         """
         if fault is not None and fields:
             raise ValueError("give a Fault, or its fields, not both")
-        return self._faults.plant(Fault(**fields) if fault is None else fault)
+        return self._faults.plant(Fault.of(fields) if fault is None else fault)
 
     def fill_disk(self, broker: int = 0) -> FullDisk:
         """Has a broker's disk be full until what is returned is removed, or its with block ends: nothing
