@@ -70,6 +70,8 @@ class SecureCluster:
             **self.zookeeper.settings,
             "zookeeper.set.acl": "true",
             "zookeeper.session.timeout.ms": 6000,
+            # The first connection, with TLS, of a JVM that has just begun on a busy machine.
+            "zookeeper.connection.timeout.ms": 60_000,
             "listeners": f"INNER://127.0.0.1:{inner},CLIENTS://127.0.0.1:{client}",
             "listener.security.protocol.map": "INNER:SASL_SSL,CLIENTS:SASL_SSL",
             "inter.broker.listener.name": "INNER",
