@@ -31,7 +31,6 @@ DIFFERENT = {
     "deleteShareGroupOffsets": "the same",
     "deleteShareGroups": "the same",
     "describeStreamsGroups": "no groups of Streams",
-    "deleteStreamsGroups": "a group of which nothing is left is gone at once, as in Kafka 3.9",
     "describeFeatures": "features of KRaft, share groups and groups of Streams",
     "describeMetadataQuorum": "the metadata is in a store, not in a quorum",
     "addRaftVoter": "the same",
