@@ -13,6 +13,7 @@ from barnabas.console.views import brokers as broker_views
 from barnabas.console.views import cluster as cluster_views
 from barnabas.console.views import groups as group_views
 from barnabas.console.views import history as history_views
+from barnabas.console.views import lag_rules as lag_rule_views
 from barnabas.console.views import messages as message_views
 from barnabas.console.views import overview as overview_views
 from barnabas.console.views import quorum as quorum_views
@@ -121,6 +122,15 @@ async def group(watched: Watched, name: str) -> group_views.GroupView:
     """A group with its members and its lag in each partition."""
     found = group_views.group(watched.snapshot, watched.trend, name, now_ms(), watched.pace.round_s)
     return _there(found, f"group {name}")
+
+
+def lag_rules(
+    watched: Watched,
+    name: str,
+    span: Annotated[str, Query(max_length=3, alias="range")] = "24h",
+) -> lag_rule_views.LagRules:
+    """A group's lag as Burrow's seven rules and a rule of ours judge it, over what was recorded."""
+    return lag_rule_views.lag_rules(watched, name, span, now_ms())
 
 
 async def health(watched: Watched) -> Verdict:
@@ -290,6 +300,7 @@ SHOWN: Final = (
     Shown("/topics/{name}", topic, "topic.html"),
     Shown("/groups", groups, "groups.html"),
     Shown("/groups/{name:path}", group, "group.html"),
+    Shown("/lag-rules/{name:path}", lag_rules, "lag_rules.html"),
     Shown("/log-dirs", log_dirs, "log_dirs.html"),
     Shown("/messages", messages, "messages.html"),
     Shown("/health", health, "health.html"),

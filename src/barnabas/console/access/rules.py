@@ -56,6 +56,7 @@ READ_RULES: Final[Mapping[str, Rule]] = {
     "/topics/{name}": _one(ResourceKind.TOPIC, "name", ResourceKind.GROUP),
     "/groups": _any(ResourceKind.GROUP),
     "/groups/{name:path}": _one(ResourceKind.GROUP, "name"),
+    "/lag-rules/{name:path}": _one(ResourceKind.GROUP, "name"),
     "/log-dirs": _all(ResourceKind.CLUSTER),
     "/messages": _one(ResourceKind.MESSAGE, "topic"),
     "/health": _all(ResourceKind.CLUSTER),

@@ -46,7 +46,7 @@ METRICS: Final[Mapping[str, tuple[str, str]]] = {
     "group.lag_seconds": ("lag in seconds", "seconds"),
     "group.members": ("members", "number"),
     "group.offset": ("committed offset", "number"),
-    "group.offset_lag": ("lag when a commit was seen", "number"),
+    "group.offset_lag": ("lag in a partition, when it changed", "number"),
     "check.number": ("number of a check", "number"),
     "check.bad": ("how many are beyond a check's limit", "number"),
     "check.unknown": ("1 while a check is not known", "number"),
@@ -155,24 +155,26 @@ def _fresh(figure: Figure) -> float | None:
 
 
 class CommitWatch:
-    """Tells which positions have changed since it was asked last."""
+    """Tells which positions, and which lags, have changed since it was asked last."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, TopicPartition], int] = {}
+        self._seen: dict[tuple[str, TopicPartition], tuple[int, int | None]] = {}
 
     def samples(self, snapshot: ClusterSnapshot) -> dict[str, float]:
-        """The positions that are new, each with how far the group was behind."""
+        """The positions that are new, and how far groups are behind where that is new."""
         found: dict[str, float] = {}
-        seen: dict[tuple[str, TopicPartition], int] = {}
+        seen: dict[tuple[str, TopicPartition], tuple[int, int | None]] = {}
         for group, positions in snapshot.positions.items():
             for tp, one in (positions.value or {}).items():
                 if one is None:
                     continue
-                seen[group, tp] = one.offset
-                if self._seen.get((group, tp)) != one.offset:
+                end = known(snapshot.ends, tp)
+                lag = None if end is None else max(end - one.offset, 0)
+                before = self._seen.get((group, tp), (None, None))
+                seen[group, tp] = one.offset, lag
+                if before[0] != one.offset:
                     found[f"group.offset/{group}/{tp}"] = one.offset
-                    end = known(snapshot.ends, tp)
-                    if end is not None:
-                        found[f"group.offset_lag/{group}/{tp}"] = max(end - one.offset, 0)
+                if lag is not None and before != (one.offset, lag):
+                    found[f"group.offset_lag/{group}/{tp}"] = lag
         self._seen = seen
         return found
