@@ -11,7 +11,7 @@ from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.console.views.lag_rules import lag_rules
 from barnabas.core.ids import TopicPartition
 from barnabas.operations.clock import now_ms
-from barnabas.operations.lag_rules import SeenCommit, CommitWindow, LagStatus, NetSlope, burrow, worst
+from barnabas.operations.lag_rules import CommitWindow, LagStatus, NetSlope, SeenCommit, burrow, worst
 
 OK, WARN, STOP, STALL, REWIND = (
     LagStatus.OK,

@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from barnabas.client import Consumer, DeliveryError, Producer
+from barnabas.console.history.sampler import METRICS
 from barnabas.core.metrics import Kind, Registry
 from barnabas.network.client import NetworkClient
 from barnabas.network.clock import LoopClock
@@ -261,6 +262,7 @@ def test_the_page_has_each_metric_with_its_type_and_meaning(port):
 def test_the_dashboard_asks_for_metrics_that_are_there(port):
     served = {name for name, _ in samples(scrape(port))}
     served |= set(re.findall(r"^# TYPE (\w+)", scrape(port), re.MULTILINE))
+    served |= {f"barnabas_console_{metric.replace('.', '_')}" for metric in (*METRICS, "refreshed_seconds")}
     for page in (DOCS / "grafana").glob("*.json"):
         panels = json.loads(page.read_text())["panels"]
         expressions = [target["expr"] for panel in panels for target in panel.get("targets", ())]

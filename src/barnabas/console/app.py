@@ -20,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from barnabas import __version__
-from barnabas.console import acting, adding, alerting, limiting, shapes
+from barnabas.console import acting, adding, alerting, exposing, limiting, shapes
 from barnabas.console.access import entrance
 from barnabas.console.access.check import check, grants_of
 from barnabas.console.access.files import UnreadableFileError
@@ -69,6 +69,7 @@ def application(console: Console) -> ASGIApp:
     if console.login is not None:
         app.include_router(entrance.rest(API, console.login))
         app.include_router(entrance.pages(console.login, render), include_in_schema=False)
+    app.add_api_route("/metrics", exposing.metrics, methods=["GET"], include_in_schema=False)
     api.add_api_route("/healthz", _healthz, methods=["GET"], include_in_schema=False)
     # None within another: the path of a route is whole then, and the table of rules is by whole paths.
     app.include_router(api)

@@ -12,8 +12,10 @@ from barnabas.console.snapshot import ClusterSnapshot
 
 _BELOW: Final = ("/api/v1/clusters/{cluster}", "/c/{cluster}")
 _OPEN: Final = frozenset({"/", "/api/v1/clusters", "/login", "/logout", "/api/v1/login", "/api/v1/logout",
-                          "/api/v1/healthz"})  # fmt: skip
-"""Of everybody who has logged in, or wants to; the lists of clusters are cut down to what they know."""
+                          "/api/v1/healthz", "/metrics"})  # fmt: skip
+"""Of everybody who has logged in, or wants to; the lists of clusters, and metrics, are cut down to what they
+may know.
+"""
 
 
 _ADDING: Final = frozenset({"/api/v1/clusters", "/add-cluster"})

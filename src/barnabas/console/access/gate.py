@@ -4,6 +4,8 @@ A browser has the session in a cookie that scripts do not see and other sites' f
 sends it as ``Authorization: Bearer TOKEN``.
 """
 
+import base64
+import hashlib
 from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
@@ -14,7 +16,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from barnabas.console.access.files import UnreadableFileError
-from barnabas.console.access.login import Login
+from barnabas.console.access.login import Login, RefusedLoginError, TooManyError
 from barnabas.console.access.sessions import LIFETIME_MS, Origin
 from barnabas.operations.clock import now_ms
 
@@ -23,6 +25,8 @@ SECURE_COOKIE: Final = "__Host-barnabas_session"
 """A browser takes it over TLS alone, and from this host alone."""
 _PUBLIC: Final = frozenset({"/login", "/api/v1/login", "/api/v1/healthz"})
 _AGENT_MAX: Final = 500
+METRICS: Final = "/metrics"
+_SCRAPERS_MAX: Final = 100
 
 
 class LoginGate:
@@ -32,6 +36,8 @@ class LoginGate:
         self._app = app
         self._login = login
         self._api = api
+        self._scrapers: dict[bytes, str] = {}
+        """Tokens of those who scrape, by the hash of what they send."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Says who asks, or what to do first."""
@@ -39,7 +45,11 @@ class LoginGate:
             await self._app(scope, receive, send)
             return
         try:
-            user = self._login.user(token_of(scope), origin_of(scope), now_ms())
+            token = await self._token_of_scraper(scope) or token_of(scope)
+            user = self._login.user(token, origin_of(scope), now_ms())
+        except TooManyError as error:
+            await JSONResponse({"error": str(error)}, 429)(scope, receive, send)
+            return
         except UnreadableFileError as error:
             await JSONResponse({"error": str(error)}, 403)(scope, receive, send)
             return
@@ -49,8 +59,34 @@ class LoginGate:
         scope.setdefault("state", {})["user"] = user
         await self._app(scope, receive, send)
 
+    async def _token_of_scraper(self, scope: Scope) -> str:
+        """A program that scrapes sends name and password each time (HTTP Basic): it has one session for all
+        of them, so that a hash is made once. Raises TooManyError.
+        """
+        if scope["path"] != METRICS:
+            return ""
+        scheme, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
+        if scheme.lower() != "basic":
+            return ""
+        origin, now = origin_of(scope), now_ms()
+        key = hashlib.sha256(f"{origin}\n{given}".encode()).digest()
+        token = self._scrapers.get(key, "")
+        if self._login.user(token, origin, now) is None:
+            try:
+                user, _, password = base64.b64decode(given, validate=True).decode().partition(":")
+                token = await self._login.log_in(user, password, origin, now)
+            except (ValueError, RefusedLoginError):
+                return ""
+            if len(self._scrapers) >= _SCRAPERS_MAX:
+                self._scrapers.clear()
+            self._scrapers[key] = token
+        return token
+
     def _refusal(self, scope: Scope) -> Response:
         path = scope["path"]
+        if path == METRICS:
+            challenge = {"WWW-Authenticate": 'Basic realm="barnabas console"'}
+            return JSONResponse({"error": "say name and password (HTTP Basic)"}, 401, challenge)
         if path.startswith(self._api) or scope["method"] not in {"GET", "HEAD"}:
             return JSONResponse({"error": f"log in first: POST {self._api}/login"}, 401)
         query = scope["query_string"].decode("latin-1")
