@@ -399,6 +399,16 @@ class GroupCoordinator:
             for group in list(shard.groups.values()):
                 yield group.state_name
 
+    def committed_offsets(self) -> Iterator[tuple[str, TopicPartition, int] | None]:
+        """Group, partition and offset of all that is committed here; None between groups, where others may
+        be served. For metrics.
+        """
+        for shard in self._runtime.shards():
+            for group_id, offsets in list(shard.offsets.items()):
+                for tp, one in list(offsets.committed.items()):
+                    yield group_id, tp, one.offset
+                yield None
+
     def delete_group(self, group_id: str) -> None:
         """Deletes a group that has no members, with its offsets. Raises KafkaError."""
         shard = self._shard_of_any(group_id)

@@ -166,6 +166,9 @@ BROKER_CONFIG: Final = ConfigTable(
         ConfigKey("metrics.host", STRING, None,
             "The address of that port. Where not set that of the first listener; the loopback where a "
             "listener asks who comes and metrics.password is not set."),
+        ConfigKey("barnabas.group.lag.metrics.enable", BOOLEAN, True,
+            "Whether metrics.port shows the lag of the groups that this broker coordinates, in records and "
+            "in seconds."),
         ConfigKey("barnabas.client.telemetry.enable", BOOLEAN, True,
             "Whether clients may push metrics (KIP-714), which metrics.port then shows; in profile 4.4, "
             "where that port is on and the extra 'telemetry' is installed."),

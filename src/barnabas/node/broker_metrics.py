@@ -21,6 +21,7 @@ from barnabas.log.cleaner.log_cleaner import LogCleaner
 from barnabas.log.log import Log
 from barnabas.log.manager import LogManager
 from barnabas.node.client_metrics import ClientMetrics
+from barnabas.node.group_lag_metrics import add_group_lag
 from barnabas.node.parts import Parts
 from barnabas.node.quota_metrics import add_quotas
 from barnabas.replica.fetcher.manager import ReplicaFetcherManager
@@ -49,9 +50,10 @@ def broker_metrics(
     cleaner: LogCleaner | None,
     connections: Callable[[], Mapping[str, int]],
     broker_state: Callable[[], int],
+    group_lag: bool,
 ) -> Registry:
     """All metrics of one broker; they are read from the thread of its loop only.
-    `connections` counts them by listener.
+    `connections` counts them by listener; `group_lag` is whether the lag of groups is among them.
     """
     registry = Registry()
     registry.gauge(
@@ -68,6 +70,8 @@ def broker_metrics(
         _add_cleaner(registry, cleaner, logs)
     _add_controller(registry, parts)
     _add_groups(registry, parts)
+    if group_lag:
+        add_group_lag(registry, parts.group_coordinator, parts.replicas)
     _add_transactions(registry, parts)
     _add_load_times(registry, parts)
     _add_loop(registry, loop_lag, connections)

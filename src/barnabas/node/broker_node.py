@@ -541,6 +541,7 @@ class BrokerNode:
             cleaner=self._cleaner,
             connections=server.quotas.by_listener,
             broker_state=self._broker_state,
+            group_lag=self.config["barnabas.group.lag.metrics.enable"],
         )
         access = metrics_access(self.config)
         endpoint = MetricsEndpoint(registry, self._clock, access)
