@@ -77,6 +77,7 @@ def test_every_page_opens_without_a_complaint(browser, site):
         "/brokers/{broker_id}": "/brokers/0",
         "/topics/{name}": "/topics/orders",
         "/groups/{name:path}": "/groups/behind",
+        "/lag-rules/{name:path}": "/lag-rules/behind",
         "/configs/{kind}/{name}": "/configs/broker/0",
         "/explain/{kind}/{name:path}": "/explain/partition/orders-0",
         "/messages": "/messages?topic=orders&start=earliest",
@@ -87,7 +88,7 @@ def test_every_page_opens_without_a_complaint(browser, site):
                 continue
             browser.get(f"{address}/c/demo{subjects.get(shown.path, shown.path)}")
             assert element(browser, "h1").text
-            if not shown.path.startswith("/explain"):
+            if not shown.path.startswith(("/explain", "/lag-rules")):
                 assert element(browser, "nav a[aria-current]").text
             assert faults(browser) == [], shown.path
             # What a screen reader needs: a language, one main part, a name for each input and each image.
