@@ -161,6 +161,13 @@ def test_no_search_and_no_form_reveals_what_is_masked(rules, value, choice):
         assert filters.parsed(condition)[0].holds(one) is not True, condition
 
 
+@pytest.mark.parametrize("choice", ["auto", "text", "json", "hex", "schema"])
+def test_what_is_masked_is_the_same_however_it_is_asked_for(choice):
+    reader = RecordReader("t", masks.parsed(mask("value.customer")).of("t"), value=choice)
+    shown = reader.seen(record(ORDER)).value.shown()
+    assert (shown.form, json.loads(shown.text)["id"]) == ("json", 17)
+
+
 def test_keys_and_headers_are_masked():
     rules = mask("key", "header.Auth*", keep_last=2)
     one = seen(b"v", rules, key=b"secret", headers=[("authorization", b"Bearer abc"), ("trace", b"1")])
