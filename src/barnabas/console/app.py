@@ -6,6 +6,7 @@ value, the page gives it to the template; a parameter of the view is one of both
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib.resources import files
 from typing import Annotated, Any, Final
 
@@ -91,9 +92,13 @@ def application(console: Console) -> ASGIApp:
 async def clusters(
     request: Request, console: Annotated[Console, Depends(console_of_request)]
 ) -> list[overviews.ClusterRow]:
-    """All clusters that the reader knows, each with its verdict."""
+    """All clusters that the reader knows, each with its verdict; its reasons for those who may read the
+    whole cluster, as they name topics and groups.
+    """
     now, grants = now_ms(), grants_of(console, user_of(request))
-    return [overviews.cluster_row(one, now) for one in console.clusters.values() if grants.know(one.name)]
+    whole = Need(ResourceKind.CLUSTER, EVERY)
+    rows = [overviews.cluster_row(one, now) for one in console.clusters.values() if grants.know(one.name)]
+    return [one if grants.give(one.name, whole) else replace(one, reasons=[]) for one in rows]
 
 
 async def _healthz() -> Response:
