@@ -165,7 +165,8 @@ async def _value(
     """The value that holds, whether it is secret, and the resource's own value."""
     entries = (await admin.configs.describe(resource, timeout_ms=TIMEOUT_MS))[resource]
     if key not in entries and resource == ConfigResource.all_brokers():
-        return None, False, None  # of all brokers, only what is set is told
+        # Of all brokers the cluster names only what is set.
+        return None, await _is_sensitive(admin, key), None
     if key not in entries:
         raise OperationError(f"there is no key {key}")
     entry = entries[key]
@@ -175,9 +176,18 @@ async def _value(
     return "hidden" if entry.is_sensitive else entry.value, entry.is_sensitive, own
 
 
+async def _is_sensitive(admin: AsyncAdmin, key: str) -> bool:
+    """Whether a key is secret, as one broker says; a key that it does not name is taken for a secret one."""
+    broker = (await admin.cluster.describe(timeout_ms=TIMEOUT_MS)).brokers[0]
+    resource = ConfigResource.broker(broker.node_id)
+    entry = (await admin.configs.describe(resource, timeout_ms=TIMEOUT_MS))[resource].get(key)
+    return entry is None or entry.is_sensitive
+
+
 async def truncate_topic(admin: AsyncAdmin, wanted: OfTopic) -> Planned:
     """Deletes the records that are there now; what comes after the preview stays."""
-    partitions = _partitions(await _described(admin, wanted.topic))
+    described = await _described(admin, wanted.topic)
+    partitions = _partitions(described)
     starts = await log_offsets(admin, partitions, EARLIEST_TIMESTAMP, TIMEOUT_MS)
     ends = await end_offsets(admin, partitions, TIMEOUT_MS)
     effects = [
@@ -187,6 +197,7 @@ async def truncate_topic(admin: AsyncAdmin, wanted: OfTopic) -> Planned:
     ]
 
     async def carry_out(later: AsyncAdmin) -> None:
+        await _check_same(later, described)
         await later.partitions.delete_records(ends, timeout_ms=TIMEOUT_MS)
 
     return Planned(wanted.topic, effects, carry_out, ["records that are deleted do not come back"])
@@ -203,8 +214,7 @@ async def delete_topic(admin: AsyncAdmin, wanted: OfTopic) -> Planned:
     count = sum(ends[tp] - starts[tp] for tp in partitions)
 
     async def carry_out(later: AsyncAdmin) -> None:
-        if (await _described(later, wanted.topic)).topic_id != described.topic_id:
-            raise OperationError(f"topic {wanted.topic} was made anew since the preview: nothing was done")
+        await _check_same(later, described)
         await later.topics.delete([wanted.topic], timeout_ms=TIMEOUT_MS)
 
     effect = Effect(f"topic {wanted.topic}", f"{len(partitions)} partitions, {count} offsets", "not there")
@@ -213,6 +223,12 @@ async def delete_topic(admin: AsyncAdmin, wanted: OfTopic) -> Planned:
 
 async def _described(admin: AsyncAdmin, topic: str) -> TopicDescription:
     return (await admin.topics.describe([topic], timeout_ms=TIMEOUT_MS))[topic]
+
+
+async def _check_same(admin: AsyncAdmin, before: TopicDescription) -> None:
+    """Raises OperationError where the name is now that of another topic."""
+    if (await _described(admin, before.name)).topic_id != before.topic_id:
+        raise OperationError(f"topic {before.name} was made anew since the preview: nothing was done")
 
 
 def _partitions(topic: TopicDescription) -> list[TopicPartition]:
