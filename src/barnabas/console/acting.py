@@ -7,6 +7,7 @@ from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, Request
 from pydantic import TypeAdapter, ValidationError
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from barnabas.console.access.check import require
@@ -83,7 +84,7 @@ async def undo(console: Console, watched: WatchedCluster, plan_id: str, user: st
     OperationError, KafkaError.
     """
     check_allowed(console)
-    entries = console.audit.entries(watched.name)
+    entries = await run_in_threadpool(console.audit.entries, watched.name)
     entry = next((one for one in entries if one.plan == plan_id and one.outcome == "done"), None)
     if entry is None or entry.undo is None:
         raise OperationError(
@@ -151,7 +152,7 @@ async def _confirmed(
     return await carry_out(console, watched, plan_id, user_of(request), body.confirm)
 
 
-async def audit(console: HereConsole, watched: Watched) -> list[AuditEntry]:
+def audit(console: HereConsole, watched: Watched) -> list[AuditEntry]:
     """Who did what, the newest first."""
     return console.audit.entries(watched.name)
 

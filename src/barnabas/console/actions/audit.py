@@ -1,5 +1,6 @@
 """`AuditLog`: a line of JSON for each change before it is done, and one for what became of it."""
 
+import errno
 import json
 import os
 import secrets
@@ -30,8 +31,8 @@ class AuditEntry:
     plan: str
     """The id of the preview: the two lines of one change have the same."""
     outcome: str
-    """``begun``, ``done`` or ``failed``; a change that was only begun is one during which the console
-    died.
+    """``begun``, ``done`` or ``failed``; of a change that was only begun nobody knows what became of it: the
+    console died, or its second line could not be written.
     """
     error: str | None
     effects: Sequence[Effect]
@@ -46,7 +47,9 @@ class AuditLog:
         self._file = folder / "audit.jsonl"
 
     def write(self, plan: KeptPlan, outcome: str, at_ms: int, error: str | None = None) -> None:
-        """One line. Raises OperationError where it cannot be written: then nothing is done."""
+        """One line. Raises OperationError where it cannot be written: a change of which that is the first line
+        is not done then.
+        """
         seen = plan.preview
         self._append(
             AuditEntry(
@@ -87,9 +90,14 @@ class AuditLog:
         line = json.dumps(asdict(entry), ensure_ascii=False) + "\n"
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            descriptor = os.open(self._file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
             try:
-                os.write(descriptor, line.encode())
+                # What a kill or a full disk has cut off must not swallow this line.
+                size = os.fstat(descriptor).st_size
+                is_torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
+                data = (("\n" if is_torn else "") + line).encode()
+                if os.write(descriptor, data) < len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -100,11 +108,11 @@ class AuditLog:
 
     def entries(self, cluster: str, count: int = SHOWN_MAX) -> list[AuditEntry]:
         """The newest entries of a cluster, the newest first. A line that was cut off by a kill is passed
-        over.
+        over. It reads the whole file: not for an event loop.
         """
         found: deque[AuditEntry] = deque(maxlen=count)
         try:
-            with self._file.open(encoding="utf-8") as lines:
+            with self._file.open(encoding="utf-8", errors="replace") as lines:
                 for line in lines:
                     entry = _entry(line)
                     if entry is not None and entry.cluster == cluster:
