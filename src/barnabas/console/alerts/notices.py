@@ -1,12 +1,13 @@
 """`Notifier`: tells a webhook and a mailbox of incidents, on a thread of its own."""
 
+import http.client
 import json
 import queue
 import smtplib
 import threading
 import time
 import urllib.request
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from email.message import EmailMessage
 from typing import Final
 
@@ -36,7 +37,9 @@ class Addresses:
 
 
 class Notifier:
-    """Sends; nothing here raises or waits. What cannot be sent after three tries is logged and shown."""
+    """Sends on a thread: `send` neither raises nor waits. What cannot be delivered in three tries is logged
+    and shown.
+    """
 
     def __init__(self, addresses: Addresses, retry_s: float = 5.0) -> None:
         self.problem: str | None = None
@@ -53,7 +56,8 @@ class Notifier:
             self._thread = threading.Thread(target=self._run, name="barnabas-console-notices", daemon=True)
             self._thread.start()
         try:
-            self._waiting.put_nowait((cluster, incident))
+            # As it is now: it may be over before its beginning is delivered.
+            self._waiting.put_nowait((cluster, replace(incident)))
         except queue.Full:
             self.problem = f"more than {_WAITING_MAX} notices wait: this one was not sent"
 
@@ -66,7 +70,7 @@ class Notifier:
                         deliver(cluster, incident)
                         self.problem = None
                         break
-                    except (OSError, smtplib.SMTPException, ValueError) as error:
+                    except (OSError, http.client.HTTPException, smtplib.SMTPException, ValueError) as error:
                         # The URL may have a secret: only the kind of the error is said.
                         self.problem = f"a notice was not delivered: {type(error).__name__}"
                         if left:
