@@ -1,6 +1,7 @@
 """What brokers and ZooKeeper servers say of themselves: Prometheus' text, and the four letters ``mntr``."""
 
 import asyncio
+import http.client
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -27,7 +28,7 @@ async def broker_figures(url: str, timeout_s: float) -> Figures:
         raise OperationError(f"{url} is no URL of metrics: it begins with http:// or https://")
     try:
         text = await asyncio.to_thread(_read, url, timeout_s)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise OperationError(f"the metrics at {url} cannot be read: {error}") from error
     return figures_of(text)
 
@@ -104,7 +105,7 @@ class ZookeeperScraper:
                 try:
                     writer.write(b"mntr")
                     text = (await reader.read(_MNTR_BYTES_MAX)).decode(errors="replace")
-                    while more := await reader.read(_MNTR_BYTES_MAX):
+                    while len(text) < _MNTR_BYTES_MAX and (more := await reader.read(_MNTR_BYTES_MAX)):
                         text += more.decode(errors="replace")
                 finally:
                     writer.close()

@@ -1,6 +1,7 @@
 """A schema registry (Confluent's REST API): what the id before a value means."""
 
 import base64
+import http.client
 import json
 import ssl
 import urllib.error
@@ -78,7 +79,7 @@ class RegistryClient:
                     f"(HTTP {error.code})"
                 ) from None
             raise RegistryAwayError(self.url, f"HTTP {error.code}") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise RegistryAwayError(self.url, str(getattr(error, "reason", error))) from None
         if len(text) > _BYTES_MAX:
             raise RegistryError(f"{self.url}{path} has more than {_BYTES_MAX:,} bytes")
