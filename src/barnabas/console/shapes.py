@@ -23,6 +23,8 @@ _MESSAGES_FLAGS: Final = (
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _WIDTH: Final = 120
 _HEIGHT: Final = 24
+_MS_MAX: Final = 253_402_300_799_000
+"""The end of the year 9999."""
 
 
 def number(value: object) -> str:
@@ -63,9 +65,13 @@ def seconds(value: object) -> str:
 
 
 def when(ms: object) -> str:
-    """A time in UTC."""
+    """A time in UTC; milliseconds as they are where no calendar goes that far: any client says when a record
+    was written.
+    """
     if not isinstance(ms, int) or ms <= 0:
         return "unknown"
+    if ms > _MS_MAX:
+        return f"{ms} ms"
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 

@@ -98,7 +98,7 @@ async def configs(watched: WatchedCluster, kind: str, name: str) -> ConfigsView:
     """All keys with documentation, as the cluster says them now. Raises KafkaError, OperationError."""
     if kind not in {"topic", "broker"}:
         raise OperationError("configurations are those of a topic or a broker")
-    if kind == "broker" and not (name.isascii() and name.isdigit()):
+    if kind == "broker" and not (name.isascii() and name.isdigit() and len(name) < 11):
         raise OperationError(f"{name!r} is no id of a broker")
     resource = ConfigResource.topic(name) if kind == "topic" else ConfigResource.broker(int(name))
 
@@ -129,7 +129,7 @@ async def explain(watched: WatchedCluster, kind: str, name: str) -> Explanation:
             return Explanation(f"the coordinator of group {name}", coordinator_explanation.lines(found))
         if kind == "partition":
             topic, _, number = name.rpartition("-")
-            if not number.isascii() or not number.isdigit():
+            if not number.isascii() or not number.isdigit() or len(number) > 9:
                 raise OperationError(f"{name!r} is no TOPIC-PARTITION")
             stations = await partition_stations.look(admin, topic, int(number), None, TIMEOUT_MS)
             return Explanation(f"partition {name}", partition_stations.lines(stations))

@@ -223,6 +223,7 @@ async def _read(
 
 
 _FAR: Final = (1 << 63) - 1
+"""The greatest offset, and time, that a request can have."""
 
 
 def _is_newest(wanted: MessageQuery) -> bool:
@@ -283,7 +284,7 @@ def _positions(text: str) -> dict[int, _Section]:
 
 
 def _whole(text: str, what: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 19:
+    if not text.isascii() or not text.isdigit() or len(text) > 19 or int(text) > _FAR:
         raise OperationError(f"{text!r} is none of: {what}")
     return int(text)
 
