@@ -36,7 +36,8 @@ class WatchedFile(Generic[T]):
         if stamp != self._stamp or self._value is None:
             self._value, self._stamp = self._load(), stamp
         if isinstance(self._value, UnreadableFileError):
-            raise self._value
+            # The same error each time: without this it would keep the frames of every one that met it.
+            raise self._value.with_traceback(None)
         return self._value
 
     def _load(self) -> T | UnreadableFileError:
