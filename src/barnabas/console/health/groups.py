@@ -21,6 +21,8 @@ def rebalancing(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Measure
 
 
 def _unread_groups(snapshot: ClusterSnapshot, now_ms: int) -> list[str]:
+    if not snapshot.group_listings:
+        return ["groups: not read yet"]
     return [
         f"groups of broker {broker}: {reading.error or 'too old'}"
         for broker, reading in snapshot.group_listings.items()
@@ -53,7 +55,7 @@ def data_loss(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Measured:
             soonest = hours if soonest is None else min(soonest, hours)
             if hours < limit:
                 bad.append(f"{name} in {max(hours, 0):.1f} h")
-    return Measured(soonest, bad)
+    return Measured(soonest, bad, _unread_groups(snapshot, now_ms))
 
 
 def hanging_transactions(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Measured:

@@ -1,11 +1,12 @@
 """Judges of brokers: disks, configurations, their own metrics."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from barnabas.console.courses import bytes_per_s
 from barnabas.console.health.outcome import Measured
 from barnabas.console.health.reads import SELDOM_MS, compared
-from barnabas.console.reading import Freshness
+from barnabas.console.reading import Freshness, Observation
 from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.core.errors import ErrorCode
 
@@ -31,26 +32,31 @@ _PER_BROKER: Final = frozenset(
 """Keys that differ between brokers on purpose."""
 
 
+def _unread(readings: Mapping[int, Observation[Any]], what: str, now_ms: int) -> list[str]:
+    """The brokers of which it is not known, and why."""
+    if not readings:
+        return [f"{what}: not read yet"]
+    return [
+        f"broker {broker}: {reading.error or 'too old'}"
+        for broker, reading in readings.items()
+        if reading.state(now_ms, SELDOM_MS) is not Freshness.OK
+    ]
+
+
 def offline_log_dirs(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Measured:
     """Log directories that a disk error took out of service."""
-    bad, unknown = [], []
+    bad, unknown = [], _unread(snapshot.log_dirs, "log directories", now_ms)
     for broker, reading in snapshot.log_dirs.items():
-        if reading.state(now_ms, SELDOM_MS) is not Freshness.OK:
-            unknown.append(f"broker {broker}: {reading.error}")
         for path, one in (reading.value or {}).items():
             if one.error is not None and one.error.code is not ErrorCode.NONE:
                 bad.append(f"{path} of broker {broker}: {one.error}")
-    if not snapshot.log_dirs:
-        unknown.append("log directories: not read yet")
     return Measured(len(bad), bad if len(bad) > limit else [], unknown)
 
 
 def disk_used(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Measured:
     """The share of each disk that is used."""
-    bad, unknown, worst = [], [], 0.0
+    bad, unknown, worst = [], _unread(snapshot.log_dirs, "log directories", now_ms), 0.0
     for broker, reading in snapshot.log_dirs.items():
-        if reading.state(now_ms, SELDOM_MS) is not Freshness.OK:
-            unknown.append(f"broker {broker}: {reading.error}")
         for path, one in (reading.value or {}).items():
             if one.total_bytes > 0:
                 used = 1 - one.usable_bytes / one.total_bytes
@@ -62,10 +68,7 @@ def disk_used(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Measured:
 
 def disk_full(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Measured:
     """Disks that are full within so many hours if room goes on going as in the last hour."""
-    bad, unknown, times = [], [], []
-    for broker, reading in snapshot.log_dirs.items():
-        if reading.state(now_ms, SELDOM_MS) is not Freshness.OK:
-            unknown.append(f"broker {broker}: {reading.error}")
+    unknown, times = _unread(snapshot.log_dirs, "log directories", now_ms), []
     for (broker, path), points in snapshot.rooms.items():
         rate = bytes_per_s(points)
         if rate is None or rate <= 0:
@@ -100,11 +103,7 @@ def certificates(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Measur
 
 def config_differences(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Measured:
     """Keys that are not the same on all brokers."""
-    unknown = [
-        f"broker {broker}: {reading.error}"
-        for broker, reading in snapshot.broker_configs.items()
-        if reading.state(now_ms, SELDOM_MS) is not Freshness.OK
-    ]
+    unknown = _unread(snapshot.broker_configs, "configurations of brokers", now_ms)
     bad = [f"{key}: {values}" for key, values in differences(snapshot).items()]
     return Measured(len(bad), bad if len(bad) > limit else [], unknown)
 
