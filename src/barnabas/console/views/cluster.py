@@ -206,18 +206,16 @@ _HIDDEN = "hidden"
 
 
 def _without_secrets(path: str, value: Any) -> Any:
-    """The value without credentials: SCRAM's stand in /config/users, those of tokens in /tokens, and
-    brokers may keep encrypted ones in /config/brokers.
+    """The value without credentials: SCRAM's stand in /config/users, and brokers may keep encrypted passwords
+    in /config/brokers. The znode of a token has no secret.
     """
-    if path.startswith(("/config/users/", "/config/brokers/", "/config/clients/")) and isinstance(
-        value, dict
-    ):
+    # Anywhere in the path: --zookeeper may leave out the chroot of the cluster.
+    is_config = any(each in path for each in ("/config/users/", "/config/brokers/", "/config/clients/"))
+    if is_config and isinstance(value, dict):
         config = value.get("config")
         if isinstance(config, dict):
             shown = {key: _HIDDEN if _is_secret(key) else one for key, one in config.items()}
             return {**value, "config": shown}
-    if path.startswith("/tokens/") and value is not None:
-        return _HIDDEN
     return value
 
 

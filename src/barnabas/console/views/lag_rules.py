@@ -19,7 +19,7 @@ _SPANS_MAX: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class RuleSpan:
-    """A time for which the rules said the same of a partition, other things than each other."""
+    """A time in which the two rules did not agree on a partition, and neither changed its mind."""
 
     partition: str
     from_ms: int
@@ -59,9 +59,9 @@ class LagRules:
 
 
 def lag_rules(watched: WatchedCluster, group: str, span: str, now_ms: int) -> LagRules:
-    """Judges each partition at the times at which the group was known. Commits are what the console saw
-    change: one of the same offset again is not seen, so what Burrow calls STALL is STOP here. Raises
-    OperationError without a history.
+    """Judges each partition at the times at which the group was known, at most `_LOOKS_MAX` of them. Commits
+    are changes of the position that the console saw: a commit of the same offset again is none, so what
+    Burrow calls STALL is STOP here. Raises OperationError without a history, and for a range that is none.
     """
     kept = watched.history
     if kept is None:
@@ -102,14 +102,18 @@ def _compared(tp: str, times: list[int], offsets: Points, lags: Points) -> tuple
     offset = lag = -1
     spans: list[RuleSpan] = []
     for at in times:
+        while next_offset < len(offsets) and offsets[next_offset][0] <= at:
+            committed_ms, offset = offsets[next_offset][0], int(offsets[next_offset][1])
+            # With the lag of its own time: over a long range many commits are between two looks.
+            while next_lag < len(lags) and lags[next_lag][0] <= committed_ms:
+                lag = int(lags[next_lag][1])
+                next_lag += 1
+            window.ended(offset + max(lag, 0))
+            window.committed(committed_ms, offset)
+            next_offset += 1
         while next_lag < len(lags) and lags[next_lag][0] <= at:
             lag = int(lags[next_lag][1])
             next_lag += 1
-        while next_offset < len(offsets) and offsets[next_offset][0] <= at:
-            offset = int(offsets[next_offset][1])
-            window.ended(offset + max(lag, 0))
-            window.committed(offsets[next_offset][0], offset)
-            next_offset += 1
         if offset < 0 or lag < 0:
             continue
         window.ended(offset + lag)
