@@ -175,6 +175,14 @@ async def restore_offsets(admin: AsyncAdmin, wanted: RestoreOffsets) -> Planned:
     return Planned(wanted.group, effects, carry_out, planned.warnings, undo=undo)
 
 
+def _check_same(
+    group: str, before: Mapping[TopicPartition, int | None], now: Mapping[TopicPartition, int | None]
+) -> None:
+    """Raises OperationError where positions are not those of the preview: these are what undo puts back."""
+    if now != before:
+        raise OperationError(f"group {group} is not as it was in the preview: nothing was done")
+
+
 async def _check_empty(admin: AsyncAdmin, group: str, *, may_be_new: bool = False) -> None:
     found = (await admin.groups.try_describe([group], timeout_ms=TIMEOUT_MS))[group]
     if isinstance(found, BarnabasError):
@@ -225,6 +233,9 @@ async def delete_offsets(admin: AsyncAdmin, wanted: DeleteOffsets) -> Planned:
     gone = [tp for tp in sorted(committed) if tp.topic == wanted.topic]
 
     async def carry_out(later: AsyncAdmin) -> None:
+        now = await ResetPlanner(later, TIMEOUT_MS).committed(wanted.group)
+        of_topic = {tp: offset for tp, offset in now.items() if tp.topic == wanted.topic}
+        _check_same(wanted.group, {tp: committed[tp] for tp in gone}, of_topic)
         await later.groups.delete_offsets(wanted.group, gone, timeout_ms=TIMEOUT_MS)
 
     effects = [Effect(str(tp), str(committed[tp]), "none") for tp in gone]
@@ -238,6 +249,8 @@ async def delete_group(admin: AsyncAdmin, wanted: OfGroup) -> Planned:
     committed = await ResetPlanner(admin, TIMEOUT_MS).committed(wanted.group)
 
     async def carry_out(later: AsyncAdmin) -> None:
+        now = await ResetPlanner(later, TIMEOUT_MS).committed(wanted.group)
+        _check_same(wanted.group, committed, now)
         await later.groups.delete([wanted.group], timeout_ms=TIMEOUT_MS)
 
     effects = [Effect(f"group {wanted.group}", f"{len(committed)} positions", "not there")]

@@ -121,6 +121,8 @@ async def delete_user(admin: AsyncAdmin, wanted: DeleteUser) -> Planned:
         raise OperationError(f"user {wanted.user} has no {wanted.mechanism}")
 
     async def carry_out(later: AsyncAdmin) -> None:
+        if await _iterations(later, wanted.user, wanted.mechanism) != before:
+            raise OperationError(f"user {wanted.user} is not as in the preview: nothing was done")
         change = UserScramCredentialDeletion(wanted.user, wanted.mechanism)
         await later.quotas.alter_scram_credentials([change], timeout_ms=TIMEOUT_MS)
 
