@@ -116,13 +116,13 @@ def set_password(path: Path, name: str, password: str) -> None:
     check_name(name)
     line = f"{name}:{entry_of(password).text()}"
     try:
-        lines = path.read_text().splitlines() if path.exists() else []
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         parsed("\n".join(lines))
         kept = [each for each in lines if each.strip().partition(":")[0] != name]
         path.parent.mkdir(parents=True, exist_ok=True)
         # mkstemp's file is its owner's alone.
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        with os.fdopen(descriptor, "w") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write("\n".join([*kept, line]) + "\n")
             file.flush()
             os.fsync(file.fileno())

@@ -13,6 +13,7 @@ from barnabas.console.history.sampler import METRICS
 from barnabas.operations.errors import OperationError
 
 _NAME_MAX: Final = 200
+_SERIES_MAX: Final = 1_000
 _FOR_S_MAX: Final = 7 * 86_400
 
 
@@ -30,6 +31,8 @@ class AlertRule:
         """The rule itself. Raises OperationError where it can watch nothing."""
         if not self.name.strip() or len(self.name) > _NAME_MAX or not self.name.isprintable():
             raise OperationError(f"a rule has a name of 1 to {_NAME_MAX} characters")
+        if len(self.series) > _SERIES_MAX:
+            raise OperationError(f"a series has at most {_SERIES_MAX} characters")
         metric = self.series.partition("/")[0]
         if "/" not in self.series or metric not in METRICS:
             raise OperationError(f"{self.series!r} is no METRIC/SUBJECT; metrics are {', '.join(METRICS)}")
