@@ -48,9 +48,11 @@ class Trend:
         for group in self._lags.keys() - snapshot.groups.keys():
             del self._lags[group]
         for group, positions in snapshot.positions.items():
+            if positions.value is None:
+                continue  # what is not known is no lag of 0
             lag = sum(
                 max(end - one.offset, 0)
-                for tp, one in (positions.value or {}).items()
+                for tp, one in positions.value.items()
                 if one is not None and (end := known(snapshot.ends, tp)) is not None
             )
             self._lags.setdefault(group, deque(maxlen=SAMPLES)).append(lag)
