@@ -8,7 +8,10 @@ Who owns what
   and the loop of its `watched.WatchedCluster`, so that pages never wait for brokers.
 - `health` judges a snapshot: each check says its state, its number, its limit and what it is about.
 - `views` makes of a snapshot what one page shows, and REST answers: the same values for both.
+- `history` keeps samples and changes on the disk; `alerts` judges each sample as it comes.
 - `actions` changes clusters: a preview is kept and is what gets executed, once, after it was confirmed by
-  name. The audit log has both.
-- `app` puts REST and pages together as an ASGI application; `guard` stands before it.
+  name. The audit log has what was begun and what became of it; `acting.undo` makes a preview of its lines.
+- `access` says who asks and what they may do: a path without a rule is refused.
+- `app` puts REST and pages together as an ASGI application; `guard` stands before it. Routes of views are in
+  `routes`, those that change something in `acting`, `adding`, `alerting` and `limiting`.
 """

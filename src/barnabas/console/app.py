@@ -169,7 +169,7 @@ def _may_add(console: Console, user: str) -> bool:
 
 
 class _Given:
-    """The parameters of a button, as an action's; what it does not name is some name."""
+    """The parameters of a button, as an action's; what it does not name is all names, as in the action."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._given = given

@@ -45,10 +45,9 @@ class Console:
     hosts: frozenset[str] = LOOPBACK
     """The names that a browser may call the console by."""
     data: Path = Path("barnabas-console")
-    """The folder of the audit log."""
+    """The folder of the audit log, the history, and the clusters that were added."""
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     """Of the forms' tokens; new with each start."""
-
     login: Login | None = None
     """None where everybody who reaches the console is its operator."""
     plans: Plans = field(default_factory=Plans)

@@ -44,7 +44,7 @@ class ClusterChange:
 
     at_ms: int
     what: str
-    """What kind: controller, leader, isr, broker, topic."""
+    """What kind: controller, broker, topic, leader, isr, config, group."""
     subject: str
     before: str
     after: str

@@ -8,8 +8,10 @@ says by the first rule that matches whether the group is well, falls behind, sta
 single smaller lag in the window hides a steady climb, and a lag of one record that grows to two is a warning.
 
 `NetSlope` looks at a window of time instead: how far the group came in it, and how the lag at its end
-compares with the one at its begin. It warns where the line through all lags rises and the lag grew by a
-tenth, and takes that back only when the lag is no larger than it was a window ago.
+compares with the one at its begin. It says WARN where the line through all lags rises, the lag grew by more
+than a tenth and was never made up in between, and takes that back only when the lag is no larger than it was
+a window ago. It says STOP where the group came no further in a window in which there was always something to
+read, and REWIND where it was further before.
 """
 
 from collections import deque

@@ -1,4 +1,6 @@
-"""Whether whoever asks may have a path, asked before anything of the request is read."""
+"""Whether a user may have a path. It is asked before a route reads its parameters or its body; what stands
+in a body (the topic of an action) is asked by the route.
+"""
 
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -13,16 +15,15 @@ from barnabas.console.snapshot import ClusterSnapshot
 _BELOW: Final = ("/api/v1/clusters/{cluster}", "/c/{cluster}")
 _OPEN: Final = frozenset({"/", "/api/v1/clusters", "/login", "/logout", "/api/v1/login", "/api/v1/logout",
                           "/api/v1/healthz", "/metrics"})  # fmt: skip
-"""Of everybody who has logged in, or wants to; the lists of clusters, and metrics, are cut down to what they
-may know.
+"""For everybody who has logged in, or wants to. The lists of clusters, and metrics, are cut down to what the
+user may know.
 """
-
-
 _ADDING: Final = frozenset({"/api/v1/clusters", "/add-cluster"})
+"""Where clusters are added; the first of them lists clusters, too, and that is open."""
 
 
 class Sight(NamedTuple):
-    """What a reader sees of one cluster."""
+    """What a user sees of one cluster: `lists` is the kind of names that the page has a list of."""
 
     cluster: str
     grants: Grants
@@ -102,7 +103,8 @@ async def check(request: Request) -> None:
         require(console, user, cluster, [Need(ResourceKind.CLUSTER, EVERY, Verb.CHANGE)])
         return
     if below in {"/plans/{plan_id}", "/audit/{plan_id}/undo"}:
-        # Which rights it takes is known with the plan; who may change nothing learns nothing of it.
+        # The plan says which rights it takes, and the route asks for them. Who may change nothing does not
+        # even learn whether there is such a plan.
         if not any(
             grants_of(console, user).give(cluster, Need(each, None, Verb.CHANGE)) for each in ResourceKind
         ):

@@ -1,4 +1,4 @@
-"""`LoginGate`: lets nobody to the application who has not logged in, but to the login itself.
+"""`LoginGate`: who has not logged in reaches the login, the health of the console and static files alone.
 
 A browser has the session in a cookie that scripts do not see and other sites' forms do not send; a program
 sends it as ``Authorization: Bearer TOKEN``.
@@ -37,7 +37,7 @@ class LoginGate:
         self._login = login
         self._api = api
         self._scrapers: dict[bytes, str] = {}
-        """Tokens of those who scrape, by the hash of what they send."""
+        """Tokens of those who scrape, as they are, by the hash of what they send."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Says who asks, or what to do first."""

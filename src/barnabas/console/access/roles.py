@@ -11,8 +11,8 @@
     names = ["orders*"]             # all when left out
     may = ["read", "change"]        # read when left out
 
-Patterns know ``*`` and ``?``. Who may change may read. Nothing is forbidden by a role: what no role gives
-nobody has.
+Patterns know ``*``, ``?`` and ``[abc]``. Who may change may read. No role forbids anything: a user has what
+one of their roles gives.
 """
 
 import tomllib

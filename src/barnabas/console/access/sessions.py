@@ -1,4 +1,4 @@
-"""`Sessions`: who has logged in. A token is kept as its hash: who reads the console's memory has none.
+"""`Sessions`: who has logged in. A token is kept as its hash, except those of scrapers (`gate`).
 
 A session is bound to the address and the program that it was begun from, to the password that it was begun
 with, and ends after a time; a restart of the console ends all.

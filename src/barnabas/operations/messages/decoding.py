@@ -1,4 +1,6 @@
-"""A key or a value as text and as fields, by what it says of itself: a schema's id, JSON, UTF-8, bytes."""
+"""A key or a value as text and as fields. Its bytes say what it is: the id of a schema before it, JSON, UTF-8;
+all else is bytes.
+"""
 
 import base64
 import datetime as dt
@@ -46,7 +48,7 @@ Internal: TypeAlias = Callable[[bytes], Any]
 
 @dataclass(frozen=True, slots=True)
 class DecodedPart:
-    """What bytes say."""
+    """What bytes were read as."""
 
     form: Form
     tree: Any = NOTHING

@@ -1,12 +1,14 @@
-"""`RecordFilter`: a condition on a record, and no language: a place, a path, one comparison, a text.
+"""`RecordFilter`: a condition on a record: a place, a path, one comparison, a text. There are no loops and
+no functions in it, so it takes no longer than the record is large.
 
     value.customer.id=42        key~eu-        value.total>=100        header.trace-id!=abc
     value.coupon                the field is there
 
 Places are ``key``, ``value``, ``header.NAME``, ``partition``, ``offset`` and ``timestamp``. ``=`` and
 ``!=`` compare (as numbers where both are), ``~`` and ``!~`` look for a part of the text, ``<``, ``<=``,
-``>``, ``>=`` compare numbers, and texts by their characters. ``*`` in a path is any name; lists are
-passed through. Several conditions hold together.
+``>``, ``>=`` compare numbers, and texts by their characters. ``*`` in a path is any name; a list stands for
+its items. Several conditions hold together. A record without the field meets none of them, ``!=`` and ``!~``
+neither; of several values one has to fit, and for ``!=`` and ``!~`` none may be the one.
 
 Conditions are asked of `SeenRecord`: of what is masked they see what everybody sees.
 """
@@ -65,7 +67,7 @@ class RecordFilter(NamedTuple):
 
     def _compare(self, values: Sequence[Any]) -> bool:
         if self.operator in {"!=", "!~"}:
-            # Of several values none may be the one.
+            # Of several values (a list, a header that is there twice) none may fit.
             positive = self._replace(operator=self.operator[1:])
             return bool(values) and not positive._compare(values)  # noqa: SLF001 - its own
         return any(self._one(value) for value in values)

@@ -7,10 +7,11 @@
     keep_last = 4                           # characters that are shown; none when left out
 
 A field is a place (``key``, ``value``, ``header.NAME``) and a path of names below it. ``*`` and ``?``
-stand for parts of a name, ``**`` for any number of names. Lists are passed through: ``value.items.price``
-is the price of each item. Upper and lower case are the same. A key or a value of which fields are masked,
-and which cannot be read as fields (it is no JSON, its schema is not known, it is too large), is hidden as
-a whole.
+stand for parts of a name, ``**`` for any number of names. A list stands for its items:
+``value.items.price`` is the price of each item. Upper and lower case are the same. A dot always divides two
+names: of a name that has a dot itself, write ``?`` in its place. What is hidden is values, never the names of
+fields. A key or a value of which fields are masked, and which cannot be read as fields (it is no JSON, its
+schema is not known, it is too large), is hidden as a whole.
 """
 
 import tomllib

@@ -1,4 +1,6 @@
-"""`SchemaSource`: reads values by the schemas of a registry, which is asked beforehand and never for long."""
+"""`SchemaSource`: reads values by the schemas of a registry. The registry is asked before values are read,
+and for some time not again when it does not answer.
+"""
 
 import asyncio
 import json
@@ -19,7 +21,7 @@ from barnabas.operations.schemas.registry import (
 
 _KEPT_MAX: Final = 1_000
 _ASKED_MAX: Final = 50
-"""New ids of one look: bytes that only look like a frame are many ids."""
+"""New ids of one `prepare`: bytes that only look like a frame are many ids."""
 _AGAIN_S: Final = 30.0
 """After this a registry is asked again for what it did not have, or did not answer."""
 
