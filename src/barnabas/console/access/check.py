@@ -1,5 +1,5 @@
-"""Whether a user may have a path. It is asked before a route reads its parameters or its body; what stands
-in a body (the topic of an action) is asked by the route.
+"""Whether a user may have a path. It is asked before the parameters of a route are looked at. What stands in
+a body, such as the topic of an action, the route asks for itself (`require`).
 """
 
 from dataclasses import replace

@@ -47,8 +47,8 @@ class AuditLog:
         self._file = folder / "audit.jsonl"
 
     def write(self, plan: KeptPlan, outcome: str, at_ms: int, error: str | None = None) -> None:
-        """One line. Raises OperationError where it cannot be written: a change of which that is the first line
-        is not done then.
+        """One line. Raises OperationError where it cannot be written: if it is the first of a change, that is
+        not done.
         """
         seen = plan.preview
         self._append(

@@ -1,5 +1,5 @@
-"""A key or a value as text and as fields. Its bytes say what it is: the id of a schema before it, JSON, UTF-8;
-all else is bytes.
+"""A key or a value as text and as fields. Its bytes say what it is: the id of a schema before it, JSON,
+UTF-8; all else is bytes.
 """
 
 import base64
