@@ -5,10 +5,10 @@ Theory of operation
 A round asks, one after the other, for what changes always: brokers, topics with leaders and in-sync
 replicas, ends of logs, groups. What changes seldom or costs much is asked for every so many rounds (log
 directories, configurations), or for a part of it in each round, the longest unread first (descriptions and
-positions of groups, configurations of topics): no round is larger because the cluster is. Each step puts
-its piece into the snapshot as soon as it has it. A step that fails or takes too long leaves the values as
-they were, with the error beside them; the steps after it run all the same. The client has one request in
-flight to each broker.
+positions of groups, configurations of topics): more groups make no round longer. Each step puts its piece
+into the snapshot as soon as it has it. A step that fails or takes too long leaves the values as they were,
+with the error beside them; the steps after it run all the same. The client has one request in flight to
+each broker.
 """
 
 import asyncio
