@@ -68,8 +68,8 @@ def chart(plot: Plot, start_ms: int, end_ms: int) -> Markup:
 
 
 def _runs(steps: Sequence[Step | None]) -> Iterator[list[tuple[int, Step]]]:
-    """The steps between gaps. One empty step between full ones is no gap: samples come once a minute, and
-    steps of an hour's plot every 30 s.
+    """The steps between gaps. Up to two empty steps between full ones are no gap: samples come once a minute,
+    and steps of an hour's plot every 30 s.
     """
     run: list[tuple[int, Step]] = []
     for place, one in enumerate(steps):

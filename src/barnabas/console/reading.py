@@ -12,6 +12,8 @@ K = TypeVar("K")
 
 FRESH_MS: Final = 60_000
 """What is older than this is stale, also when nothing has failed."""
+SELDOM_MS: Final = 300_000
+"""The same for what is read every so many rounds (`collector.Pace.seldom`)."""
 
 
 class Freshness(StrEnum):

@@ -3,9 +3,8 @@
 from typing import Final
 
 from barnabas.console.health.outcome import Measured
-from barnabas.console.health.reads import SELDOM_MS
 from barnabas.console.lag import all_lags
-from barnabas.console.reading import Freshness
+from barnabas.console.reading import SELDOM_MS, Freshness
 from barnabas.console.snapshot import ClusterSnapshot
 
 _NOTHING_TO_SAY: Final = frozenset(

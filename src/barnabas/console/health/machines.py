@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from barnabas.console.courses import bytes_per_s
 from barnabas.console.health.outcome import Measured
-from barnabas.console.health.reads import SELDOM_MS, compared
-from barnabas.console.reading import Freshness, Observation
+from barnabas.console.health.reads import compared
+from barnabas.console.reading import SELDOM_MS, Freshness, Observation
 from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.core.errors import ErrorCode
 

@@ -1,14 +1,11 @@
 """What judges have in common: a reading that is not there, or too old, is never good."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from barnabas.console.health.outcome import Measured
 from barnabas.console.reading import Freshness, Observation
 from barnabas.console.snapshot import Scrape
-
-SELDOM_MS: Final = 300_000
-"""What is read every so many rounds is fresh for so long."""
 
 
 def not_read(reading: Observation[Any], what: str, now_ms: int) -> Measured | None:

@@ -13,13 +13,12 @@ from barnabas.console.figure import Figure
 from barnabas.console.health.outcome import Level
 from barnabas.console.health.verdict import Verdict
 from barnabas.console.lag import all_lags
-from barnabas.console.reading import Freshness, known
+from barnabas.console.reading import SELDOM_MS, Freshness, known
 from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.console.trend import Trend
 from barnabas.core.ids import TopicPartition
 
 LEVELS: Final = {Level.GOOD: 0, Level.UNKNOWN: 1, Level.WARNING: 2, Level.CRITICAL: 3}
-SELDOM_MS: Final = 300_000
 
 METRICS: Final[Mapping[str, tuple[str, str]]] = {
     "cluster.level": ("verdict (0 good, 1 unknown, 2 warning, 3 critical)", "number"),

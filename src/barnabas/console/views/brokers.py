@@ -8,9 +8,8 @@ from typing import Any
 from barnabas.admin import ConfigEntry, LogDirDescription
 from barnabas.console.figure import Figure, figure, unknown
 from barnabas.console.health.machines import differences
-from barnabas.console.reading import Observation, known
+from barnabas.console.reading import SELDOM_MS, Observation, known
 from barnabas.console.snapshot import ClusterSnapshot, Entries
-from barnabas.console.views.overview import SELDOM_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from barnabas.console.figure import Figure, figure
 from barnabas.console.health.outcome import Level
 from barnabas.console.health.verdict import Verdict
-from barnabas.console.reading import oldest
+from barnabas.console.reading import SELDOM_MS, oldest
 from barnabas.console.snapshot import ClusterChange
 from barnabas.console.watched import WatchedCluster
 
@@ -100,7 +100,3 @@ def overview(watched: WatchedCluster, now_ms: int) -> Overview:
         snapshot.round_ms,
         snapshot.requests,
     )
-
-
-SELDOM_MS = 300_000
-"""What is read seldom is stale after this time."""

@@ -7,11 +7,10 @@ from barnabas.admin import PartitionReassignment, TopicDescription
 from barnabas.client.metadata import PartitionMetadata
 from barnabas.console.figure import Figure, figure, unknown
 from barnabas.console.lag import group_lag, partition_lags
-from barnabas.console.reading import known, oldest
+from barnabas.console.reading import SELDOM_MS, known, oldest
 from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.console.trend import Trend
 from barnabas.console.views.brokers import ConfigRow, config_rows
-from barnabas.console.views.overview import SELDOM_MS
 from barnabas.console.views.paging import Paging, cut
 from barnabas.core.ids import ZERO_UUID, TopicPartition, uuid_text
 
