@@ -120,18 +120,11 @@ class SeenPart:
         assert self._data is not None, "null is shown as such"
         # Cut before it is decoded: a record may have 50 MB.
         piece = bytes(self._data[: SHOWN_MAX * 4])
-        form, text = Form.TEXT, ""
-        try:
-            if self._choice == "hex" or len(self._data) <= DECODED_MAX:
-                raise UnicodeDecodeError(
-                    "utf-8", piece, 0, 1, "bytes are wanted, or it is known that it is no text"
-                )
-            text = piece.decode()
-        except UnicodeDecodeError as error:
-            if error.start and len(piece) < len(self._data) and error.start >= len(piece) - 4:
-                text = piece[: error.start].decode()  # a character was cut
-            else:
-                form, text = Form.HEX, piece[: SHOWN_MAX // 2].hex(" ")
+        # What is small enough was looked at as a whole, and is no text: of more only the beginning says it.
+        is_bytes = self._choice == "hex" or len(self._data) <= DECODED_MAX
+        begun = None if is_bytes else _beginning(piece)
+        form = Form.HEX if begun is None else Form.TEXT
+        text = piece[: SHOWN_MAX // 2].hex(" ") if begun is None else begun
         is_cut = len(text) > SHOWN_MAX or len(piece) < len(self._data)
         return ShownBytes(
             text[:SHOWN_MAX],
@@ -177,6 +170,15 @@ class SeenPart:
             return hidden(self._data.decode(), keep_last)
         except UnicodeDecodeError:
             return HIDDEN
+
+
+def _beginning(piece: bytes) -> str | None:
+    """The first bytes of something larger as text, without a last character that was cut; None for bytes."""
+    try:
+        return piece.decode()
+    except UnicodeDecodeError as error:
+        is_cut = error.start and error.start >= len(piece) - 4
+        return piece[: error.start].decode() if is_cut else None
 
 
 def _json(tree: Any) -> str:
