@@ -7,6 +7,7 @@ import smtplib
 import threading
 import time
 import urllib.request
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from email.message import EmailMessage
 from typing import Final
@@ -64,19 +65,22 @@ class Notifier:
     def _run(self) -> None:
         while True:
             cluster, incident = self._waiting.get()
-            for deliver in (self._post, self._mail):
-                for left in reversed(range(_TRIES)):
-                    try:
-                        deliver(cluster, incident)
-                        self.problem = None
-                        break
-                    except (OSError, http.client.HTTPException, smtplib.SMTPException, ValueError) as error:
-                        # The URL may have a secret: only the kind of the error is said.
-                        self.problem = f"a notice was not delivered: {type(error).__name__}"
-                        if left:
-                            time.sleep(self._retry_s)
-                        else:
-                            _log.warning("console.notice", rule=incident.rule, error=type(error).__name__)
+            answers = [self._deliver(way, cluster, incident) for way in (self._post, self._mail)]
+            self.problem = next((one for one in answers if one is not None), None)
+
+    def _deliver(self, way: Callable[[str, Incident], None], cluster: str, incident: Incident) -> str | None:
+        """Why it did not arrive; None where it did, or goes nowhere this way."""
+        for left in reversed(range(_TRIES)):
+            try:
+                way(cluster, incident)
+                return None
+            except (OSError, http.client.HTTPException, smtplib.SMTPException, ValueError) as error:
+                # The URL may have a secret: only the kind of the error is said.
+                kind = type(error).__name__
+            if left:
+                time.sleep(self._retry_s)
+        _log.warning("console.notice", rule=incident.rule, error=kind)
+        return f"a notice was not delivered: {kind}"
 
     def _post(self, cluster: str, incident: Incident) -> None:
         if self.addresses.webhook is None:
