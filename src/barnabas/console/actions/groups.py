@@ -9,7 +9,7 @@ from pydantic import Field
 
 from barnabas.admin import AsyncAdmin
 from barnabas.console.actions.plans import Effect, Planned, Undo
-from barnabas.console.actions.topics import TIMEOUT_MS
+from barnabas.console.actions.topics import INT64_MAX, TIMEOUT_MS, Number, Offset
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.operations.errors import OperationError
@@ -30,7 +30,7 @@ class ResetOffsets:
     topic: TopicOrAll = ""
     partitions: Annotated[str, Field(max_length=10_000)] = ""
     to: Literal["earliest", "latest", "offset", "time", "shift", "current"] = "earliest"
-    value: int = 0
+    value: Annotated[int, Field(ge=-INT64_MAX, le=INT64_MAX)] = 0
     """The offset, the time in milliseconds, or by how many offsets."""
 
 
@@ -40,8 +40,8 @@ class SetOffset:
 
     group: GroupName
     topic: Annotated[str, Field(min_length=1, max_length=249)]
-    partition: Annotated[int, Field(ge=0)]
-    offset: Annotated[int, Field(ge=0)]
+    partition: Number
+    offset: Offset
 
 
 @dataclass(frozen=True, slots=True)

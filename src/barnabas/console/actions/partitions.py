@@ -7,7 +7,7 @@ from pydantic import Field
 
 from barnabas.admin import AsyncAdmin, ElectionType, TopicPartitionReplica
 from barnabas.console.actions.plans import Effect, Planned
-from barnabas.console.actions.topics import TIMEOUT_MS, Name
+from barnabas.console.actions.topics import INT64_MAX, TIMEOUT_MS, Name, Number
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.operations import reassignment_throttles as throttles
@@ -34,7 +34,7 @@ class Reassign:
 
     topic: Name
     brokers: Annotated[str, Field(min_length=1, max_length=1000)]
-    throttle: Annotated[int, Field(ge=0)] = 0
+    throttle: Annotated[int, Field(ge=0, le=INT64_MAX)] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class ReplicationFactor:
 
     topic: Name
     replication_factor: Annotated[int, Field(ge=1, le=1000)]
-    throttle: Annotated[int, Field(ge=0)] = 0
+    throttle: Annotated[int, Field(ge=0, le=INT64_MAX)] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class MoveLogDir:
     """A replica of a partition to another log directory of its broker."""
 
     topic: Name
-    partition: Annotated[int, Field(ge=0)]
-    broker: Annotated[int, Field(ge=0)]
+    partition: Number
+    broker: Number
     log_dir: Annotated[str, Field(min_length=1, max_length=4096)]
 
 

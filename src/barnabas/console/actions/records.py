@@ -9,7 +9,7 @@ from pydantic import Field
 from barnabas.admin import AsyncAdmin
 from barnabas.client import AsyncProducer
 from barnabas.console.actions.plans import Effect, Planned
-from barnabas.console.actions.topics import TIMEOUT_MS, Name
+from barnabas.console.actions.topics import INT32_MAX, TIMEOUT_MS, Name
 from barnabas.operations.errors import OperationError
 from barnabas.operations.messages.decoding import json_problem
 
@@ -38,7 +38,7 @@ class ProduceRecord:
     value: Annotated[str, Field(max_length=_VALUE_MAX)] = ""
     value_form: Literal["text", "json", "hex", "null"] = "text"
     headers: Annotated[str, Field(max_length=100_000)] = ""
-    partition: Annotated[int, Field(ge=-1)] = -1
+    partition: Annotated[int, Field(ge=-1, le=INT32_MAX)] = -1
 
     AREAS: ClassVar = ("value", "headers")
     """Fields with room for several lines."""

@@ -17,7 +17,12 @@ TIMEOUT_MS = 10_000
 _OWN: Final = {ResourceType.TOPIC: Source.TOPIC, ResourceType.BROKER: Source.DYNAMIC_BROKER}
 """Where a value is from that a resource has itself."""
 
+INT32_MAX: Final = (1 << 31) - 1
+INT64_MAX: Final = (1 << 63) - 1
 Name = Annotated[str, Field(min_length=1, max_length=249)]
+Number = Annotated[int, Field(ge=0, le=INT32_MAX)]
+"""Of a partition or a broker."""
+Offset = Annotated[int, Field(ge=0, le=INT64_MAX)]
 Key = Annotated[str, Field(min_length=1, max_length=500)]
 ConfigText = Annotated[str, Field(max_length=32_000)]
 
@@ -27,8 +32,8 @@ class CreateTopic:
     """A new topic; -1 takes the brokers' defaults."""
 
     topic: Name
-    partitions: int = -1
-    replication_factor: int = -1
+    partitions: Annotated[int, Field(ge=-1, le=INT32_MAX)] = -1
+    replication_factor: Annotated[int, Field(ge=-1, le=1000)] = -1
     configs: ConfigText = ""
     """``KEY=VALUE``, one a line."""
 
@@ -38,7 +43,7 @@ class ExpandTopic:
     """More partitions for a topic."""
 
     topic: Name
-    partitions: Annotated[int, Field(ge=1)]
+    partitions: Annotated[int, Field(ge=1, le=INT32_MAX)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ class AlterTopic:
 class AlterBroker:
     """One key of a broker that can change while it runs; an empty value takes it away."""
 
-    broker: Annotated[int, Field(ge=0)]
+    broker: Number
     key: Key
     value: ConfigText = ""
 

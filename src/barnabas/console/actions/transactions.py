@@ -7,7 +7,7 @@ from pydantic import Field
 
 from barnabas.admin import AsyncAdmin
 from barnabas.console.actions.plans import Effect, Planned
-from barnabas.console.actions.topics import TIMEOUT_MS, Name
+from barnabas.console.actions.topics import TIMEOUT_MS, Name, Number, Offset
 from barnabas.core.ids import TopicPartition
 from barnabas.operations.errors import OperationError
 from barnabas.operations.hanging_transactions import abort_spec, open_at
@@ -18,8 +18,8 @@ class AbortHanging:
     """A transaction that is open in a partition from this offset on."""
 
     topic: Name
-    partition: Annotated[int, Field(ge=0)]
-    start_offset: Annotated[int, Field(ge=0)]
+    partition: Number
+    start_offset: Offset
 
 
 @dataclass(frozen=True, slots=True)
