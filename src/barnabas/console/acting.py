@@ -20,7 +20,6 @@ from barnabas.console.console import Console, ForbiddenError, NotHereError
 from barnabas.console.guard import is_form_token
 from barnabas.console.routes import Watched, console_of_request, user_of
 from barnabas.console.watched import WatchedCluster
-from barnabas.core.errors import BarnabasError
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
 
@@ -71,10 +70,13 @@ async def carry_out(console: Console, watched: WatchedCluster, plan_id: str, use
             await watched.use(found.planned.carry_out)
         else:
             note = await watched.produce(produce, **PRODUCER)
-    except BarnabasError as error:
-        console.audit.write(found, "failed", now_ms(), str(error))
+    except Exception as error:  # a bug of ours is written down, too
+        console.audit.write(found, "failed", now_ms(), str(error) or type(error).__name__)
         raise
-    console.audit.write(found, "done", now_ms())
+    try:
+        console.audit.write(found, "done", now_ms())
+    except OperationError as error:
+        raise OperationError(f"it was done, but {error}") from error
     seen = found.preview
     return Done(seen.id, seen.kind, seen.subject, list(seen.effects), note)
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 from barnabas.console.actions.plans import Effect, KeptPlan, Undo
-from barnabas.core.errors import BarnabasError
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
 
@@ -81,8 +80,8 @@ class AuditLog:
         write("begun")
         try:
             yield
-        except BarnabasError as error:
-            write("failed", str(error))
+        except Exception as error:  # a bug of ours is written down, too
+            write("failed", str(error) or type(error).__name__)
             raise
         write("done")
 
