@@ -192,6 +192,8 @@ async def _is_sensitive(admin: AsyncAdmin, key: str) -> bool:
 async def truncate_topic(admin: AsyncAdmin, wanted: OfTopic) -> Planned:
     """Deletes the records that are there now; what comes after the preview stays."""
     described = await _described(admin, wanted.topic)
+    if described.is_internal:
+        raise OperationError(f"{wanted.topic} is the cluster's own: the console does not empty it")
     partitions = _partitions(described)
     starts = await log_offsets(admin, partitions, EARLIEST_TIMESTAMP, TIMEOUT_MS)
     ends = await end_offsets(admin, partitions, TIMEOUT_MS)
