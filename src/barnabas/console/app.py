@@ -28,7 +28,7 @@ from barnabas.console.access.files import UnreadableFileError
 from barnabas.console.access.gate import LoginGate
 from barnabas.console.access.login import RefusedLoginError, TooManyError
 from barnabas.console.access.roles import EVERY, Need, ResourceKind, Verb
-from barnabas.console.access.rules import action_needs
+from barnabas.console.access.rules import button_needs
 from barnabas.console.chart import chart
 from barnabas.console.console import Console, ForbiddenError, NotHereError
 from barnabas.console.guard import Guard, form_token
@@ -126,7 +126,7 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
             return False
         try:
             grants = grants_of(console, user)
-            return all(grants.give(name, need) for need in action_needs(kind, _Given(given or {})))
+            return all(grants.give(name, need) for need in button_needs(kind, given or {}))
         except UnreadableFileError:
             return False
 
@@ -166,16 +166,6 @@ def _may_add(console: Console, user: str) -> bool:
         return console.allow_changes and grants_of(console, user).change_clusters()
     except UnreadableFileError:
         return False
-
-
-class _Given:
-    """The parameters of a button, as an action's; what it does not name is all names, as in the action."""
-
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self._given = given
-
-    def __getattr__(self, name: str) -> str:
-        return str(self._given.get(name, ""))
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -144,3 +144,17 @@ def action_needs(kind: str, wanted: Any = None) -> list[Need]:
         Need(part.resource, str(getattr(wanted, part.field) or EVERY) if part.field else EVERY, part.verb)
         for part in parts
     ]
+
+
+def button_needs(kind: str, given: Mapping[str, Any]) -> list[Need]:
+    """What a button takes that leads to an action's form: a name that it does not give is typed there, so some
+    name is enough. Raises KeyError for an action without a rule.
+    """
+    return [
+        Need(
+            part.resource,
+            EVERY if part.field is None else str(given.get(part.field) or "") or None,
+            part.verb,
+        )
+        for part in ACTION_RULES[kind]
+    ]
