@@ -61,6 +61,8 @@ class Need:
     resource: ResourceKind
     name: str | None
     verb: Verb = Verb.READ
+    is_prefix: bool = False
+    """Whether it is about every name that begins with this one."""
 
     def __str__(self) -> str:
         names = {None: f"a {self.resource}", EVERY: f"every {self.resource}"}
@@ -84,6 +86,9 @@ class Grant:
             return False
         if need.name is None:
             return True
+        # All names that begin with one: a pattern is enough that goes on behind it.
+        if need.is_prefix and not _matches((one for one in self.names if one.endswith("*")), need.name):
+            return False
         # All names: only the pattern of all is enough, not one that happens to match an asterisk.
         return EVERY in self.names if need.name == EVERY else _matches(self.names, need.name)
 

@@ -140,15 +140,22 @@ def action_needs(kind: str, wanted: Any = None) -> list[Need]:
     parts = ACTION_RULES[kind]
     if wanted is None:
         return [Need(part.resource, None, part.verb) for part in parts]
+    # A rule of access with a prefix is about every resource that begins with its name.
+    is_prefix = getattr(wanted, "pattern", None) == "prefixed"
     return [
-        Need(part.resource, str(getattr(wanted, part.field) or EVERY) if part.field else EVERY, part.verb)
+        Need(
+            part.resource,
+            str(getattr(wanted, part.field) or EVERY) if part.field else EVERY,
+            part.verb,
+            is_prefix=is_prefix and part.resource is ResourceKind.ACL,
+        )
         for part in parts
     ]
 
 
 def button_needs(kind: str, given: Mapping[str, Any]) -> list[Need]:
-    """What a button takes that leads to an action's form: a name that it does not give is typed there, so some
-    name is enough. Raises KeyError for an action without a rule.
+    """What a button takes that leads to an action's form: a name that it does not give is typed there, so
+    some name is enough. Raises KeyError for an action without a rule.
     """
     return [
         Need(
