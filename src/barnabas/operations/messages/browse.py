@@ -6,6 +6,7 @@ what is shown of each.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -198,7 +199,10 @@ async def _read(
         room = 500 if is_filtered else enough - len(found.rows)
         records = await consumer.poll(200, max_records=room)
         found.scanned += len(records)
-        await reader.prepare(records)
+        # A registry that is slow takes no more than the time of the answer.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(deadline - time(), 0.1)):
+                await reader.prepare(records)
         stopped_at: dict[TopicPartition, int] = {}
         for record in records:
             tp = TopicPartition(record.topic, record.partition)

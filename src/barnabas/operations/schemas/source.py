@@ -84,9 +84,8 @@ class SchemaSource:
         schema = self._known.get(number)
         if schema is None:
             missing, away = self._missing.get(number), self._away
-            raise UnreadSchemaError(
-                missing[1] if missing else away[1] if away else f"schema {number} was not asked for"
-            )
+            unasked = f"schema {number} was not asked for, or not answered in time"
+            raise UnreadSchemaError(missing[1] if missing else away[1] if away else unasked)
         if schema.kind == "AVRO":
             with extra("schemas", "reading values of Avro", "fastavro"):
                 from barnabas.operations.schemas.avro import avro_value
