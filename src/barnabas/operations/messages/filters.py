@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.operations.errors import OperationError
 from barnabas.operations.messages.decoding import NOTHING
-from barnabas.operations.messages.reading import SeenPart, SeenRecord
+from barnabas.operations.messages.reading import SeenRecord
 
 FILTERS_MAX: Final = 20
 _TEXT_MAX: Final = 1_000
@@ -42,7 +42,7 @@ class RecordFilter(NamedTuple):
     text: str
 
     def holds(self, record: SeenRecord) -> bool | None:
-        """Whether it does; None where a record's fields cannot be read, so that nobody knows."""
+        """Whether it does; None where what it asks about cannot be read, so that nobody knows."""
         if self.place in _NUMBERS:
             number = {
                 "partition": record.partition,
@@ -52,7 +52,11 @@ class RecordFilter(NamedTuple):
             return self._compare([number])
         if self.place == "header":
             parts = [part for name, part in record.headers if name == self.path[0]]
-            return bool(parts) if not self.operator else self._compare([_whole(part) for part in parts])
+            if not self.operator:
+                return bool(parts)
+            if any(part.text() is None and not part.is_null for part in parts):
+                return None
+            return self._compare([part.text() for part in parts])
         part = record.key if self.place == "key" else record.value
         if not self.path:
             text = part.text()
@@ -133,10 +137,6 @@ def _at(tree: Any, path: Sequence[str]) -> Iterator[Any]:
             waiting += [(each, step + 1) for each in reversed(node.values())] if name == "*" else []
             if name != "*" and name in node:
                 waiting.append((node[name], step + 1))
-
-
-def _whole(part: SeenPart) -> Any:
-    return part.text()
 
 
 def _text(value: Any) -> str:
