@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from barnabas.console.actions.audit import AuditEntry, AuditLog
+from barnabas.console.alerts.book import SHOWN_MAX
 from barnabas.console.alerts.rules import Incident
 from barnabas.console.snapshot import ClusterChange
 from barnabas.console.watched import WatchedCluster
@@ -142,7 +143,10 @@ def of_cluster(watched: WatchedCluster, wanted: TimelineQuery, audit: AuditLog |
     recent = [one for one in watched.snapshot.changes if wanted.start_ms <= one.at_ms <= end_of(wanted)]
     known = set(found)
     found = [*(one for one in reversed(recent) if one not in known), *found]
-    incidents = [] if watched.alerts is None else [*watched.alerts.past(), *watched.alerts.firing()]
+    past = [] if watched.alerts is None else watched.alerts.past()
+    if len(past) >= SHOWN_MAX:
+        left_out.append(f"alerts before the newest {SHOWN_MAX}")
+    incidents = past if watched.alerts is None else [*past, *watched.alerts.firing()]
     actions = [] if audit is None else audit.entries(watched.name, ACTIONS_MAX)
     if len(actions) >= ACTIONS_MAX:
         left_out.append(f"actions before the newest {ACTIONS_MAX:,} lines of the audit log")
