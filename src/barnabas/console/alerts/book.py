@@ -18,6 +18,7 @@ from barnabas.console.alerts.notices import Notifier
 from barnabas.console.alerts.rules import AlertRule, Course, Incident
 from barnabas.console.history.samples import private, sync_folder
 from barnabas.core.eventlog import EventLog
+from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
 
 _log = EventLog("console")
@@ -126,7 +127,14 @@ class AlertBook:
         return [series for series in samples if rule.watches(series)]
 
     def _drop_courses(self, rule: str) -> None:
+        """A rule that is another one, or none, begins anew: what was open under the former one is over."""
+        dropped = [one for key, one in self._courses.items() if key[0] == rule]
         self._courses = {key: one for key, one in self._courses.items() if key[0] != rule}
+        over = [one.incident for one in dropped if one.incident is not None]
+        for incident in over:
+            incident.ended_ms = now_ms()
+        if over:
+            self._write_down(over)
 
     def _write_down(self, found: list[Incident]) -> None:
         try:
