@@ -64,7 +64,9 @@ class Peer:
         self.principal = principal
         self.session: Any = None
         self.held_to: Any = None
-        """The quotas of the last request, for the service: the next one is mostly of the same client."""
+        """What the service held the last request to: the next one is mostly of the same client. None again
+        once the peer has logged in, as it is another principal then.
+        """
         self.token_authenticated = False
         """Whether the peer has logged in with a delegation token (KIP-48)."""
         self.software = UNKNOWN_SOFTWARE
