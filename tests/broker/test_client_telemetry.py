@@ -258,6 +258,38 @@ def test_the_series_of_one_client_are_bounded(world, monkeypatch):
     assert world.receiver.left_out == 2
 
 
+def labelled(count):
+    """The bytes of a metric with so many values, each with a label of its own."""
+    data = MetricsData()
+    metric = data.resource_metrics.add().scope_metrics.add().metrics.add(name="a")
+    for number in range(count):
+        point = metric.gauge.data_points.add(as_double=1.0)
+        point.attributes.add(key=f"k{number}").value.string_value = "v"
+    return data.SerializeToString()
+
+
+def test_the_labels_of_one_metric_are_bounded(world):
+    """A scrape looks for each of them in each series: a thousand of both are a million."""
+    get(world)
+    push(world, labelled(receiving.LABELS_OF_NAME_MAX + 3))
+
+    (metric,) = world.receiver.families()
+    assert len(list(metric.read())) == receiving.LABELS_OF_NAME_MAX
+    assert len(metric.labels) == receiving.LABELS_OF_NAME_MAX + 2, "and the two ids of the client"
+    assert world.receiver.left_out == 3
+
+
+def test_labels_go_with_their_last_series(world):
+    get(world)
+    push(world, labelled(3))
+    for _ in range(61):
+        world.clock.advance(INTERVAL_MS)
+        push(world, labelled(1))
+
+    (metric,) = world.receiver.families()
+    assert metric.labels == ("client_id", "client_instance_id", "k0")
+
+
 def test_all_series_are_bounded(make_world):
     world = make_world(barnabas_api_profile="4.4", metrics_port="0", barnabas_client_telemetry_series_max="3")
     get(world)

@@ -8,8 +8,8 @@ client beyond that is asked to wait. So a push that was made to hurt holds no lo
 
 A series is a name with labels, of one client. Values of a delta are added up, others take the place of the
 last. A series that its client pushes no longer goes when its time is over: three intervals, a minute at
-least. There are `series_max` series, and `SERIES_OF_CLIENT_MAX` of one client. What is beyond is left out and
-counted.
+least. There are `series_max` series, and `SERIES_OF_CLIENT_MAX` of one client. The series of one name have
+`LABELS_OF_NAME_MAX` names of labels between them. What is beyond is left out and counted.
 """
 
 from collections import Counter
@@ -30,6 +30,8 @@ PLAIN_BYTES_MAX: Final = 2 * 1024 * 1024
 """What a push may become when it is decompressed."""
 READING_MAX: Final = 4
 SERIES_OF_CLIENT_MAX: Final = 2_000
+LABELS_OF_NAME_MAX: Final = 64
+"""A scrape looks for each of these labels in each series of the name. One series has half as many at most."""
 
 _Key: TypeAlias = tuple[str, str, Labels]
 """The ids of the instance and of the client, and the other labels."""
@@ -136,16 +138,20 @@ class ClientMetricsReceiver:
             series.expires_ms = expires_ms
 
     def _new_series(self, name: str, key: _Key) -> _Series | None:
-        """A series that is not there yet; None where there are too many."""
+        """A series that is not there yet; None where there are too many, or its name has too many labels."""
         instance_id, _, labels = key
         if self._is_full(instance_id):
             self._sweep_sometimes()
             if self._is_full(instance_id):
                 return None
         family = self._families.get(name)
+        known: set[str] = set() if family is None else family.labels
+        names = known.union(label for label, _ in labels)
+        if len(names) > LABELS_OF_NAME_MAX:
+            return None
         if family is None:
             family = self._families[name] = _Family()
-        family.labels.update(label for label, _ in labels)
+        family.labels = names
         series = family.series[key] = _Series()
         self._of_client[instance_id] += 1
         self._count += 1
@@ -165,12 +171,16 @@ class ClientMetricsReceiver:
         """Forgets the series whose time is over."""
         now_ms = self._swept_ms = self._clock.monotonic_ms()
         for name, family in list(self._families.items()):
+            is_smaller = False
             for key in [key for key, series in family.series.items() if series.expires_ms <= now_ms]:
                 del family.series[key]
                 self._count -= 1
                 self._of_client[key[0]] -= 1
+                is_smaller = True
             if not family.series:
                 del self._families[name]
+            elif is_smaller:
+                family.labels = {label for _, _, labels in family.series for label, _ in labels}
         self._of_client = +self._of_client
 
     def families(self) -> Iterator[Metric]:
