@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from barnabas.core.errors import ErrorCode
+from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.log.validator import RECORDS_AT_ONCE
@@ -28,6 +28,7 @@ from barnabas.protocol.messages.write_txn_markers import (
 )
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
+from barnabas.replica.verification import TransactionOf, TransactionSupport
 
 E = ErrorCode
 ID = "copier"
@@ -392,6 +393,23 @@ def test_offsets_of_a_transaction_are_taken_unless_it_ends_before_the_answer(wor
     held.answer()
     world.clock.advance(0)
     assert committed_code(taken) is E.NONE
+
+
+def test_a_marker_between_two_slices_of_a_commit_makes_the_append_fail(world, producer):
+    """Nobody is asked about a transaction that has written here, and a large commit takes its time."""
+    add_group(world, producer)
+    first = commit_offset(world, producer)
+    world.clock.advance(0)
+    assert committed_code(first) is E.NONE
+
+    tp = TopicPartition(GROUP_METADATA_TOPIC, world.coordinator.partition_for("g"))
+    transaction = TransactionOf(ID, *producer)
+    check = world.replicas.appender.verify_commit(tp, transaction, TransactionSupport.ABORTABLE).result()
+    check()
+    marker(world, producer, tp.partition, topic=GROUP_METADATA_TOPIC)
+    with pytest.raises(KafkaError) as refused:
+        check()
+    assert refused.value.code is E.INVALID_TXN_STATE
 
 
 @pytest.mark.parametrize("count", [2, 150])

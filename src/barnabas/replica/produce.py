@@ -378,7 +378,10 @@ class Appender:
         producer = transaction.producer_id, transaction.epoch
         guard = self._start_verification(tp, *producer, NO_SEQUENCE, support)
         if guard is None:
-            return lambda: None
+            if not self._asks(support):
+                return lambda: None
+            # The transaction has written here already. It may end before the append, which is made in slices.
+            return partial(self._check_verified, tp, producer, None)
 
         def ask_again() -> None:
             nonlocal guard
@@ -390,13 +393,7 @@ class Appender:
         refused = yield self._verified(transaction, [tp], support, ask_again, holds)
         if tp in refused:
             raise KafkaError(known_to_committers(refused[tp]))
-
-        def check() -> None:
-            log = self._leader_log(tp)
-            if log is not None:
-                log.producers.check_verified(*producer, guard)
-
-        return check
+        return partial(self._check_verified, tp, producer, guard)
 
     @steps
     def _verified(
@@ -434,11 +431,15 @@ class Appender:
         support: TransactionSupport,
     ) -> VerificationGuard | None:
         log = self._leader_log(tp)
-        if log is None or not (self._verifies or (support is _ADDED and self.verifier is not None)):
+        if log is None or not self._asks(support):
             return None
         return log.producers.start_verification(
             producer_id, epoch, sequence, self._now_ms(), bumped=support is _ADDED
         )
+
+    def _asks(self, support: TransactionSupport) -> bool:
+        """Whether anybody is asked about a transaction before its first batch."""
+        return self._verifies or (support is _ADDED and self.verifier is not None)
 
     @property
     def _verifies(self) -> bool:
@@ -463,6 +464,14 @@ class Appender:
     ) -> bool:
         log = self._leader_log(tp)
         return log is None or log.producers.is_verified(*producer, guard)
+
+    def _check_verified(
+        self, tp: TopicPartition, producer: tuple[int, int], guard: VerificationGuard | None
+    ) -> None:
+        """Raises INVALID_TXN_STATE where the transaction has ended here since it was asked about."""
+        log = self._leader_log(tp)
+        if log is not None:
+            log.producers.check_verified(*producer, guard)
 
     @staticmethod
     def _check_guard(partition: Partition, header: BatchHeader, guard: VerificationGuard | None) -> None:
