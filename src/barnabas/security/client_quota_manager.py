@@ -240,7 +240,8 @@ class ClientQuotaManager:
         found = self._of_client.get((principal, client_id))
         if found is not None:
             return found
-        if len(self._of_client) >= BUCKETS_MAX:
+        # Both are bounded: clients may share a bucket, and since quotas changed a bucket may have no client.
+        if max(len(self._of_client), len(self._buckets)) >= BUCKETS_MAX:
             self._forget_some()
         user, client = self._names(sanitize(principal.partition(":")[2]), sanitize(client_id))
         bucket = self._buckets.get((user, client))
