@@ -1,7 +1,7 @@
 """Members of the classic protocol inside a consumer group."""
 
 import pytest
-from consumer_world import GROUP, assignment_read, settled
+from consumer_world import GROUP, assignment_read, settled, subscription
 
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -149,6 +149,26 @@ def test_what_no_consumer_says_is_not_understood(mixed):
     assert refused(handled, mixed, request, 5) is ErrorCode.UNKNOWN_SERVER_ERROR
     request.session_timeout_ms = 1
     assert refused(handled, mixed, request, 5) is ErrorCode.INVALID_SESSION_TIMEOUT
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        subscription(["a"] * 10_001),
+        subscription(["a"], {str(number): () for number in range(10_001)}),
+        subscription(["a"], {"a": range(100_001)}),
+    ],
+    ids=["names", "topics", "partitions"],
+)
+def test_a_classic_member_names_no_more_than_a_heartbeat_may(mixed, metadata):
+    request = JoinGroupRequest(
+        group_id=GROUP,
+        session_timeout_ms=10_000,
+        member_id="c2",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+    )
+    assert refused(handled, mixed, request, 5) is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_version_0_knows_one_timeout_for_both(mixed):

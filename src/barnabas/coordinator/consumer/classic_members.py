@@ -18,7 +18,11 @@ from barnabas.coordinator.classic.members import (
     SyncResult,
 )
 from barnabas.coordinator.consumer.assignment import NOTHING, pairs
-from barnabas.coordinator.consumer.conversion import assignment_by_id, classic_assignment
+from barnabas.coordinator.consumer.conversion import (
+    assignment_by_id,
+    classic_assignment,
+    subscription_of,
+)
 from barnabas.coordinator.consumer.group import FREE, PROTOCOL_TYPE, ConsumerGroup, consumer_group
 from barnabas.coordinator.consumer.heartbeat import subscribe_static_member, update_member
 from barnabas.coordinator.consumer.leaving import fence_members, maybe_downgrade, timers_of
@@ -98,7 +102,7 @@ def classic_group_join_to_consumer_group(
 
 def _subscription(request: JoinRequest) -> ConsumerProtocolSubscription:
     try:
-        return ConsumerProtocolSubscription.from_bytes(request.protocols[0][1])
+        return subscription_of(request.protocols[0][1])
     except ProtocolError as error:
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR,

@@ -20,9 +20,15 @@ from barnabas.coordinator.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from barnabas.coordinator.consumer.member import ClassicTerms, ConsumerMember
 from barnabas.coordinator.consumer.plan import ConsumerRuntime, Plan
 from barnabas.coordinator.consumer.topics import TopicsImage
+from barnabas.coordinator.consumer.validation import (
+    OWNED_PARTITIONS_MAX,
+    OWNED_TOPICS_MAX,
+    SUBSCRIBED_NAMES_MAX,
+)
 from barnabas.coordinator.runtime.journal import CoordinatorRecord
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
+from barnabas.core.chunks import Buffer
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.protocol.consumer_protocol import (
@@ -92,7 +98,7 @@ def retire(group: ClassicGroup) -> None:
 def _upgraded_member(group: ClassicGroup, old: ClassicMember, topics: TopicsImage) -> ConsumerMember:
     protocols = tuple((name, bytes(metadata)) for name, metadata in old.terms.protocols)
     chosen = dict(protocols).get(group.protocol_name or "", protocols[0][1])
-    subscription = ConsumerProtocolSubscription.from_bytes(chosen)
+    subscription = subscription_of(chosen)
     assigned = NOTHING
     if old.assignment:  # a member that has not synced yet has none
         partitions = ConsumerProtocolAssignment.from_bytes(old.assignment).assigned_partitions
@@ -110,6 +116,22 @@ def _upgraded_member(group: ClassicGroup, old: ClassicMember, topics: TopicsImag
         assigned=assigned,
         classic=ClassicTerms(old.terms.session_timeout_ms, protocols),
     )
+
+
+def subscription_of(metadata: Buffer) -> ConsumerProtocolSubscription:
+    """What a member of the classic protocol subscribes to. Raises ProtocolError, also for more than a
+    heartbeat may name: this is worked off in one piece, too.
+    """
+    subscription = ConsumerProtocolSubscription.from_bytes(metadata)
+    owned = subscription.owned_partitions
+    if (
+        len(subscription.topics) > SUBSCRIBED_NAMES_MAX
+        or len(owned) > OWNED_TOPICS_MAX
+        or sum(len(topic.partitions) for topic in owned) > OWNED_PARTITIONS_MAX
+    ):
+        name = ConsumerProtocolSubscription.__name__
+        raise ProtocolError("it names too many topics or partitions", message=name)
+    return subscription
 
 
 def assignment_by_id(partitions: Iterable[TopicPartition], topics: TopicsImage) -> Assignment:
