@@ -11,6 +11,8 @@ from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
+from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from barnabas.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -317,6 +319,59 @@ def delete(topic, _partition):
 def configs_of(topic, _partition):
     resource = DescribeConfigsResource(resource_type=2, resource_name=topic, configuration_keys=None)
     return DescribeConfigsRequest(resources=[resource]), 4
+
+
+HIDDEN_ID = b"\6" * 16
+
+
+@pytest.fixture
+def consumers(make_world, authorizer):
+    """Topics `orders` and `hidden`, and a client that may read the group `g` and see only `orders`."""
+    settings = {"barnabas_api_profile": "4.4", "group_consumer_assignment_interval_ms": "0"}
+    world = make_world(authorizer=authorizer, **settings)
+    world.create("orders", 1, topic_id=TOPIC_ID)
+    world.create("hidden", 1, topic_id=HIDDEN_ID)
+    world.create("__consumer_offsets", 50)
+    world.clock.advance(1)
+    authorizer.asked.clear()
+    authorizer.deny = True
+    authorizer.allowed = {(operation, Resource.GROUP, "g") for operation in Operation}
+    authorizer.allowed.add((Operation.DESCRIBE, Resource.TOPIC, "orders"))
+    return world
+
+
+def joining(*topics, **fields):
+    return ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        rebalance_timeout_ms=60_000,
+        topic_partitions=[],
+        subscribed_topic_names=list(topics),
+        **fields,
+    )
+
+
+def test_a_consumer_may_describe_the_topics_that_it_names(consumers, authorizer):
+    refused = consumers.send(joining("orders", "hidden"), 1)
+    assert code(refused.error_code) == "TOPIC_AUTHORIZATION_FAILED"
+    assert authorizer.asked == [
+        ("READ", "GROUP", "g"),
+        ("DESCRIBE", "TOPIC", "orders"),
+        ("DESCRIBE", "TOPIC", "hidden"),
+    ]
+    assert code(consumers.send(joining("orders"), 1).error_code) == "NONE"
+
+
+def test_a_group_with_a_hidden_topic_is_not_described(consumers, authorizer):
+    authorizer.deny = False
+    assert code(consumers.send(joining("orders", "hidden"), 1).error_code) == "NONE"
+    authorizer.deny = True
+
+    (group,) = consumers.send(ConsumerGroupDescribeRequest(group_ids=["g"]), 1).groups
+    assert (code(group.error_code), group.members) == ("TOPIC_AUTHORIZATION_FAILED", [])
+    authorizer.allowed.add((Operation.DESCRIBE, Resource.TOPIC, "hidden"))
+    (group,) = consumers.send(ConsumerGroupDescribeRequest(group_ids=["g"]), 1).groups
+    assert (code(group.error_code), len(group.members)) == ("NONE", 1)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """ConsumerGroupDescribe (69), v0-1.
 
-Behaviour: state, members and assignments of consumer groups (KIP-848); GROUP_ID_NOT_FOUND for others.
+Behaviour: state, members and assignments of consumer groups (KIP-848); GROUP_ID_NOT_FOUND for others, and
+TOPIC_AUTHORIZATION_FAILED for those with a topic that the client may not describe.
 Versions:  v0 · v1 the protocol that each member speaks (KIP-1099). Advertised and refused as
            ConsumerGroupHeartbeat is.
 Not implemented: nothing.
@@ -8,6 +9,7 @@ Not implemented: nothing.
 
 from typing import Final
 
+from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group_requests import describe_each, require_consumer_protocol
 from barnabas.broker.registry import handles
@@ -31,6 +33,7 @@ from barnabas.protocol.messages.consumer_group_describe import (
 
 CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
+_HIDDEN: Final = "The group has described topic(s) that the client is not authorized to describe."
 
 
 def _failed(
@@ -55,15 +58,33 @@ def consumer_group_describe(
     context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> Sliced[ConsumerGroupDescribeResponse]:
     require_consumer_protocol(context)
-    coordinator = context.broker.group_coordinator
+    coordinator, may_describe = context.broker.group_coordinator, context.may(Operation.DESCRIBE)
 
     def describe(group_id: str) -> DescribedGroup:
-        return _described(coordinator.consumer_group_describe(group_id))
+        group = _described(coordinator.consumer_group_describe(group_id))
+        # KAFKA-18813: a client hears nothing of topics that it may not describe.
+        hidden = [topic for topic in _topics(group) if not may_describe[topic]]
+        if not hidden:
+            return group
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return DescribedGroup(group_id=group_id, error_code=code, error_message=_HIDDEN)
 
     groups = yield from describe_each(
         context, request.group_ids, describe, _refused, operations=request.include_authorized_operations
     )
     return ConsumerGroupDescribeResponse(groups=groups)
+
+
+def _topics(group: DescribedGroup) -> list[str]:
+    """The topics that members have or are to have."""
+    return sorted(
+        {
+            topic.topic_name
+            for member in group.members
+            for assignment in (member.assignment, member.target_assignment)
+            for topic in assignment.topic_partitions
+        }
+    )
 
 
 def _described(description: ConsumerGroupDescription) -> DescribedGroup:

@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat (68), v0-1.
 
 Behaviour: a member of a consumer group reports what changed on its side, and learns what it is to own
-(KIP-848).
+(KIP-848). It may DESCRIBE the topics that it names.
 Versions:  v0 · v1 regular expressions, and the member names itself (KIP-1082). Kafka 3.9 with ZooKeeper
            advertises v0 and refuses it with UNSUPPORTED_VERSION, by which clients know that there is only the
            classic protocol; so does a broker here whose `group.coordinator.rebalance.protocols` says the
@@ -10,6 +10,7 @@ Versions:  v0 · v1 regular expressions, and the member names itself (KIP-1082).
 Not implemented: nothing. Very many names or owned partitions are refused, which Kafka allows.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from barnabas.broker.authorizer import Operation
@@ -17,6 +18,7 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.group_requests import client_of, require_consumer_protocol, require_group
 from barnabas.broker.registry import handles
 from barnabas.coordinator.consumer.member import HeartbeatResult, MemberHeartbeat
+from barnabas.coordinator.consumer.validation import SUBSCRIBED_NAMES_MAX
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
 from barnabas.protocol.api import ApiKey
@@ -42,6 +44,7 @@ def consumer_group_heartbeat(
 ) -> ConsumerGroupHeartbeatResponse | Pending[ConsumerGroupHeartbeatResponse]:
     require_consumer_protocol(context)
     require_group(context, Operation.READ, request.group_id)
+    _require_topics(context, request.subscribed_topic_names)
     if not request.group_id:
         # Refused here, because the group without a name has a coordinator too: it may store offsets.
         raise KafkaError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
@@ -63,6 +66,20 @@ def consumer_group_heartbeat(
         )
     )
     return answer.then(_response) if isinstance(answer, Pending) else _response(answer)
+
+
+def _require_topics(context: RequestContext, names: Sequence[str] | None) -> None:
+    """Raises TOPIC_AUTHORIZATION_FAILED unless the client may describe all topics that it names: the answer
+    would tell their ids and how many partitions they have (KAFKA-18813).
+    """
+    # A request with more names is refused before anybody looks at one.
+    if names is None or len(names) > SUBSCRIBED_NAMES_MAX:
+        return
+    may_describe = context.may(Operation.DESCRIBE)
+    # All are asked, so that the audit has a line for each.
+    denied = [name for name in names if not may_describe[name]]
+    if denied:
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _response(result: HeartbeatResult) -> ConsumerGroupHeartbeatResponse:
