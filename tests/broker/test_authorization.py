@@ -362,6 +362,14 @@ def test_a_consumer_may_describe_the_topics_that_it_names(consumers, authorizer)
     assert code(consumers.send(joining("orders"), 1).error_code) == "NONE"
 
 
+def test_an_expression_stands_for_no_topic_that_its_consumer_may_not_describe(consumers):
+    epoch = consumers.send(joining(subscribed_topic_regex=".*"), 1).member_epoch
+    consumers.clock.advance(1)
+    beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch)
+    told = consumers.send(beat, 1)
+    assert [topic.topic_id for topic in told.assignment.topic_partitions] == [TOPIC_ID]
+
+
 def test_a_group_with_a_hidden_topic_is_not_described(consumers, authorizer):
     authorizer.deny = False
     assert code(consumers.send(joining("orders", "hidden"), 1).error_code) == "NONE"

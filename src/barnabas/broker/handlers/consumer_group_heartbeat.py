@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat (68), v0-1.
 
 Behaviour: a member of a consumer group reports what changed on its side, and learns what it is to own
-(KIP-848). It may DESCRIBE the topics that it names.
+(KIP-848). It may DESCRIBE the topics that it names; an expression stands for those that it may.
 Versions:  v0 · v1 regular expressions, and the member names itself (KIP-1082). Kafka 3.9 with ZooKeeper
            advertises v0 and refuses it with UNSUPPORTED_VERSION, by which clients know that there is only the
            classic protocol; so does a broker here whose `group.coordinator.rebalance.protocols` says the
@@ -11,9 +11,10 @@ Not implemented: nothing. Very many names or owned partitions are refused, which
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
-from barnabas.broker.authorizer import Operation
+from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group_requests import client_of, require_consumer_protocol, require_group
 from barnabas.broker.registry import handles
@@ -63,6 +64,7 @@ def consumer_group_heartbeat(
             request.server_assignor,
             request.topic_partitions,
             client_of(context),
+            partial(_may_describe, context),
         )
     )
     return answer.then(_response) if isinstance(answer, Pending) else _response(answer)
@@ -80,6 +82,11 @@ def _require_topics(context: RequestContext, names: Sequence[str] | None) -> Non
     denied = [name for name in names if not may_describe[name]]
     if denied:
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def _may_describe(context: RequestContext, topic: str) -> bool:
+    """Whether the client may see a topic that its expression matches; it did not ask for it by name."""
+    return context.authorize(Operation.DESCRIBE, Resource.TOPIC, topic, log_if_denied=False)
 
 
 def _response(result: HeartbeatResult) -> ConsumerGroupHeartbeatResponse:

@@ -9,7 +9,7 @@ UNKNOWN         a later Kafka wrote a state that this version does not know; the
 ==============  ===================================================================================
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import chain
@@ -34,6 +34,10 @@ NOT_GIVEN: Final = -1
 # What members ask and get.
 
 
+def _any_topic(_name: str) -> bool:
+    return True
+
+
 class MemberHeartbeat(NamedTuple):
     """What a member says with ConsumerGroupHeartbeat: who it is, and what changed on its side.
     None and -1 change nothing.
@@ -52,6 +56,8 @@ class MemberHeartbeat(NamedTuple):
     topic_partitions: Sequence[PartitionsOfTopic] | None
     """What it owns. Not an `Assignment` yet: how much it is has to be checked first."""
     client: Client
+    may_describe: Callable[[str], bool] = _any_topic
+    """Whether the client may see a topic; an expression is resolved to no others."""
 
 
 class HeartbeatResult(NamedTuple):

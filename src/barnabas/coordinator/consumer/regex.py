@@ -7,10 +7,11 @@ A member may subscribe to a regular expression of RE2, whose matching takes line
 expression is checked at once. It is resolved after the request has been handled: the topics that it matches
 are written in a record, with a new epoch of the group. All expressions of a group are resolved together, so
 that a new topic costs one rebalance, not one for each expression. They are resolved again when topics are
-created, at the latest every ten minutes, at the earliest every ten seconds.
+created, at the latest every ten minutes, at the earliest every ten seconds. The client whose heartbeat finds
+that it is time says which topics count: those that it may describe.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, Final
 
@@ -79,7 +80,9 @@ def topics_changed(runtime: ConsumerRuntime, topics: set[str]) -> None:
     runtime.matched_topics = (runtime.matched_topics - topics) | existing
 
 
-def maybe_resolve_regular_expressions(runtime: ConsumerRuntime, shard: Shard, group: ConsumerGroup) -> None:
+def maybe_resolve_regular_expressions(
+    runtime: ConsumerRuntime, shard: Shard, group: ConsumerGroup, may_describe: Callable[[str], bool]
+) -> None:
     """Resolves the group's expressions after the present request, if it is time."""
     subscriptions, now_ms = group.subscriptions, runtime.clock.time_ms()
     if not subscriptions.expressions or group.lookup_running:
@@ -97,18 +100,21 @@ def maybe_resolve_regular_expressions(runtime: ConsumerRuntime, shard: Shard, gr
         or now_ms > last_ms + REFRESH_INTERVAL_MAX_MS
     ):
         group.lookup_running = True
-        runtime.clock.call_soon(lambda: _resolve(runtime, shard, group))
+        runtime.clock.call_soon(lambda: _resolve(runtime, shard, group, may_describe))
 
 
 @steps
-def _resolve(runtime: ConsumerRuntime, shard: Shard, group: ConsumerGroup) -> Steps[None]:
+def _resolve(
+    runtime: ConsumerRuntime, shard: Shard, group: ConsumerGroup, may_describe: Callable[[str], bool]
+) -> Steps[None]:
     """``refreshRegularExpressions``: one at a time for each group, in slices."""
     version, now_ms, names = runtime.new_topics_ms, runtime.clock.time_ms(), list(runtime.topics.names())
     # Noted before the walk: a topic that is created while it runs makes `new_topics_ms` later, and so a new
     # look-up.
     runtime.matched_topics.update(names)
     try:
-        matching = yield _match(list(group.subscriptions.expressions), names, Slices(runtime.clock))
+        expressions = list(group.subscriptions.expressions)
+        matching = yield _match(expressions, names, may_describe, Slices(runtime.clock))
     finally:
         group.lookup_running = False
     # Deleted, or unloaded, while names were matched in slices.
@@ -126,7 +132,7 @@ def _resolve(runtime: ConsumerRuntime, shard: Shard, group: ConsumerGroup) -> St
 
 @steps
 def _match(
-    expressions: Iterable[str], names: Iterable[str], slices: Slices
+    expressions: Iterable[str], names: Iterable[str], may_describe: Callable[[str], bool], slices: Slices
 ) -> Steps[dict[str, frozenset[str]]]:
     """The topics that each expression matches; the whole name must match."""
     matching: dict[str, set[str]] = {}
@@ -139,8 +145,10 @@ def _match(
             # Java's RE2 accepted it, and this one does not: it matches no topic.
             _events.error("expressions.unreadable", expression=expression, error=error)
     for name in names:
-        for expression, pattern in patterns.items():
-            if pattern.fullmatch(name) is not None:
+        matched = [expression for expression in patterns if patterns[expression].fullmatch(name) is not None]
+        # KAFKA-18813: by an expression a client must not learn of topics that it may not describe.
+        if matched and may_describe(name):
+            for expression in matched:
                 matching[expression].add(name)
         if slices.over():
             yield slices.next_turn()
