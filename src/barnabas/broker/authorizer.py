@@ -63,9 +63,9 @@ class Authorizer(Protocol):
     ) -> bool:
         """Whether the client may do the operation to the resource of that name (``Action``).
 
-        `count` says how often the request names the resource, once without it; it is asked where a line is
-        written. A denial is worth a line in the log only if the
-        client asked for this resource by name, a grant only if it gets something by it.
+        `count` says how often the request names the resource, without it once; it is called only where the
+        log gets a line. A denial is worth a line (`log_if_denied`) if the client asked for this resource by
+        name, a grant (`log_if_allowed`) if the client gets something by it.
         """
 
     def authorize_any(self, request: Asking, operation: Operation, resource: Resource) -> bool:

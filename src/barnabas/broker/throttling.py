@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 TIME: Final = 0
 """Its time, as of nearly every request."""
 NO_TIME: Final = 1
-"""Nothing of its client: a producer that waits for no answer, a follower."""
+"""Not its time, which is exempt: of a producer that waits for no answer, of a follower."""
 NOTHING: Final = 2
 """Its handler has counted it (Fetch)."""
 REFUSED: Final = 3
-"""Its time, also where it is of those that brokers send: they were not the ones who sent it."""
+"""Its time, also of an API that is exempt because only brokers use it: this one came from no broker."""
 
 _PER_CENT_OF_MS: Final = 0.1
 """A millisecond in per cent of a second."""
@@ -87,8 +87,9 @@ def fetch_throttle_ms(context: "RequestContext", response_bytes: int) -> int:
 
 
 def recorder(context: "RequestContext", *, strict_since: int | None) -> Callable[[int], None]:
-    """What counts the partitions that a request makes or removes. From this version on it raises KafkaError
-    THROTTLING_QUOTA_EXCEEDED where the client has no more; before, and without one, the client waits.
+    """What counts the partitions that a request makes or removes. From version `strict_since` on it raises
+    KafkaError THROTTLING_QUOTA_EXCEEDED where the client has no more; in earlier ones the client waits. With
+    None, for topics that are made by the way, they are counted, and nobody is refused or waits.
     """
     manager = context.broker.quotas.mutations
     if not manager.enabled:

@@ -9,13 +9,15 @@ held to the first that is there::
     1 user, client id    2 user, default    3 user    4 default, client id    5 default, default    6 default
     7 client id          8 default client id
 
-Of one at 3 or 6, all clients of the user share a bucket; at 7 and 8 all users of a client id; at the others
-each pair has its own. So a bucket is known by the names that it goes by, an empty one where it does not, and
-its bound follows from them (``quotaMetricTags``, ``quotaLimit``). A bound that changes leaves the bucket.
+With a quota at 3 or 6 all clients of a user share a bucket. At 7 or 8 all users with that client id share
+one. At the other levels each pair of user and client id has its own. So a bucket has a user and a client id,
+one of which may be empty, and its bound follows from them (``quotaMetricTags``, ``quotaLimit``). When the
+bound changes the bucket keeps what it has counted.
 
-What a client sends first decides which bucket it has. A dictionary finds it from then on, and a connection
-keeps what its last request was held to (`HeldTo`), so that the next one looks nothing up. Clients choose the
-ids; there are never more than `BUCKETS_MAX` buckets, and of a long id the first `CLIENT_ID_CHARACTERS_MAX`
+The first request of a client finds its bucket by these rules, later ones in a dictionary. A connection keeps
+what its last request was held to (`HeldTo`), so that the next one looks nothing up. That ends when a quota
+changes, when buckets are forgotten (`QuotaGeneration`), and when the peer logs in. Clients choose their ids.
+So there are never more than `BUCKETS_MAX` buckets, and of a long id the first `CLIENT_ID_CHARACTERS_MAX`
 characters count. A bucket that was idle for as long as the rate is measured over is as a new one.
 """
 

@@ -70,8 +70,8 @@ def _is_open_1(
     *,
     committed: bool,
 ) -> bool:
-    """Whether there is something to end; False where it has ended so. Before transaction version 2
-    (``endTransactionWithTV1``).
+    """True where a transaction is open; False where it has ended already, in the way that is asked for. All
+    else raises KafkaError. These are the rules before transaction version 2 (``endTransactionWithTV1``).
     """
     shard.require_producer(metadata, producer)
     # Another change is being written; while markers are on their way, that is the Complete state.
@@ -172,7 +172,7 @@ def fence_and_abort(
     try:
         yield _decide(shard, metadata, decision, clock=clock, markers=markers)
     except Exception:
-        # The epoch is higher in memory alone, and no producer has it: the next fence uses it.
+        # Before version 2 the epoch is higher, in memory alone. No producer has it: the next fence uses it.
         metadata.has_failed_epoch_fence = True
         raise
 

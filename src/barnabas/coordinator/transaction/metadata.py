@@ -124,7 +124,9 @@ class TransactionMetadata:
         self.last_update_ms = last_update_ms
         self.pending_state: TransactionState | None = None
         self.has_failed_epoch_fence = False
-        """The epoch was bumped to fence the producer, which could not be written: it is not bumped again."""
+        """The record of a fence could not be written. Before transaction version 2 the epoch in memory is
+        higher since then, and the next fence does not raise it again.
+        """
 
     @property
     def producer(self) -> ProducerIdAndEpoch:

@@ -113,8 +113,9 @@ class SaslServerAuthenticator:
         try:
             header, offset = decode_request_header(frame)
         except ProtocolError:
-            # Perhaps a bare token of GSSAPI, which Kafka takes as the first packet where it is enabled.
-            return self._close(peer, "the first packet is no request of Kafka's, and GSSAPI is not enabled")
+            # Perhaps a bare token of GSSAPI, as clients before 0.10 begin. Kafka takes it where GSSAPI is
+            # enabled; here a client names its mechanism first.
+            return self._close(peer, "the first packet is no request of Kafka's")
         if header.api_key not in REQUESTS[self.state]:
             name = ApiKey(header.api_key).name if header.api_key in _KNOWN else header.api_key
             return self._close(peer, f"Unexpected Kafka request of type {name} during SASL handshake.")
