@@ -346,7 +346,7 @@ class Appender:
         producer = transaction.producer_id, transaction.epoch
         # KIP-890: one question for all partitions of the request.
         try:
-            refused = yield self._verified(transaction, partitions, support, ask_again, holds)
+            refused = yield self._ask_coordinator(transaction, partitions, support, ask_again, holds)
         except Exception:
             for each in batches:
                 self._failed(each.result)  # a result without an error would say that they were written
@@ -390,13 +390,13 @@ class Appender:
         def holds() -> bool:
             return self._is_verified(producer, tp, guard)
 
-        refused = yield self._verified(transaction, [tp], support, ask_again, holds)
+        refused = yield self._ask_coordinator(transaction, [tp], support, ask_again, holds)
         if tp in refused:
             raise KafkaError(known_to_committers(refused[tp]))
         return partial(self._check_verified, tp, producer, guard)
 
     @steps
-    def _verified(
+    def _ask_coordinator(
         self,
         transaction: TransactionOf,
         partitions: Sequence[TopicPartition],
