@@ -142,6 +142,17 @@ def test_a_question_about_an_id_that_waits_displaces_it(manager, remote):
     assert newer.result() == {}
 
 
+def test_of_two_producer_ids_none_is_fenced_by_its_epoch(manager, remote):
+    """A producer whose epochs are used up goes on under another id, with epoch 0."""
+    ask(manager, "under way")
+    old = ask(manager, epoch=32766)
+    new = manager.verify(TransactionOf("id", 8, 0), [TP], S.ADDED)
+    assert old.result() == {TP: E.NETWORK_EXCEPTION}
+    remote.say()
+    remote.say()
+    assert new.result() == {}
+
+
 @pytest.mark.parametrize(
     ("said", "support", "found"),
     [

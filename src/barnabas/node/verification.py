@@ -3,7 +3,8 @@ what they have added for newer clients (KIP-890).
 
 One request is under way to a broker at a time; what comes up meanwhile goes together in the next one. A
 transactional id is asked about once in a request: who comes later displaces who waits. With the same epoch
-the producer has tried again, and the older one is told to try again too; with a higher one it is fenced.
+the producer has tried again, and the older one is told to try again too; with a higher epoch of the same
+producer id it is fenced.
 
 A newer client begins its next transaction as soon as the end of the last one is decided, when the markers are
 still on their way. Its first batch is asked about again for a little while (`later`): sooner than the client
@@ -116,10 +117,13 @@ class AddPartitionsToTxnManager:
         waiting = self._waiting.setdefault(coordinator, {})
         other = waiting.get(transaction.transactional_id)
         if other is not None:
-            if transaction.epoch < other.transaction.epoch:
+            # When its epochs are used up a producer goes on under another id, with epoch 0. Which of two ids
+            # counts the coordinator knows: none of them is fenced here. (Kafka compares their epochs.)
+            is_same = transaction.producer_id == other.transaction.producer_id
+            if is_same and transaction.epoch < other.transaction.epoch:
                 asked.refuse(ErrorCode.INVALID_PRODUCER_EPOCH)
                 return asked.answer
-            fenced = transaction.epoch > other.transaction.epoch
+            fenced = is_same and transaction.epoch > other.transaction.epoch
             other.refuse(ErrorCode.INVALID_PRODUCER_EPOCH if fenced else ErrorCode.NETWORK_EXCEPTION)
         waiting[transaction.transactional_id] = asked
         self._send(coordinator)
