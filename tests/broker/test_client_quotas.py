@@ -3,6 +3,8 @@
 import pytest
 
 from barnabas.core.errors import ErrorCode
+from barnabas.network.peer import ListenerId
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from barnabas.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -111,6 +113,19 @@ def test_each_request_of_a_connection_is_held_to_the_quotas_of_its_own_client_id
     assert world.send(request, 9, client_id=None).throttle_time_ms == 0
     limit(quotas, quotas.produce, None, ("", "greedy"))
     assert produce(client_id="greedy").throttle_time_ms == 0
+
+
+def test_a_log_in_is_held_to_no_quota(world, quotas):
+    """All strangers would share one quota with everybody who is about to log in."""
+    limit(quotas, quotas.request, 0.01)
+    world.peer.listener = ListenerId("SASL", "SASL_PLAINTEXT")
+    request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+    world.send(request, 3)
+    assert list(quotas.request.buckets()) == []
+
+    world.peer.principal = "User:alice"
+    world.send(request, 3)
+    assert len(list(quotas.request.buckets())) == 1
 
 
 def test_acks_0_is_held_to_its_bytes_and_not_to_its_time(world, quotas, authorizer):

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from barnabas.cluster.metadata.topics import not_counted
+from barnabas.network.peer import ANONYMOUS, Peer
 from barnabas.protocol.api import ApiKey
 from barnabas.security.client_quota_manager import ClientQuotaManager, HeldTo
 
@@ -40,6 +41,7 @@ REFUSED: Final = 3
 
 _PER_CENT_OF_MS: Final = 0.1
 """A millisecond in per cent of a second."""
+_API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 
 
@@ -50,6 +52,8 @@ def throttle_ms(context: "RequestContext", now_ms: float, *, exempt: bool) -> in
     counted = context.counted
     if counted == NOTHING:
         return context.throttle_ms
+    if context.header.api_key == _API_VERSIONS and _logs_in(context.peer):
+        return 0
     held_to = _held_to(context)
     time_ms = own_ms = 0
     own: ClientQuotaManager | None = None
@@ -99,6 +103,13 @@ def recorder(context: "RequestContext", *, strict_since: int | None) -> Callable
     if strict_since is not None:
         context.mutations = quota
     return quota.record
+
+
+def _logs_in(peer: Peer) -> bool:
+    """Whether the peer is yet to log in. The versions that it asks for are part of that, and no quota is for
+    them: strangers would use up one that everybody needs (``SaslServerAuthenticator`` answers in Kafka).
+    """
+    return bool(peer.principal == ANONYMOUS) and peer.listener.security_protocol.startswith("SASL")
 
 
 def _held_to(context: "RequestContext") -> HeldTo:
