@@ -400,6 +400,11 @@ def test_keys_are_read_again_in_time_and_for_a_key_that_is_missing(run, issuer):
     run(scenario(), 30)
 
 
+def test_what_may_be_secret_in_the_url_of_keys_is_not_shown():
+    endpoint = JwksEndpoint("https://me:one@host:8443/keys?token=two", 1000, 100, 100)
+    assert endpoint.shown == "https://host:8443/keys"
+
+
 def test_a_set_of_keys_in_a_file(run, tmp_path):
     async def scenario():
         file = tmp_path / "the keys.json"

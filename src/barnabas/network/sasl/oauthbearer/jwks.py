@@ -59,6 +59,12 @@ class JwksEndpoint(NamedTuple):
     tls_options: tuple[tuple[str, str], ...] = ()
     """The ``ssl.*`` of the line of JAAS."""
 
+    @property
+    def shown(self) -> str:
+        """The URL without what may be secret in it, which are a user's password and a query."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
 
 class VerificationKey(NamedTuple):
     """One key of the set."""
@@ -92,7 +98,7 @@ class Jwks:
 
         def read(done: Pending[None]) -> None:
             if isinstance(done.error, BarnabasError):
-                first.fail(BarnabasError(f"{self._endpoint.url} has no keys for tokens: {done.error}"))
+                first.fail(BarnabasError(f"{self._endpoint.shown} has no keys for tokens: {done.error}"))
             else:
                 first.end_as(done)
 
@@ -145,9 +151,9 @@ class Jwks:
         delay_ms: float = endpoint.refresh_ms
         if done.error is None:
             self._backoff_ms = 0
-            _log.info("jwks.read", endpoint=endpoint.url, keys=len(self._keys))
+            _log.info("jwks.read", endpoint=endpoint.shown, keys=len(self._keys))
         else:
-            _log.warning("jwks.not_read", endpoint=endpoint.url, reason=done.error, keys=len(self._keys))
+            _log.warning("jwks.not_read", endpoint=endpoint.shown, reason=done.error, keys=len(self._keys))
             if not self._backoff_ms:
                 self._backoff_ms = endpoint.retry_ms
                 self._retry_until_ms = now_ms + endpoint.retry_max_ms
@@ -167,7 +173,7 @@ class Jwks:
 
     def __repr__(self) -> str:
         reading = "" if self._reading is None else " reading"
-        return f"<Jwks {self._endpoint.url} keys={len(self._keys)}{reading}>"
+        return f"<Jwks {self._endpoint.shown} keys={len(self._keys)}{reading}>"
 
 
 def read_keys(url: str, tls: "ssl.SSLContext | None" = None) -> list[VerificationKey]:
