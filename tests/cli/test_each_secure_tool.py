@@ -62,6 +62,7 @@ ELSEWHERE = {
     "demo": "it brings its own broker, or uses one without passwords",
     "delegation-tokens": "its own tests ask a broker that knows tokens",
     "console": "it needs an extra, and takes the same options of the admin client",
+    "pipeline": "it drafts a file from a topic: tests/spark/test_pipeline_drafts.py",
     "analyze": "it needs Spark: tests/spark/test_key_skew.py",
 }
 

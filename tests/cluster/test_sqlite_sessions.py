@@ -116,8 +116,20 @@ def files_of(*stores):
     return sorted(f"{store.session_id}.{kind}" for store in stores for kind in ("lock", "sock"))
 
 
+_others = set()
+"""Threads of stores that were there before the test: a broker that the whole session shares has one."""
+
+
+@pytest.fixture(autouse=True)
+def without_others():
+    _others.update(store_threads())
+    yield
+    _others.clear()
+
+
 def store_threads():
-    return [each for each in threading.enumerate() if each.name == "metadata-store"]
+    stores = (each for each in threading.enumerate() if each.name == "metadata-store")
+    return [each for each in stores if each not in _others]
 
 
 def open_descriptors(threads=0):

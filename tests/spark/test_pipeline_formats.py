@@ -443,7 +443,7 @@ def write(tmp_path):
             'kind = "protobuf"\nschema = "lake.desc"\nmessage = "a.B"',
             ("format.message is a.B, which is not in the schema"),
         ),
-        ('kind = "json"\nschema = "a INT"\nheader = "confluent"', "format.header is unknown"),
+        ('kind = "json"\nschema = "a INT"\nheader = "avro"', "format.header is 'avro'"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(write, form, words):
