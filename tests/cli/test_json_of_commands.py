@@ -105,6 +105,7 @@ SHOWN = {
     "console": [(["--check"], "level")],
     "timeline": [],  # needs a console's folder: tests/console/test_timeline.py
     "messages": [(["--topic", "orders"], "ranges")],
+    "pipeline schema": [],  # needs a registry: tests/spark/test_pipeline_schemas.py
     "pipeline status": [],  # needs a pipeline: tests/spark/test_pipeline_status.py
     "delegation-tokens": [],  # for those who have logged in: test_delegation_tokens_command.py
 }
