@@ -1,14 +1,12 @@
 """A real cluster in this process, a console that looks at it, and a client of its application."""
 
-import asyncio
 import contextlib
 
-import httpx
 import pytest
+from console_site import Site
 
 from barnabas.admin import NewTopic, OffsetAndMetadata
 from barnabas.client import Producer
-from barnabas.console.app import application
 from barnabas.console.collector import Pace
 from barnabas.console.console import console_of
 from barnabas.console.watched import WatchedCluster
@@ -17,43 +15,6 @@ from barnabas.testing import Kafka
 
 START_MS = 1_900_000_000_000
 """Later than now: retention takes none of these records."""
-ROUND_S = 30.0
-"""How long a test waits for a look that it asked for."""
-
-
-class Site:
-    """What a test has of a console: answers by path, and a wait for the next look."""
-
-    def __init__(self, console):
-        self.console = console
-        self.app = application(console)
-        self.watched = next(iter(console.clusters.values()))
-
-    def request(self, method, path, **more):
-        async def ask():
-            transport = httpx.ASGITransport(self.app)
-            base = "http://127.0.0.1:8989"
-            async with httpx.AsyncClient(transport=transport, base_url=base) as client:
-                return await client.request(method, path, **more)
-
-        return asyncio.run(ask())
-
-    def get(self, path, /, **params):
-        """JSON of a path below the cluster."""
-        answer = self.request("GET", f"/api/v1/clusters/demo{path}", params=params)
-        assert answer.status_code == 200, answer.text
-        return answer.json()
-
-    def page(self, path, /, **params):
-        """The HTML of a path below the cluster."""
-        answer = self.request("GET", f"/c/demo{path}", params=params)
-        assert answer.status_code == 200, answer.text
-        return answer.text
-
-    def look(self):
-        """Returns when a look that begins now is over."""
-        assert self.watched.wait_for_round(ROUND_S), self.watched
-        assert self.watched.history.settle()
 
 
 @pytest.fixture(scope="module")

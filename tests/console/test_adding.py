@@ -4,13 +4,13 @@ import json
 import stat
 
 import pytest
+from console_site import ROUND_S, Site
 
 from barnabas.console.added import AddedClusters, added_cluster
 from barnabas.console.collector import Pace
 from barnabas.console.console import console_of
 from barnabas.console.watched import WatchedCluster
 from barnabas.operations.errors import OperationError
-from conftest import ROUND_S, Site
 
 SECRET = "s3cret-of-the-cluster"
 JAAS = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="{SECRET}";'

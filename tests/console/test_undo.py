@@ -18,7 +18,7 @@ def kafka():
         "super.users": "User:ANONYMOUS",
     }
     with Kafka(1, settings=settings) as kafka:
-        kafka.admin.topics.create([NewTopic("orders", partitions=2)])
+        kafka.admin.topics.create([NewTopic("orders", partitions=2), NewTopic("grown")])
         with Producer(kafka.bootstrap_servers) as producer:
             for number in range(10):
                 producer.send_and_wait("orders", f"{number}", partition=number % 2)
@@ -161,7 +161,7 @@ def test_a_rule_and_a_quota_are_taken_back(acting, kafka):
 
 
 def test_what_nothing_takes_back_is_refused(acting):
-    change = done(acting, "expand-topic", topic="orders", partitions=3)
+    change = done(acting, "expand-topic", topic="grown", partitions=3)
     for plan in (change["plan"], "unknown"):
         answer = post(acting, f"/audit/{plan}/undo")
         assert (answer.status_code, "nothing to take back" in answer.text) == (409, True)
