@@ -41,8 +41,8 @@ demo: $(STAMP)   ## set up and run the main job: a year of flights through a bro
 test: $(STAMP)   ## set up and pass the tests (no Maven artifacts needed)
 	$(PYTEST) -m 'not jvm and not compiled' $(SIDE_BY_SIDE)
 
-test-jvm: $(STAMP) ## the tests whose judge is Apache Kafka itself (needs Java and Maven)
-	$(PYTEST) -m 'jvm and not alone' -n 2 $(FILES); code=$$?; $(PYTEST) -m 'jvm and alone' && exit $$code
+test-jvm: $(STAMP) ## the tests whose judge is Apache Kafka itself (needs Java and Maven); with four cores: make test-jvm JVMS=2
+	$(PYTEST) -m 'jvm and not alone' $(if $(JVMS),-n $(JVMS) $(FILES)); code=$$?; $(PYTEST) -m 'jvm and alone' && exit $$code
 
 test-compiled: $(STAMP) ## the tests of what is compiled, after `make compile`, and of the compiled wheel
 	$(BIN)/barnabas --version | grep -F '(compiled)'

@@ -23,9 +23,9 @@ from barnabas.testing.disk import SimulatedFilesystem
 PLAIN = TopicPartition("plain", 0)
 FOLLOWER = TopicPartition("follower", 0)
 OTHER = TopicPartition("other", 0)
-EVERY = 1 if os.environ.get("CI") else 4
-"""Of the calls each test takes one in four, all four together each of them;
-`.ci/run` has all taken by all.
+EVERY = 1 if os.environ.get("BARNABAS_TEST_ALL") else 4
+"""Of the calls each test takes one in four, all four together each of them; BARNABAS_TEST_ALL=1 has all taken
+by all.
 """
 FULL = (errno.ENOSPC, errno.EDQUOT)
 BROKEN = (errno.EIO, errno.EROFS)
