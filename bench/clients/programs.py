@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -176,6 +176,18 @@ def _read(poll: Callable[[], int], records: int, clock: Clock) -> None:
     clock.scale(records, seen - warm)
 
 
+async def _read_async(poll: Callable[[], Awaitable[int]], records: int, clock: Clock) -> None:
+    """As `_read`, with a poll that is awaited."""
+    seen = 0
+    while seen < records // 10:
+        seen += await poll()
+    warm = seen
+    with clock.runs():
+        while seen < records:
+            seen += await poll()
+    clock.scale(records, seen - warm)
+
+
 def ours_reads(bootstrap: str, topic: str, records: int, clock: Clock) -> None:
     from barnabas.client import Consumer
 
@@ -190,18 +202,11 @@ def ours_async_reads(bootstrap: str, topic: str, records: int, clock: Clock) -> 
     async def main() -> None:
         async with AsyncConsumer(bootstrap, group_id=None, auto_offset_reset="earliest") as consumer:
             consumer.assign([(topic, 0)])
-            seen = 0
 
-            async def until(count: int) -> None:
-                nonlocal seen
-                while seen < count:
-                    seen += sum(1 for record in await consumer.poll(timeout_ms=1000) if record.value)
+            async def poll() -> int:
+                return sum(1 for record in await consumer.poll(timeout_ms=1000) if record.value)
 
-            await until(records // 10)
-            warm = seen
-            with clock.runs():
-                await until(records)
-            clock.scale(records, seen - warm)
+            await _read_async(poll, records, clock)
 
     asyncio.run(main())
 
@@ -238,18 +243,11 @@ def aiokafka_reads(bootstrap: str, topic: str, records: int, clock: Clock) -> No
     async def main() -> None:
         async with AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
             consumer.assign([TopicPartition(topic, 0)])
-            seen = 0
 
-            async def until(count: int) -> None:
-                nonlocal seen
-                while seen < count:
-                    seen += sum(len(each) for each in (await consumer.getmany(timeout_ms=1000)).values())
+            async def poll() -> int:
+                return sum(len(each) for each in (await consumer.getmany(timeout_ms=1000)).values())
 
-            await until(records // 10)
-            warm = seen
-            with clock.runs():
-                await until(records)
-            clock.scale(records, seen - warm)
+            await _read_async(poll, records, clock)
 
     asyncio.run(main())
 

@@ -7,7 +7,8 @@ import pytest
 
 from barnabas.core.errors import ConfigError
 from barnabas.network.tls_ciphers import OF_TLS_1_3, openssl_name
-from barnabas.network.tls_context import KEYS, client_context, server_context
+from barnabas.network.tls_context import client_context, server_context
+from barnabas.network.tls_keys import CONTEXT_KEYS
 from tls_certificates import Authority
 
 GCM = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
@@ -17,7 +18,7 @@ CHACHA = "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"
 def contexts(server_suites, client_suites, protocols=("TLSv1.2", "TLSv1.3")):
     authority = Authority()
     signed = authority.sign("localhost")
-    values = dict.fromkeys(KEYS) | {
+    values = dict.fromkeys(CONTEXT_KEYS) | {
         "ssl.enabled.protocols": list(protocols),
         "ssl.endpoint.identification.algorithm": "https",
         "ssl.keystore.type": "PEM",

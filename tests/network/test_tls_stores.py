@@ -7,7 +7,8 @@ import subprocess
 import pytest
 
 from barnabas.core.errors import ConfigError
-from barnabas.network.tls_context import KEYS, client_context, server_context
+from barnabas.network.tls_context import client_context, server_context
+from barnabas.network.tls_keys import CONTEXT_KEYS
 from tls_certificates import PASSWORD, Authority
 
 AUTHORITY = Authority()
@@ -18,7 +19,7 @@ def values(**given):
     names = {name.replace("_", "."): value for name, value in given.items()}
     defaults = {"ssl.enabled.protocols": ["TLSv1.2", "TLSv1.3"], "ssl.keystore.type": "JKS"}
     defaults |= {"ssl.truststore.type": "JKS", "ssl.endpoint.identification.algorithm": "https"}
-    return {**dict.fromkeys(KEYS), **defaults, **names}
+    return {**dict.fromkeys(CONTEXT_KEYS), **defaults, **names}
 
 
 def jks(tmp_path, name, p12, *, password=PASSWORD):

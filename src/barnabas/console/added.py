@@ -6,7 +6,6 @@ certificates and keys come as text, and log-ins are of the mechanisms that ask n
 """
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from typing import Any, Final
 
 from barnabas.admin import AsyncAdmin
 from barnabas.client.config import bootstrap_addresses
-from barnabas.console.history.samples import private, sync_folder
+from barnabas.console.private_files import replacing
 from barnabas.core.broker_config import read_properties
 from barnabas.core.errors import BarnabasError
 from barnabas.operations.errors import OperationError
@@ -124,14 +123,9 @@ class AddedClusters:
             {"name": one.name, "bootstrap": one.bootstrap, "properties": dict(one.properties)}
             for one in clusters.values()
         ]
-        temporary = self._path.with_suffix(".tmp")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with open(temporary, "wb", opener=private) as file:
+            with replacing(self._path) as file:
                 file.write(json.dumps(rows).encode())
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._path)
-            sync_folder(self._path.parent)
         except OSError as error:
             raise OperationError(f"{self._path} cannot be written: {error.strerror}") from error

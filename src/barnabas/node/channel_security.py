@@ -25,6 +25,7 @@ from barnabas.network.sasl.logins import (
     server_mechanism,
 )
 from barnabas.network.sasl.server import SaslListener
+from barnabas.network.tls_keys import CONTEXT_KEYS, STORE_KEYS
 
 if TYPE_CHECKING:
     import ssl
@@ -111,9 +112,7 @@ def _client_auth(config: Config, endpoint: Endpoint) -> str:
 
 def tls_values(config: Config, endpoint: Endpoint) -> dict[str, Any]:
     """What the context of a listener is made of."""
-    from barnabas.network.tls_context import KEYS  # noqa: PLC0415
-
-    return {key: listener_value(config, endpoint.name, key) for key in KEYS}
+    return {key: listener_value(config, endpoint.name, key) for key in CONTEXT_KEYS}
 
 
 def shown_certificate(config: Config, endpoint: Endpoint) -> "CertificateEntry | None":
@@ -125,21 +124,6 @@ def shown_certificate(config: Config, endpoint: Endpoint) -> "CertificateEntry |
 
     pair = key_pair(tls_values(config, endpoint))
     return None if pair is None else CertificateEntry.of_chain(pair.chain)
-
-
-STORE_KEYS: Final = (
-    "ssl.key.password",
-    "ssl.keystore.certificate.chain",
-    "ssl.keystore.key",
-    "ssl.keystore.location",
-    "ssl.keystore.password",
-    "ssl.keystore.type",
-    "ssl.truststore.certificates",
-    "ssl.truststore.location",
-    "ssl.truststore.password",
-    "ssl.truststore.type",
-)
-"""Where a listener has its keys and certificates from (``SslConfigs.RECONFIGURABLE_CONFIGS``)."""
 
 
 class StoreState(NamedTuple):

@@ -19,8 +19,8 @@ from barnabas.network.endpoints import Endpoint, ListenerConfig
 from barnabas.network.sasl.credentials import ServerCredentials
 from barnabas.network.settings import SocketSettings
 from barnabas.network.socket_server import SocketServer
+from barnabas.network.tls_keys import STORE_KEYS
 from barnabas.node.channel_security import (
-    STORE_KEYS,
     BrokerTls,
     InterBrokerSecurity,
     broker_tls,

@@ -6,7 +6,6 @@ that were open, under their ids, and tells nobody a second time.
 """
 
 import json
-import os
 import threading
 from collections import deque
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from typing import Any, Final
 
 from barnabas.console.alerts.notices import Notifier
 from barnabas.console.alerts.rules import AlertRule, Course, Incident
-from barnabas.console.history.samples import private, sync_folder
+from barnabas.console.private_files import private, replacing
 from barnabas.core.eventlog import EventLog
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
@@ -163,13 +162,8 @@ class AlertBook:
             "silences": [asdict(one) for one in silences.values()],
             "open": [asdict(one.incident) for one in self._courses.values() if one.incident is not None],
         }
-        temporary = self._folder / "alerts.tmp"
-        with open(temporary, "w", encoding="utf-8", opener=private) as file:
-            json.dump(kept, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._folder / "alerts.json")
-        sync_folder(self._folder)
+        with replacing(self._folder / "alerts.json") as file:
+            file.write(json.dumps(kept, indent=1).encode())
 
     def _load(self) -> None:
         try:

@@ -2,12 +2,11 @@
 
 import json
 import math
-import os
 import threading
 from pathlib import Path
 
 from barnabas.console.health.checks import CHECKS
-from barnabas.console.history.samples import private, sync_folder
+from barnabas.console.private_files import replacing
 from barnabas.core.eventlog import EventLog
 from barnabas.operations.errors import OperationError
 
@@ -51,13 +50,8 @@ class EditedLimits:
                 limits[key] = checked(key, limit)
             try:
                 self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                temporary = self._file.with_suffix(".tmp")
-                with open(temporary, "w", encoding="utf-8", opener=private) as file:
-                    json.dump(limits, file, indent=1)
-                    file.flush()
-                    os.fsync(file.fileno())
-                temporary.replace(self._file)
-                sync_folder(self._file.parent)
+                with replacing(self._file) as file:
+                    file.write(json.dumps(limits, indent=1).encode())
             except OSError as error:
                 raise OperationError(
                     f"the limits cannot be written to {self._file}: {error.strerror or error}"

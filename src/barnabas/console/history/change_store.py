@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from barnabas.console.history.parquet import ParquetField, ParquetFile, runs_of, write
-from barnabas.console.history.samples import DAY_MS, day_name, private, sync_folder
+from barnabas.console.history.samples import DAY_MS, day_name
+from barnabas.console.private_files import replacing
 from barnabas.console.snapshot import ClusterChange
 from barnabas.core.eventlog import EventLog
 
@@ -95,15 +96,11 @@ class ChangeStore:
             return []
 
     def _seal(self, path: Path) -> None:
-        target, temporary = path.with_suffix(".parquet"), path.with_suffix(".tmp")
+        target = path.with_suffix(".parquet")
         found = sorted(_lines(path), key=lambda one: one.what)
         if found and not target.exists():
-            with open(temporary, "wb", opener=private) as file:
+            with replacing(target) as file:
                 write(file, FIELDS, [_columns(found)])
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-            sync_folder(self._folder)
         path.unlink()
 
 

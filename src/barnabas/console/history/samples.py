@@ -12,12 +12,10 @@ One thread writes; any may read. A reader that finds a file gone (it was just ma
 the folder again.
 """
 
-import os
 import threading
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from heapq import merge
 from itertools import groupby
@@ -26,6 +24,7 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.console.history.journal import HourJournal
 from barnabas.console.history.parquet import ParquetField, ParquetFile, Runs, write
+from barnabas.console.private_files import replacing
 from barnabas.core.eventlog import EventLog
 
 _log = EventLog("console")
@@ -184,32 +183,8 @@ class SampleStore:
                 path.unlink()
 
     def _write(self, path: Path, columns: Iterator[_Column]) -> None:
-        temporary = path.with_suffix(".tmp")
-        try:
-            with open(temporary, "wb", opener=private) as file:
-                write(file, FIELDS, _groups(columns))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except OSError:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise
-        sync_folder(self._folder)
-
-
-def private(path: str, flags: int) -> int:
-    """An opener of files that only the owner reads."""
-    return os.open(path, flags, 0o600)
-
-
-def sync_folder(folder: Path) -> None:
-    """Brings a rename to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        with replacing(path) as file:
+            write(file, FIELDS, _groups(columns))
 
 
 def _hour_name(at_ms: int) -> str:

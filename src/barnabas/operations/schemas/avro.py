@@ -97,8 +97,15 @@ def avro_value(writer: RegisteredSchema, body: bytes) -> Any:
     """The value without its frame. Raises AvroSchemaError, and some exception for a malformed value, trailing
     bytes among them.
     """
+    return read_whole(body, _reader(whole(writer.text, tuple(writer.references))))
+
+
+def read_whole(body: bytes, writer: Any, reader: Any = None) -> Any:
+    """The value by the parsed schema that it was written with, as `reader` has it where there is one. Raises
+    some exception for a malformed value, and ValueError for trailing bytes.
+    """
     file = io.BytesIO(body)
-    found = fastavro.schemaless_reader(file, _reader(whole(writer.text, tuple(writer.references))))
+    found = fastavro.schemaless_reader(file, writer, reader)
     if file.tell() != len(body):
         raise ValueError(f"{len(body) - file.tell()} bytes are behind the record")
     return found

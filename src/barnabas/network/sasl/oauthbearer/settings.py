@@ -26,6 +26,7 @@ from barnabas.network.sasl.oauthbearer.retrieval import Retrieved, TokenEndpoint
 from barnabas.network.sasl.oauthbearer.token import BearerToken, Validate
 from barnabas.network.sasl.oauthbearer.unsecured import UnsecuredLogin, UnsecuredValidator
 from barnabas.network.sasl.oauthbearer.validator import Expected, JwtValidator, KeySource
+from barnabas.network.tls_keys import CONTEXT_KEYS
 
 if TYPE_CHECKING:
     import ssl
@@ -149,9 +150,9 @@ def endpoint_tls(url: str, options: tuple[tuple[str, str], ...]) -> "ssl.SSLCont
     """How to reach a server of https; None for any other. Raises ConfigError."""
     if not url.lower().startswith("https:"):
         return None
-    from barnabas.network.tls_context import KEYS, client_context  # noqa: PLC0415 - only https loads it
+    from barnabas.network.tls_context import client_context  # noqa: PLC0415 - only https loads it
 
-    values: dict[str, Any] = dict.fromkeys(KEYS)
+    values: dict[str, Any] = dict.fromkeys(CONTEXT_KEYS)
     values |= {
         "ssl.enabled.protocols": ["TLSv1.2", "TLSv1.3"],
         "ssl.endpoint.identification.algorithm": "https",

@@ -9,7 +9,6 @@ variant of the given one with the same bytes, in which
 """
 
 import datetime as dt
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +19,15 @@ import fastavro
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from barnabas.operations.schemas.avro import DECIMAL, DIGITS_MAX, ENUM, AvroSchemaError, decimal_of, whole
+from barnabas.operations.schemas.avro import (
+    DECIMAL,
+    DIGITS_MAX,
+    ENUM,
+    AvroSchemaError,
+    decimal_of,
+    read_whole,
+    whole,
+)
 from barnabas.operations.schemas.registry import RegisteredSchema, unframed
 from barnabas.spark.errors import FormatError
 from barnabas.spark.pipeline.formats.decoder import arrow_type, reason, require_columns_bounded
@@ -74,10 +81,7 @@ class AvroDecoder:
         Raises an exception for a malformed one, trailing bytes among them.
         """
         body = unframed(value) if self.confluent else value
-        file = io.BytesIO(body)
-        found: dict[str, Any] = fastavro.schemaless_reader(file, _plan(self.schema).reader)
-        if file.tell() != len(body):
-            raise ValueError(f"{len(body) - file.tell()} bytes are behind the record")
+        found: dict[str, Any] = read_whole(body, _plan(self.schema).reader)
         return found
 
     def parse_by(self, writer: RegisteredSchema, body: bytes) -> dict[str, Any]:
@@ -87,10 +91,7 @@ class AvroDecoder:
         if writer.kind != "AVRO":
             raise ValueError(f"its schema is of the kind {writer.kind}, not AVRO")
         plan = _plan(whole_schema(writer))
-        file = io.BytesIO(body)
-        found: dict[str, Any] = fastavro.schemaless_reader(file, plan.reader, _plan(self.schema).reader)
-        if file.tell() != len(body):
-            raise ValueError(f"{len(body) - file.tell()} bytes are behind the record")
+        found: dict[str, Any] = read_whole(body, plan.reader, _plan(self.schema).reader)
         return found
 
     def column(self, parsed: Sequence[dict[str, Any] | None]) -> pa.StructArray:
