@@ -7,6 +7,7 @@ import pytest
 from barnabas.cluster.store.memory import MemoryEnsemble, MemoryStore
 from barnabas.core.acl import AclFilter, Operation
 from barnabas.core.errors import ErrorCode
+from barnabas.core.slices import in_one_piece
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from barnabas.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -157,4 +158,4 @@ def test_who_may_look_at_rules_may_not_change_them(world):
 def test_the_authorizer_of_the_broker_obeys_what_was_made(world):
     create(world, {**RULE, "principal": "User:ANONYMOUS"})
     authorizer = world.services.authorizer
-    assert [binding.pattern.name for binding in authorizer.acls(AclFilter())] == ["orders"]
+    assert [binding.pattern.name for binding in in_one_piece(authorizer.acls(AclFilter()))] == ["orders"]

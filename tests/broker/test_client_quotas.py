@@ -115,6 +115,14 @@ def test_each_request_of_a_connection_is_held_to_the_quotas_of_its_own_client_id
     assert produce(client_id="greedy").throttle_time_ms == 0
 
 
+def test_who_has_logged_in_is_not_held_to_what_its_connection_was_before(world, quotas):
+    """Each client asks for the versions first, and its quotas are looked up then, as ANONYMOUS."""
+    limit(quotas, quotas.produce, 1, ("ANONYMOUS", ""))
+    assert world.produce().throttle_time_ms > 0
+    world.peer.principal = "User:alice"
+    assert world.produce().throttle_time_ms == 0
+
+
 def test_a_log_in_is_held_to_no_quota(world, quotas):
     """All strangers would share one quota with everybody who is about to log in."""
     limit(quotas, quotas.request, 0.01)

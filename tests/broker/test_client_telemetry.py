@@ -1,5 +1,6 @@
 """Clients ask what to push, and push it (KIP-714): the checks in Kafka's order, and what is shown of it."""
 
+import random
 import sys
 
 import pytest
@@ -301,6 +302,7 @@ def test_all_series_are_bounded(make_world):
 def test_clients_that_are_known_are_bounded_and_go_with_their_connection(world, monkeypatch):
     monkeypatch.setattr(managing, "INSTANCES_MAX", 10)
     for number in range(20):
+        world.peer.address = ("127.0.0.1", number)
         get(world, number.to_bytes(16) if number > 1 else ID)
     assert world.services.client_metrics.instance_count() == 10
 
@@ -353,8 +355,34 @@ def test_large_pushes_are_read_a_few_at_a_time(world):
     assert push(world, metrics(("a", 1.0))) == ErrorCode.NONE
 
 
+def test_ever_new_ids_do_not_help_a_connection_or_an_address_to_push_more_often(world, monkeypatch):
+    monkeypatch.setattr(managing, "NEW_OF_ADDRESS_MAX", 2 * managing.NEW_OF_CONNECTION_MAX)
+
+    def pushed(port, host="127.0.0.1"):
+        """How many of a hundred new ids get a push in."""
+        world.peer.address = (host, port)
+        codes = [push(world, metrics(("a", 1.0)), random.randbytes(16)) for _ in range(100)]
+        assert set(codes) <= {ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED}
+        return codes.count(ErrorCode.NONE)
+
+    most = managing.NEW_OF_CONNECTION_MAX
+    assert [pushed(port) for port in (1, 2, 3)] == [most, most, 0]
+    assert pushed(1, "127.0.0.2") == most, "another address is none the worse"
+    world.clock.advance(managing.MINUTE_MS)
+    assert pushed(1) == most
+
+
+def test_a_connection_that_comes_back_begins_anew_and_is_counted(world, monkeypatch):
+    monkeypatch.setattr(managing, "NEW_OF_CONNECTION_MAX", 2)
+    for expected in (ErrorCode.NONE, ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED):
+        assert push(world, metrics(("a", 1.0))) == expected
+        (instance,) = world.services.client_metrics._instances.values()
+        instance.expires_ms = 0.0
+
+
 def test_a_thousand_clients_push_among_some_that_mean_harm(world):
     for number in range(2, 1002):
+        world.peer.address = (f"10.0.0.{number % 100}", number)
         instance_id = number.to_bytes(16)
         harmful = number % 10 == 0
         data = b"\xff" * number if harmful else compress(Codec.ZSTD, metrics((str(number), 1.0)))

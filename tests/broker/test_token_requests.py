@@ -29,6 +29,7 @@ class Some:
         return (operation, resource, name) in self.allowed
 
 
+CREATE_FOR_GROUP = (Operation.CREATE_TOKENS, Resource.USER, "Group:bob")
 CREATE_FOR_BOB = (Operation.CREATE_TOKENS, Resource.USER, "User:bob")
 DESCRIBE_BOBS = (Operation.DESCRIBE_TOKENS, Resource.USER, "User:bob")
 
@@ -99,13 +100,17 @@ def test_a_token_of_ones_own(asking, version):
 
 
 def test_a_token_for_another_owner(make_world):
-    asking = Asking(make_world, "sesame", CREATE_FOR_BOB)
+    asking = Asking(make_world, "sesame", CREATE_FOR_BOB, CREATE_FOR_GROUP)
     made = asking.create(owner_principal_type="User", owner_principal_name="bob")
     assert (made.error_code, made.principal_name, made.token_requester_principal_name) == (0, "bob", "alice")
     refused = asking.create(owner_principal_type="User", owner_principal_name="carol")
     assert ErrorCode.of(refused.error_code) is ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     assert (refused.principal_name, refused.issue_timestamp_ms, refused.hmac) == ("carol", -1, b"")
     assert asking.create(owner_principal_type="User", owner_principal_name="alice").error_code == 0
+    # Whoever logs in is a user: a token of a group would be one of the user with its name.
+    made_for_group = asking.create(owner_principal_type="Group", owner_principal_name="bob")
+    assert ErrorCode.of(made_for_group.error_code) is ErrorCode.INVALID_PRINCIPAL_TYPE
+    assert made_for_group.hmac == b""
     assert asking.renew(bytes(made.hmac)).error_code == ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
     assert asking.by("bob").renew(bytes(made.hmac)).error_code == 0
 

@@ -11,6 +11,7 @@ from cryptography import x509
 
 from barnabas.admin import Admin, NewTopic
 from barnabas.cli.secure_start import SecureFolder
+from barnabas.client import NoBrokerError
 from barnabas.core.broker_config import broker_config, read_properties
 from barnabas.core.errors import BarnabasError
 from barnabas.node.certificates import Authority
@@ -69,7 +70,9 @@ def test_the_first_user_comes_in_and_nobody_else(secure, data):
     assert not comes_in(server, {})
     without_authority = {key: value for key, value in given.items() if not key.startswith("ssl.")}
     assert not comes_in(server, without_authority)
-    assert not comes_in(server, {"security.protocol": "SSL", "ssl.truststore.location": str(data / "ca.pem")})
+    over_tls = {"security.protocol": "SSL", "ssl.truststore.location": str(data / "ca.pem")}
+    with pytest.raises(NoBrokerError, match=r"asks for a log-in \(SASL\)"), admin(server, over_tls):
+        pass
 
 
 def test_every_secret_is_for_its_owner_alone(secure, data):

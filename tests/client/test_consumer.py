@@ -5,7 +5,14 @@ import asyncio
 import pytest
 from fake_group import serve_group
 
-from barnabas.client import AsyncConsumer, ClientClosedError, NoOffsetError, TimestampType, TopicPartition
+from barnabas.client import (
+    AsyncConsumer,
+    ClientClosedError,
+    ClientTimeoutError,
+    NoOffsetError,
+    TimestampType,
+    TopicPartition,
+)
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.fetch import AbortedTransaction, FetchResponse
@@ -330,6 +337,8 @@ def test_offsets_of_times(run, fake):
         assert await consumer.beginning_offsets([T0]) == {T0: 0}
         assert await consumer.end_offsets([("t", 0)]) == {T0: 10}
         assert await consumer.partitions_for("t") == [0]
+        with pytest.raises(ClientTimeoutError, match="Topic missing not present in metadata in 50 ms"):
+            await consumer.partitions_for("missing", timeout_ms=50)
 
     run(scenario_with(body)(fake))
 

@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.admin import AsyncAdmin
 from barnabas.client import AsyncConsumer, AsyncProducer, ClientTimeoutError, NoBrokerError
+from barnabas.core.errors import ErrorCode
 from barnabas.protocol.api import ApiKey
 from fake_cluster import hangup
 from tls_certificates import Authority
@@ -81,6 +82,53 @@ def test_a_broker_with_tls_that_is_slow_is_waited_for(run, tmp_path, monkeypatch
                     pass
             with pytest.raises(NoBrokerError, match="that port speaks TLS, and this client was not told to"):
                 async with AsyncAdmin(address, **FAST, **options):
+                    pass
+
+    run(scenario())
+
+
+def asked_to_log_in(code):
+    """A broker, as far as it says to SaslHandshake that it has that error; whatever else it closes."""
+
+    async def serve(reader, writer):
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            size = int.from_bytes(await reader.readexactly(4))
+            if (await reader.readexactly(size)).startswith(int(ApiKey.SASL_HANDSHAKE).to_bytes(2)):
+                writer.write(bytes([0, 0, 0, 10, 0, 0, 0, 0, 0, code, 0, 0, 0, 0]))
+        writer.close()
+
+    return serve
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("encrypts", [False, True])
+def test_a_listener_that_asks_for_a_log_in_is_named_and_not_waited_for(
+    run, tmp_path, monkeypatch, client, encrypts
+):
+    monkeypatch.setattr("barnabas.network.probe._WAIT_S", 0.2)
+    authority, context, options = Authority(), None, {}
+    if encrypts:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(authority.sign("127.0.0.1").pem(tmp_path / "broker.pem"))
+        trusted = authority.pem(tmp_path / "ca.pem")
+        options = {"security_protocol": "SSL", "ssl_truststore_location": trusted}
+
+    async def scenario():
+        async with listening(asked_to_log_in(ErrorCode.UNSUPPORTED_SASL_MECHANISM), context) as address:
+            with pytest.raises(NoBrokerError, match=r"asks for a log-in \(SASL\).*security\.protocol"):
+                async with client(address, **FAST, **options):
+                    pass
+
+    run(scenario())
+
+
+def test_a_listener_where_nobody_logs_in_is_waited_for(run, monkeypatch):
+    monkeypatch.setattr("barnabas.network.probe._WAIT_S", 0.1)
+
+    async def scenario():
+        async with listening(asked_to_log_in(ErrorCode.ILLEGAL_SASL_STATE)) as address:
+            with pytest.raises(ClientTimeoutError, match="does not answer like a broker"):
+                async with AsyncAdmin(address, **FAST, default_api_timeout_ms=1000, request_timeout_ms=900):
                     pass
 
     run(scenario())

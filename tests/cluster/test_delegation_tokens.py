@@ -67,6 +67,14 @@ def cluster(loop):
     return Cluster(loop)
 
 
+def test_a_token_of_an_owner_that_is_no_user_lets_nobody_in(cluster):
+    """A broker of Apache Kafka may have made it: it lets the user of that name in."""
+    broker = cluster.broker()
+    made = cluster.wait(broker.create("Group:alice", ALICE, [], -1))
+    assert cluster.of(broker) == made.information
+    assert broker.find(SHA_256, "id-0") is None
+
+
 def test_a_token_that_one_broker_makes_lets_its_owner_in_at_another(cluster):
     first, second = cluster.broker(), cluster.broker()
     made = cluster.wait(first.create(ALICE, BOB, [CAROL], -1))

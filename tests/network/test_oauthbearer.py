@@ -5,6 +5,7 @@ import hmac
 import json
 import math
 import random
+import re
 import ssl
 import time
 from types import SimpleNamespace
@@ -514,6 +515,22 @@ def test_no_token_is_one_line_without_a_secret(issuer, gives, status, words, ask
     assert (len(issuer.requests) > 1) is (asked > 1)
 
 
+@pytest.mark.parametrize(("gives", "status"), [({}, 401), ({}, 503), ({}, 200)])
+def test_a_secret_in_the_url_of_a_token_endpoint_is_not_shown(issuer, gives, status):
+    issuer.gives(gives, status)
+    host = issuer.url.partition("://")[2]
+    client = login(
+        'clientId="me" clientSecret="x"',
+        login_callback_handler_class=LOGIN,
+        oauthbearer_token_endpoint_url=f"http://me:se-cret@{host}/token?key=se-cret",
+        login_retry_backoff_ms=0,
+    )
+    with pytest.raises(SaslAuthenticationError, match=re.escape(f"{issuer.url}/token")) as refused:
+        talk(client, server(keys=ONE))
+    assert "cret" not in str(refused.value)
+    assert "cret" not in repr(client)
+
+
 def test_tokens_of_a_file_and_of_a_function(tmp_path):
     file = tmp_path / "token"
     file.write_text(signed() + "\n")
@@ -533,9 +550,18 @@ def test_tokens_of_a_file_and_of_a_function(tmp_path):
         login("", login_callback_handler_class=LOGIN)
     with pytest.raises(ConfigError, match="clientId"):
         login("", login_callback_handler_class=LOGIN, oauthbearer_token_endpoint_url="https://x")
-    for url in ("ftp://x", "x", "http://", "http://x:99999", "file:"):
-        with pytest.raises(ConfigError, match="URL"):
+    for url in (
+        "ftp://x",
+        "x",
+        "http://",
+        "http://x:99999",
+        "file:",
+        "http://x/a?se cret",
+        "http://me:se?cret@x",
+    ):
+        with pytest.raises(ConfigError, match="URL") as refused:
             login("", login_callback_handler_class=LOGIN, oauthbearer_token_endpoint_url=url)
+        assert "cret" not in str(refused.value)
 
 
 def test_a_token_is_replaced_before_its_end_and_serves_until_then(run):

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 from network_harness import framed
-from sasl_harness import SCRAM_256, SaslClientOnFrames, answer, listener, on_sasl
+from sasl_harness import SCRAM_256, SaslClientOnFrames, listener, on_sasl
 
 from barnabas.core.errors import ErrorCode, IllegalTransitionError
 from barnabas.network.clock import LoopClock
@@ -29,27 +29,6 @@ def test_a_client_logs_in_and_is_served_as_its_principal():
         await client.close()
 
     assert on_sasl(scenario).counts.successful == 1
-
-
-def test_who_has_logged_in_is_not_held_to_what_its_connection_was_before():
-    """Each client asks for the versions first, and its quotas were looked up then, as ANONYMOUS."""
-    held_to = []
-
-    def service(peer, frame):
-        held_to.append(peer.held_to)
-        peer.held_to = "the quotas of ANONYMOUS"
-        return answer(peer, frame)
-
-    async def scenario(port, _functions):
-        client = await SaslClientOnFrames.connect(port)
-        await client.versions()
-        await client.handshake()
-        await client.authenticate(ALICE)
-        assert await client.whoami() == "User:alice"
-        await client.close()
-
-    on_sasl(scenario, service=service)
-    assert held_to == [None, None]
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])

@@ -6,6 +6,7 @@ import re
 import pytest
 from sasl_harness import CREDENTIALS, find
 
+from barnabas.core.delegation_token import TokenCredential
 from barnabas.core.scram import SALT_BITS, ScramCredential, ScramMechanism, parse_credential, salt_of
 from barnabas.network.sasl import scram
 from barnabas.network.sasl.mechanism import SaslAuthenticationError, SaslExchangeError
@@ -50,6 +51,23 @@ def test_a_wrong_password_and_an_unknown_user_are_refused_at_the_same_step():
         with pytest.raises(SaslExchangeError, match="Invalid client credentials"):
             server.evaluate(final)
         assert server.user is None
+
+
+def test_a_delegation_token_lets_nobody_in_after_its_end():
+    """Kafka 3.9 does so until its controller has removed the token, up to an hour later."""
+    scram_credential = ScramCredential.of_password(SHA_256, "secret", bytes(16), 4096)
+    token = TokenCredential(scram_credential, "alice", expires_ms=5000)
+
+    def server_at(now_ms):
+        return ScramServer(SHA_256, find, lambda _mechanism, _id: token, lambda: now_ms)
+
+    server = server_at(4000.0)
+    exchange(ScramClient(SHA_256, "id", "secret", token_auth=True), server)
+    assert (server.user, server.lifetime_ms) == ("alice", 1000)
+    server = server_at(5001.0)
+    with pytest.raises(SaslExchangeError, match="has expired"):
+        exchange(ScramClient(SHA_256, "id", "secret", token_auth=True), server)
+    assert server.user is None
 
 
 def test_an_unknown_user_has_the_same_salt_each_time():

@@ -97,6 +97,18 @@ def test_over_tls_and_only_so(url_of, tmp_path, authority):
     assert scrape(url, context=trusting(authority))[0] == 200
 
 
+def test_a_renewed_certificate_is_shown_without_a_restart(url_of, tmp_path, authority):
+    """One that cannot be read is passed over."""
+    file, renewed = tmp_path / "broker.pem", Authority()
+    authority.sign("127.0.0.1").pem(file)
+    url = url_of(metrics_tls="true", ssl_keystore_location=str(file), ssl_keystore_type="PEM")
+    assert scrape(url, context=trusting(authority))[0] == 200
+    renewed.sign("127.0.0.1").pem(file)
+    assert scrape(url, context=trusting(renewed))[0] == 200
+    file.write_text("half of a file")
+    assert scrape(url, context=trusting(renewed))[0] == 200
+
+
 def test_a_certificate_instead_of_a_password(url_of, tmp_path, authority):
     mine, theirs = (
         each.sign("scraper").pem(tmp_path / f"{number}.pem")
@@ -133,7 +145,7 @@ def test_a_certificate_instead_of_a_password(url_of, tmp_path, authority):
 def test_where_a_broker_serves_them(protocol, settings, host):
     config = broker_config(settings)
     endpoint = Endpoint(protocol, "10.0.0.7", 9092, protocol)
-    assert metrics_host(config, [endpoint], metrics_access(config)) == host
+    assert metrics_host(config, [endpoint], metrics_access(lambda: config)) == host
 
 
 @pytest.mark.parametrize(
@@ -147,7 +159,7 @@ def test_where_a_broker_serves_them(protocol, settings, host):
 )
 def test_metrics_for_everybody_are_warned_of(caplog, settings, warns):
     config = broker_config(settings)
-    metrics_host(config, [Endpoint("SASL_SSL", "h", 9092, "SASL_SSL")], metrics_access(config))
+    metrics_host(config, [Endpoint("SASL_SSL", "h", 9092, "SASL_SSL")], metrics_access(lambda: config))
     assert ("metrics.unguarded" in caplog.text) == warns
 
 
@@ -161,7 +173,7 @@ def test_metrics_for_everybody_are_warned_of(caplog, settings, warns):
 )
 def test_what_guards_nothing_stops_the_start(settings, said):
     with pytest.raises(ConfigError, match=said):
-        metrics_access(broker_config(settings))
+        metrics_access(lambda: broker_config(settings))
 
 
 def test_the_password_is_in_no_text():

@@ -14,6 +14,7 @@ from barnabas.core.acl import (
     Resource,
     ResourcePattern,
 )
+from barnabas.core.slices import in_one_piece
 from barnabas.security.acl_index import AclIndex
 
 ALICE, BOB = "User:alice", "User:bob"
@@ -142,7 +143,7 @@ def test_a_filter_finds_rules_by_name_by_kind_and_by_what_holds_for_a_name():
     def found(**wanted):
         return [
             (binding.pattern.name, binding.pattern.pattern_type.name)
-            for binding in index.matching(AclFilter(Resource.TOPIC, **wanted))
+            for binding in in_one_piece(index.matching(AclFilter(Resource.TOPIC, **wanted)))
         ]
 
     literal, prefixed = "LITERAL", "PREFIXED"
@@ -157,4 +158,4 @@ def test_a_filter_finds_rules_by_name_by_kind_and_by_what_holds_for_a_name():
     assert found(name="abc", operation=Operation.WRITE) == []
     assert found(principal=BOB) == []
     assert len(found()) == 5
-    assert index.matching(AclFilter(Resource.GROUP)) == []
+    assert in_one_piece(index.matching(AclFilter(Resource.GROUP))) == []

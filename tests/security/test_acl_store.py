@@ -17,7 +17,9 @@ from barnabas.core.acl import (
     ResourcePattern,
 )
 from barnabas.core.errors import ErrorCode
+from barnabas.core.slices import SLICE_MS, sliced_pending
 from barnabas.security.acl_store import RETRIES_MAX, AclStore
+from standing_clock import TickingClock
 
 TOPIC = ResourcePattern(Resource.TOPIC, "orders")
 GROUPS = ResourcePattern(Resource.GROUP, "g-", PatternType.PREFIXED)
@@ -266,3 +268,32 @@ def test_changes_of_one_broker_are_done_one_after_the_other(brokers):
     assert len(entries(acls)) == 5
     # None of them had to try again.
     assert brokers.clock.waiting == 0
+
+
+def test_rules_are_made_found_and_removed_in_slices(brokers):
+    """As many rules and filters as there are hold the loop for one slice at a time."""
+    clock = brokers.clock = TickingClock()
+    acls = brokers.acls()
+    count, per_slice = 200, SLICE_MS / 0.5
+    rules = [AclBinding(ResourcePattern(Resource.TOPIC, f"t{number}"), READ) for number in range(count)]
+    rules += [AclBinding(TOPIC, READ._replace(principal=f"User:{number}")) for number in range(count)]
+
+    def others_served(work):
+        """How often others were served while the work went on."""
+        before = clock.turns
+        while not work.done:
+            brokers.loop.run()
+            clock.advance()
+        work.result()
+        return clock.turns - before
+
+    assert others_served(acls.create(rules)) >= 0.8 * 2 * count / per_slice
+    found = sliced_pending(acls.index.matching(AclFilter()), clock)
+    assert others_served(found) >= 0.8 * 2 * count / per_slice
+    assert set(found.result()) == set(rules)
+    filters = [AclFilter(principal="User:nobody")] * 20 + [AclFilter()]
+    removed = acls.delete(filters)
+    # Each filter is compared with each pattern, and with each rule.
+    assert others_served(removed) >= 0.8 * 2 * count * len(filters) / per_slice
+    assert [len(each) for each in removed.result()] == [0] * 20 + [2 * count]
+    assert not acls.index.patterns()

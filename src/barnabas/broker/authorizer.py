@@ -17,6 +17,7 @@ from barnabas.core.acl import (
 )
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
+from barnabas.core.slices import Sliced
 
 __all__ = [
     "CLUSTER_NAME",
@@ -99,7 +100,7 @@ class AllowAll:
 class AclAdmin(Protocol):
     """Shows and changes access rules (`security.acl_authorizer`)."""
 
-    def acls(self, wanted: AclFilter) -> list[AclBinding]:
+    def acls(self, wanted: AclFilter) -> Sliced[list[AclBinding]]:
         """The rules that a filter matches, those of a pattern together."""
 
     def create_acls(self, bindings: Sequence[AclBinding]) -> Pending[list[KafkaError | None]]:
@@ -116,7 +117,7 @@ class NoAcls:
 
     __slots__ = ()
 
-    def acls(self, wanted: AclFilter) -> list[AclBinding]:
+    def acls(self, wanted: AclFilter) -> Sliced[list[AclBinding]]:
         del wanted
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
 

@@ -116,7 +116,7 @@ def _held_to(context: "RequestContext") -> HeldTo:
     """What the request is held to: mostly what the one before it on this connection was."""
     peer, client_id = context.peer, context.header.client_id
     found: HeldTo | None = peer.held_to
-    if found is None or not found.is_of(client_id):
+    if found is None or not found.is_of(peer.principal, client_id):
         found = peer.held_to = context.broker.quotas.held_to(peer.principal, client_id)
     return found
 

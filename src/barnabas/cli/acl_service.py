@@ -26,6 +26,7 @@ from barnabas.cli.options import (
 )
 from barnabas.core.acl import AccessControlEntry, AclBinding, AclFilter, PatternType, ResourcePattern
 from barnabas.core.errors import BarnabasError, KafkaError
+from barnabas.core.slices import in_one_piece
 from barnabas.network.clock import LoopClock
 from barnabas.network.selector import completed
 from barnabas.operations.direct_store import opened
@@ -188,7 +189,7 @@ class _DirectAcls:
         self._store = store
 
     async def describe(self, wanted: AclFilter) -> list[AclBinding]:
-        return self._store.index.matching(wanted)
+        return in_one_piece(self._store.index.matching(wanted))
 
     async def create(self, bindings: Sequence[AclBinding]) -> None:
         for error in await completed(self._store.create(bindings)):

@@ -38,7 +38,7 @@ from barnabas.network.backoff import ExponentialBackoff
 from barnabas.network.client import NetworkClient
 from barnabas.network.errors import DisconnectedError, RebootstrapRequiredError
 from barnabas.network.node_link import ClientSettings, Node
-from barnabas.network.probe import AddressFinding, probe
+from barnabas.network.probe import AddressFinding, asks_for_log_in, probe
 from barnabas.network.selector import Selector, completed
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -265,6 +265,12 @@ class Cluster:
         if finding is AddressFinding.TLS and self._tls is not None:
             # That is what this client speaks, too: a broker that is slow, as while it starts.
             finding = AddressFinding.SILENT
+        if (
+            finding is AddressFinding.SILENT
+            and self._login is None
+            and await asks_for_log_in(node.host, node.port, self._tls)
+        ):
+            finding = AddressFinding.SASL
         seen_before = node.id in self._findings
         self._findings[node.id] = finding
         if len(self._findings) < len(self._nodes):

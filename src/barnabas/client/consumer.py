@@ -535,9 +535,12 @@ class AsyncConsumer:
 
     # Looking around.
 
-    async def partitions_for(self, topic: str) -> list[int]:
-        """The partitions of a topic; raises `KafkaError` or `ClientTimeoutError` when it is not there."""
-        known = await self._cluster.topic(topic, Deadline(self._timeout_ms))
+    async def partitions_for(self, topic: str, *, timeout_ms: float | None = None) -> list[int]:
+        """The partitions of a topic, which is waited for as long as ``default.api.timeout.ms``, or
+        `timeout_ms`; raises `KafkaError` or `ClientTimeoutError` when it is not there.
+        """
+        deadline = Deadline(self._timeout_ms if timeout_ms is None else timeout_ms)
+        known = await self._cluster.topic(topic, deadline)
         return list(known.partitions)
 
     async def topic_id(self, topic: str) -> Uuid:

@@ -575,9 +575,12 @@ class AsyncProducer:
             await self._telemetry.close()
             await self._cluster.close()
 
-    async def partitions_for(self, topic: str) -> list[int]:
-        """The partitions of a topic; raises as `send` does."""
-        known = await self._cluster.topic(topic, Deadline(self.max_block_ms))
+    async def partitions_for(self, topic: str, *, timeout_ms: float | None = None) -> list[int]:
+        """The partitions of a topic, which is waited for as long as ``max.block.ms``, or `timeout_ms`; raises
+        as `send` does.
+        """
+        deadline = Deadline(self.max_block_ms if timeout_ms is None else timeout_ms)
+        known = await self._cluster.topic(topic, deadline)
         return list(known.partitions)
 
     async def available_partitions(self, topic: str) -> list[int]:

@@ -41,6 +41,13 @@ class TokenInformation:
         """Whether the principal may change when it ends (``allowedToRenew``)."""
         return principal == self.owner or principal in self.renewers
 
+    @property
+    def owner_is_user(self) -> bool:
+        """Whether who logs in with it is its owner: everybody who has logged in is a user. Kafka looks at
+        renewers only, and with a token for ``Group:alice`` lets ``User:alice`` in.
+        """
+        return self.owner.startswith(f"{USER}:")
+
     def expired(self, now_ms: float) -> bool:
         return self.max_ms < now_ms or self.expires_ms < now_ms
 

@@ -130,6 +130,11 @@ def in_slices(
     return _rest(work, None, clock, holder)
 
 
+def sliced_pending(work: Sliced[T], clock: Clock) -> Pending[T]:
+    """As `in_slices`, for callers that wait for the store in any case: always a Pending."""
+    return _rest(work, None, clock, None)
+
+
 @steps
 def _rest(work: Sliced[T], awaited: Pending[Any] | None, clock: Clock, holder: Holder | None) -> Steps[T]:
     slices = Slices(clock, holder=holder)

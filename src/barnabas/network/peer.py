@@ -39,7 +39,7 @@ class ConnectionControl(Protocol):
 
 
 class Peer:
-    """One connected client or broker. `session` is free for the service to keep what it likes."""
+    """One connected client or broker."""
 
     __slots__ = (
         "_control",
@@ -47,7 +47,6 @@ class Peer:
         "held_to",
         "listener",
         "principal",
-        "session",
         "software",
         "token_authenticated",
     )
@@ -62,11 +61,8 @@ class Peer:
         self.listener = listener
         self.address = address
         self.principal = principal
-        self.session: Any = None
         self.held_to: Any = None
-        """What the service held the last request to: the next one is mostly of the same client. None again
-        once the peer has logged in, as it is another principal then.
-        """
+        """What the service held the last request to: the next one is mostly of the same client."""
         self.token_authenticated = False
         """Whether the peer has logged in with a delegation token (KIP-48)."""
         self.software = UNKNOWN_SOFTWARE

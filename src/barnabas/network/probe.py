@@ -8,7 +8,16 @@ import asyncio
 import contextlib
 import socket
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from barnabas.core.chunks import materialize
+from barnabas.core.errors import ErrorCode
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.framing import RequestHeader, encode_request
+from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest
+
+if TYPE_CHECKING:
+    import ssl
 
 _WAIT_S: Final = 1.0
 _HTTP: Final = b"GET / HTTP/1.0\r\n\r\n"
@@ -24,12 +33,13 @@ class AddressFinding(Enum):
     UNREACHABLE = "the host does not answer"
     HTTP = "that is an HTTP server"
     TLS = "that port speaks TLS, and this client was not told to (security.protocol)"
+    SASL = "a broker that asks for a log-in (SASL), and this client was not told to (security.protocol)"
     SILENT = "something listens there that does not answer like a broker"
 
     @property
     def is_final(self) -> bool:
         """Whether waiting does not help."""
-        return self in {AddressFinding.HTTP, AddressFinding.TLS}
+        return self in {AddressFinding.HTTP, AddressFinding.TLS, AddressFinding.SASL}
 
 
 async def probe(host: str, port: int) -> AddressFinding | None:
@@ -52,6 +62,31 @@ async def probe(host: str, port: int) -> AddressFinding | None:
     if any(beginning.startswith(b"HTTP/") for beginning in beginnings):
         return AddressFinding.HTTP
     return AddressFinding.SILENT
+
+
+async def asks_for_log_in(host: str, port: int, tls: "ssl.SSLContext | None") -> bool:
+    """Whether a broker is there that lets nobody in without a log-in (SASL), in three seconds at most.
+
+    It is asked to log in with a mechanism that there is none of: a listener with SASL names those that it
+    has, any other answers that nobody logs in there. Until then both say the same.
+    """
+    question = encode_request(
+        RequestHeader(ApiKey.SASL_HANDSHAKE, 1, 0, None), SaslHandshakeRequest(mechanism="")
+    )
+    writer = None
+    try:
+        async with asyncio.timeout(3 * _WAIT_S):
+            name = None if tls is None else host
+            reader, writer = await asyncio.open_connection(host, port, ssl=tls, server_hostname=name)
+            writer.write(materialize(question))
+            # Its length, what it is the answer to, and the error.
+            answer = await reader.readexactly(10)
+    except (NotImplementedError, EOFError, OSError, ValueError):
+        return False  # TimeoutError and errors of TLS are OSErrors
+    finally:
+        if writer is not None:
+            writer.transport.abort()
+    return int.from_bytes(answer[8:]) == ErrorCode.UNSUPPORTED_SASL_MECHANISM
 
 
 async def _ask(host: str, port: int, question: bytes) -> bytes:

@@ -543,7 +543,7 @@ class BrokerNode:
             broker_state=self._broker_state,
             group_lag=self.config["barnabas.group.lag.metrics.enable"],
         )
-        access = metrics_access(self.config)
+        access = metrics_access(lambda: self.config)
         endpoint = MetricsEndpoint(registry, self._clock, access)
         self._running.push_async_callback(endpoint.close)
         self.metrics_url = await endpoint.start(metrics_host(self.config, self.endpoints, access), port)

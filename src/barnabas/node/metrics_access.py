@@ -4,15 +4,19 @@ Metrics name topics, groups and clients. On a broker whose listeners ask who com
 loopback alone unless a password is set, or the operator names an address.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
+from typing import TYPE_CHECKING
 
 from barnabas.core.config import Config
 from barnabas.core.errors import ConfigError
 from barnabas.core.eventlog import EventLog
 from barnabas.network.endpoints import Endpoint
-from barnabas.node.channel_security import tls_values
+from barnabas.node.channel_security import store_state, tls_values
 from barnabas.node.metrics_endpoint import MetricsAccess
+
+if TYPE_CHECKING:
+    import ssl
 
 _log = EventLog("node.metrics")
 
@@ -21,17 +25,48 @@ _LISTENER = Endpoint("METRICS", "", 0, "SSL")
 _LOOPBACK = "127.0.0.1"
 
 
-def metrics_access(config: Config) -> MetricsAccess:
-    """Raises ConfigError, which shows no secret."""
-    password, user = config["metrics.password"], config["metrics.user"]
-    if password is not None and (not password or ":" in user):
-        raise ConfigError("metrics.password must not be empty, and metrics.user has no colon")
-    if not config["metrics.tls"]:
-        return MetricsAccess(None, user, password)
+class _Renewed:
+    """The context of the next connection: that of the keys and certificates that are there now. Where they
+    cannot be read, the last ones stay.
+    """
+
+    def __init__(self, current: Callable[[], Config]) -> None:
+        """Raises ConfigError."""
+        self._current = current
+        config = current()
+        self._state = store_state(config, _LISTENER)
+        self._context = _context(config)
+
+    def __call__(self) -> "ssl.SSLContext":
+        config = self._current()
+        state = store_state(config, _LISTENER)
+        if state != self._state:
+            self._state = state
+            try:
+                self._context = _context(config)
+            except ConfigError as error:
+                _log.error("metrics.keys_not_renewed", reason=error)
+            else:
+                _log.info("metrics.keys_renewed")
+        return self._context
+
+
+def _context(config: Config) -> "ssl.SSLContext":
     from barnabas.network.tls_context import server_context  # noqa: PLC0415 - OpenSSL's context
 
     client_auth = config.get("listener.name.metrics.ssl.client.auth") or "none"
-    return MetricsAccess(server_context(tls_values(config, _LISTENER), client_auth), user, password)
+    return server_context(tls_values(config, _LISTENER), client_auth)
+
+
+def metrics_access(current: Callable[[], Config]) -> MetricsAccess:
+    """Of the configuration as it is now, and of its keys as they are later. Raises ConfigError, which shows
+    no secret.
+    """
+    config = current()
+    password, user = config["metrics.password"], config["metrics.user"]
+    if password is not None and (not password or ":" in user):
+        raise ConfigError("metrics.password must not be empty, and metrics.user has no colon")
+    return MetricsAccess(_Renewed(current) if config["metrics.tls"] else None, user, password)
 
 
 def metrics_host(config: Config, endpoints: Sequence[Endpoint], access: MetricsAccess) -> str:

@@ -19,7 +19,7 @@ import base64
 import enum
 import hmac
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -69,7 +69,8 @@ class _Connection:
 class MetricsAccess:
     """Who may scrape: everybody without a password, in clear without a context."""
 
-    tls: ssl.SSLContext | None = None
+    tls: Callable[[], ssl.SSLContext] | None = None
+    """Gives the context of the next connection."""
     user: str = ""
     password: str | None = field(default=None, repr=False)
 
@@ -158,7 +159,7 @@ class MetricsEndpoint:
                 async with asyncio.timeout(HEAD_S):
                     if self._access.tls is not None:
                         # Here, so that a handshake counts among the connections.
-                        await writer.start_tls(self._access.tls)
+                        await writer.start_tls(self._access.tls())
                     head = await _head(reader)
                 connection.stage = _Stage.WAITING
                 writer.write(await self._answer(head))

@@ -27,6 +27,7 @@ from barnabas.core.acl import (
 from barnabas.core.errors import ConfigError, KafkaError
 from barnabas.core.eventlog import AUTHORIZER, shown
 from barnabas.core.pending import Pending
+from barnabas.core.slices import Sliced
 from barnabas.network.peer import THIS_BROKER
 from barnabas.protocol.api import ApiKey
 from barnabas.security.acl_store import AclStore
@@ -97,7 +98,7 @@ class AclAuthorizer:
             _write(level, request, operation, f"{pascal_name(resource)}:UNKNOWN:NONE", allowed, 0)
         return allowed
 
-    def acls(self, wanted: AclFilter) -> list[AclBinding]:
+    def acls(self, wanted: AclFilter) -> Sliced[list[AclBinding]]:
         """See `broker.authorizer.AclAdmin`."""
         return self._store.index.matching(wanted)
 

@@ -16,8 +16,9 @@ the pattern has.
 A denial anywhere wins. Some operations follow from others, but only where they are allowed.
 """
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final
 
 from barnabas.core.acl import (
@@ -32,6 +33,7 @@ from barnabas.core.acl import (
     Resource,
     ResourcePattern,
 )
+from barnabas.core.slices import Sliced
 
 ALL_BITS: Final = (1 << (max(Operation) + 1)) - 1
 _IMPLIED_BY: Final = {
@@ -144,11 +146,13 @@ class _TypeIndex:
 class AclIndex:
     """All rules, by resource pattern."""
 
-    __slots__ = ("_patterns", "_types")
+    __slots__ = ("_order", "_patterns", "_types")
 
     def __init__(self) -> None:
         self._types = tuple(_TypeIndex() for _ in Resource)
         self._patterns: dict[ResourcePattern, frozenset[AccessControlEntry]] = {}
+        self._order: list[ResourcePattern] = []
+        """All patterns that have rules, sorted as answers show them."""
 
     def entries(self, pattern: ResourcePattern) -> frozenset[AccessControlEntry]:
         """The rules of one pattern."""
@@ -157,27 +161,33 @@ class AclIndex:
     def put(self, pattern: ResourcePattern, entries: Iterable[AccessControlEntry]) -> None:
         """Replaces the rules of a pattern (``updateCache``)."""
         kept = frozenset(entries)
-        if kept:
-            self._patterns[pattern] = kept
+        at = bisect_left(self._order, _order(pattern), key=_order)
+        if not kept:
+            if self._patterns.pop(pattern, None) is not None:
+                del self._order[at]
         else:
-            self._patterns.pop(pattern, None)
+            if pattern not in self._patterns:
+                self._order.insert(at, pattern)
+            self._patterns[pattern] = kept
         self._types[pattern.resource].put(pattern, _Rules(kept) if kept else None)
 
-    def patterns(self) -> Iterable[ResourcePattern]:
-        """All patterns that have rules."""
-        return self._patterns.keys()
+    def patterns(self) -> list[ResourcePattern]:
+        """All patterns that have rules now, sorted by type, kind and name."""
+        return self._order.copy()
 
-    def matching(self, wanted: AclFilter) -> list[AclBinding]:
-        """The rules that a filter matches, pattern by pattern (``acls``)."""
-        return [
-            AclBinding(pattern, entry)
-            for pattern in sorted(
-                self._patterns, key=lambda each: (each.resource, each.pattern_type, each.name)
-            )
-            if wanted.matches_pattern(pattern)
-            for entry in sorted(self._patterns[pattern])
-            if wanted.matches_entry(entry)
-        ]
+    def matching(self, wanted: AclFilter) -> Sliced[list[AclBinding]]:
+        """The rules that a filter matches, pattern by pattern (``acls``). A pattern that changes meanwhile is
+        shown as it is when its turn comes.
+        """
+        found: list[AclBinding] = []
+        for pattern in self.patterns():
+            yield
+            if wanted.matches_pattern(pattern):
+                for entry in sorted(self.entries(pattern)):
+                    yield
+                    if wanted.matches_entry(entry):
+                        found.append(AclBinding(pattern, entry))
+        return found
 
     def decide(
         self, principal: str, host: str, operation: Operation, resource: Resource, name: str
@@ -212,35 +222,33 @@ class AclIndex:
         """
         index = self._types[resource]
         bit = 1 << operation
-        denied: set[ResourcePattern] = set()
-        allowed: set[ResourcePattern] = set()
-        for pattern in {**index.names.get(principal, {}), **index.names.get(WILDCARD_PRINCIPAL, {})}:
-            table = index.literal if pattern.pattern_type is PatternType.LITERAL else index.prefixed
-            no, yes = table[pattern.name].bits(principal, host)
-            if no & bit:
-                denied.add(pattern)
-            if yes & bit:
-                allowed.add(pattern)
+        everything = index.literal.get(WILDCARD)
         # All resources are denied: nothing that is allowed matters.
-        if ResourcePattern(resource, WILDCARD) in denied:
+        if everything is not None and everything.bits(principal, host)[0] & bit:
             return False
         if without_rules:
             return True
-        denied_prefixes = {each.name for each in denied if each.pattern_type is PatternType.PREFIXED}
-        return any(_is_open(each, denied, denied_prefixes) for each in allowed)
+        for pattern in chain(index.names.get(principal, ()), index.names.get(WILDCARD_PRINCIPAL, ())):
+            is_literal = pattern.pattern_type is PatternType.LITERAL
+            rules = (index.literal if is_literal else index.prefixed)[pattern.name]
+            denied, allowed = rules.bits(principal, host)
+            if not allowed & bit:
+                continue
+            # There is always a name that the literal * allows and no prefix denies.
+            if is_literal and pattern.name == WILDCARD:
+                return True
+            # What a pattern allows may all be denied again: a name by itself, and both by a prefix of it.
+            if not denied & bit and not any(
+                index.prefixed[prefix].bits(principal, host)[0] & bit
+                for prefix in index.prefixes_of(pattern.name)
+            ):
+                return True
+        return False
 
     def __repr__(self) -> str:
         return f"<AclIndex patterns={len(self._patterns)}>"
 
 
-def _is_open(allowed: ResourcePattern, denied: set[ResourcePattern], denied_prefixes: set[str]) -> bool:
-    """Whether what a pattern allows is not all denied again: a prefix by a shorter or equal prefix, a name by
-    itself or by a prefix. There is always a name that ``*`` allows and no prefix denies.
-    """
-    name = allowed.name
-    if allowed.pattern_type is PatternType.LITERAL:
-        if name == WILDCARD:
-            return True
-        if allowed in denied:
-            return False
-    return not any(name[:length] in denied_prefixes for length in range(1, len(name) + 1))
+def _order(pattern: ResourcePattern) -> tuple[Resource, PatternType, str]:
+    """Where a pattern stands among others (``AclAuthorizer.ResourceOrdering``)."""
+    return pattern.resource, pattern.pattern_type, pattern.name

@@ -17,6 +17,7 @@ to forbid is forbidden, nobody gets in by it, and the tools show and remove that
 """
 
 import random
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
@@ -49,6 +50,7 @@ from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.in_order import InOrder
 from barnabas.core.pending import Pending, Steps, steps
+from barnabas.core.slices import Sliced, sliced_pending
 from barnabas.security.acl_index import AclIndex
 
 _events: Final = EventLog("security.acls")
@@ -64,12 +66,15 @@ DENIED_TO_ALL: Final = frozenset(
 )
 """What counts for a pattern whose znode is unreadable."""
 
+_REFUSED: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
+"""Characters that the name of a znode cannot have."""
+
 _DECODE_NOTICE: Final = {
     PatternType.LITERAL: acl_znodes.decode_literal_notice,
     PatternType.PREFIXED: acl_znodes.decode_extended_notice,
 }
 
-_Change = Callable[[frozenset[AccessControlEntry]], frozenset[AccessControlEntry]]
+_Change = Callable[[frozenset[AccessControlEntry]], Sliced[frozenset[AccessControlEntry]]]
 
 
 class _Versioned(NamedTuple):
@@ -128,51 +133,56 @@ class AclStore:
 
     # ------------------------------------------------------------------------------------------ changes
 
-    @steps
-    def create(self, bindings: Sequence[AclBinding]) -> Steps[list[KafkaError | None]]:
+    def create(self, bindings: Sequence[AclBinding]) -> Pending[list[KafkaError | None]]:
         """Adds rules; the error of each (``createAcls``).
 
         INVALID_REQUEST for what is no rule, UNKNOWN_SERVER_ERROR for what could not be written.
         """
-        results: list[KafkaError | None] = [_problem(binding) for binding in bindings]
+        return sliced_pending(self._create(bindings), self._clock)
+
+    def _create(self, bindings: Sequence[AclBinding]) -> Sliced[list[KafkaError | None]]:
+        results: list[KafkaError | None] = []
         by_pattern: dict[ResourcePattern, list[int]] = {}
-        for at, (pattern, _) in enumerate(bindings):
+        for at, binding in enumerate(bindings):
+            yield
+            results.append(_problem(binding))
             if results[at] is None:
-                by_pattern.setdefault(pattern, []).append(at)
+                by_pattern.setdefault(binding.pattern, []).append(at)
         for pattern, those in by_pattern.items():
             added = frozenset(bindings[at].entry for at in those)
-            error = yield self._try_update(pattern, added.union)
+            error = yield self._try_update(pattern, partial(_with, added))
             for at in those:
                 results[at] = error
         return results
 
-    @steps
-    def delete(self, filters: Sequence[AclFilter]) -> Steps[list[list[tuple[AclBinding, KafkaError | None]]]]:
+    def delete(
+        self, filters: Sequence[AclFilter]
+    ) -> Pending[list[list[tuple[AclBinding, KafkaError | None]]]]:
         """Removes the rules that filters match; those of each filter, with the error of each rule.
 
         A rule that several filters match stands with the first (``deleteAcls``).
         """
+        return sliced_pending(self._delete(filters), self._clock)
+
+    def _delete(
+        self, filters: Sequence[AclFilter]
+    ) -> Sliced[list[list[tuple[AclBinding, KafkaError | None]]]]:
         results: list[list[tuple[AclBinding, KafkaError | None]]] = [[] for _ in filters]
-        # A pattern that a filter names is read from the store: this broker may not know of it yet.
-        named = [pattern for each in filters for pattern in each.patterns() if _has_place(pattern)]
-        for pattern in dict.fromkeys([*self.index.patterns(), *named]):
-            matching = [at for at, each in enumerate(filters) if each.matches_pattern(pattern)]
+        patterns = dict.fromkeys(self.index.patterns())
+        for each in filters:
+            yield
+            # A pattern that a filter names is read from the store: this broker may not know of it yet.
+            patterns.update(dict.fromkeys(pattern for pattern in each.patterns() if _has_place(pattern)))
+        for pattern in patterns:
+            matching = []
+            for at, each in enumerate(filters):
+                yield
+                if each.matches_pattern(pattern):
+                    matching.append((at, each))
             if not matching:
                 continue
             first: dict[AccessControlEntry, int] = {}
-
-            def without(
-                now: frozenset[AccessControlEntry],
-                matching: list[int] = matching,
-                first: dict[AccessControlEntry, int] = first,
-            ) -> frozenset[AccessControlEntry]:
-                for entry in sorted(now):
-                    at = next((at for at in matching if filters[at].matches_entry(entry)), None)
-                    if at is not None:
-                        first.setdefault(entry, at)
-                return now.difference(first)
-
-            error = yield self._try_update(pattern, without)
+            error = yield self._try_update(pattern, partial(_without, matching, first))
             for entry, at in first.items():
                 results[at].append((AclBinding(pattern, entry), error))
         return results
@@ -193,7 +203,7 @@ class AclStore:
             if attempt:
                 yield self._pause(RETRY_BACKOFF_MS + self._rng.randrange(RETRY_JITTER_MS))
             now = yield self._read(pattern)
-            new = change(now.entries)
+            new = yield sliced_pending(change(now.entries), self._clock)
             if new == now.entries:
                 # Nothing to write; what was read may be news to this broker.
                 self._put(pattern, new)
@@ -280,6 +290,29 @@ class AclStore:
         return f"<AclStore {self.index!r}>"
 
 
+def _with(
+    added: frozenset[AccessControlEntry], now: frozenset[AccessControlEntry]
+) -> Sliced[frozenset[AccessControlEntry]]:
+    """The rules of a pattern with others."""
+    yield
+    return now | added
+
+
+def _without(
+    filters: Sequence[tuple[int, AclFilter]],
+    first: dict[AccessControlEntry, int],
+    now: frozenset[AccessControlEntry],
+) -> Sliced[frozenset[AccessControlEntry]]:
+    """The rules of a pattern without those that filters match; `first` gets the filter of each that goes."""
+    for entry in sorted(now):
+        for at, each in filters:
+            yield
+            if each.matches_entry(entry):
+                first.setdefault(entry, at)
+                break
+    return now.difference(first)
+
+
 def _problem(binding: AclBinding) -> KafkaError | None:
     """Why a rule cannot be kept (``validateAclBinding``, ``KafkaPrincipal``, ZooKeeper's ``PathUtils``)."""
     pattern, entry = binding
@@ -296,13 +329,4 @@ def _problem(binding: AclBinding) -> KafkaError | None:
 def _has_place(pattern: ResourcePattern) -> bool:
     """Whether the name can be that of a znode; no other pattern has rules."""
     name = pattern.name
-    return name not in ("", ".", "..") and "/" not in name and not any(map(_is_refused, name))
-
-
-def _is_refused(character: str) -> bool:
-    return (
-        character <= "\x1f"
-        or "\x7f" <= character <= "\x9f"
-        or "\ud800" <= character <= "\uf8ff"
-        or (character >= "\ufff0")
-    )
+    return name not in ("", ".", "..") and "/" not in name and _REFUSED.search(name) is None

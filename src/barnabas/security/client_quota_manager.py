@@ -135,11 +135,12 @@ class HeldTo:
     request to the next.
     """
 
-    __slots__ = ("_generation", "_number", "client_id", "fetch", "produce", "request")
+    __slots__ = ("_generation", "_number", "client_id", "fetch", "principal", "produce", "request")
 
     def __init__(
         self,
         generation: QuotaGeneration,
+        principal: str,
         client_id: str | None,
         *,
         produce: QuotaBucket | None,
@@ -148,15 +149,20 @@ class HeldTo:
     ) -> None:
         self._generation = generation
         self._number = generation.number
+        self.principal = principal
         self.client_id = client_id
         """As requests give it."""
         self.produce = produce
         self.fetch = fetch
         self.request = request
 
-    def is_of(self, client_id: str | None) -> bool:
-        """Whether it is what a request with this client id is held to now."""
-        return self._number == self._generation.number and self.client_id == client_id
+    def is_of(self, principal: str, client_id: str | None) -> bool:
+        """Whether it is what a request of this principal with this client id is held to now."""
+        return (
+            self._number == self._generation.number
+            and self.principal == principal
+            and self.client_id == client_id
+        )
 
 
 class ClientQuotaManager:

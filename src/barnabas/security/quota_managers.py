@@ -104,7 +104,7 @@ class QuotaManagers:
             manager.bucket(principal, name) if manager.enabled else None
             for manager in (self.produce, self.fetch, self.request)
         )
-        return HeldTo(self._generation, client_id, produce=produce, fetch=fetch, request=request)
+        return HeldTo(self._generation, principal, client_id, produce=produce, fetch=fetch, request=request)
 
     @steps
     def start(self, configs: ConfigStore) -> Steps[None]:

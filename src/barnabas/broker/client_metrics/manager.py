@@ -9,10 +9,13 @@ that does not know a client works out its subscription as if it had asked, so a 
 
 There is one `_Instance` for each client that was here lately. It goes when its connection is closed, when it
 was silent for three intervals (a minute at least), and when there are `INSTANCES_MAX` others.
+
+A client chooses its id, and one with ever new ids would never wait. So a connection, and an address, may
+begin with so many ids a minute; Kafka has no such bound.
 """
 
 import math
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from random import Random
 from typing import Final, NamedTuple, Protocol
 
@@ -29,6 +32,11 @@ _log = EventLog("broker.client_metrics")
 ACCEPTED_COMPRESSION: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
 """What clients may choose from, the best first; they may send plain bytes, too."""
 INSTANCES_MAX: Final = 16_384
+NEW_OF_CONNECTION_MAX: Final = 8
+"""Ids that one connection may begin with in a minute; a client has one."""
+NEW_OF_ADDRESS_MAX: Final = 256
+"""Those of all connections of one address. Whoever comes later waits for the next minute."""
+MINUTE_MS: Final = 60_000
 INSTANCE_LIFE_MS_MIN: Final = 60_000
 INTERVALS_OF_SILENCE: Final = 3
 
@@ -122,6 +130,9 @@ class ClientMetricsManager:
         """The largest push, in bytes as sent (``telemetry.max.bytes``)."""
         self._instances: OrderedDict[Uuid, _Instance] = OrderedDict()
         """The one that was heard of last at the end."""
+        self._minute = -1
+        self._new: Counter[str | tuple[str, int]] = Counter()
+        """How many began in this minute: by address, and by address and port."""
         self.throttled = 0
         """Requests that came before their time."""
         self.unknown_subscriptions = 0
@@ -222,6 +233,8 @@ class ClientMetricsManager:
         if instance is None or instance.version != version:
             # The connection that a client came by first is the one that it goes with.
             owner = client if instance is None else instance.client
+            if instance is None:
+                self._admit(owner, now_ms)
             instance = _Instance(owner, self._subscriptions.wanted_of(instance_id, owner), version)
             self._instances[instance_id] = instance
         self._instances.move_to_end(instance_id)
@@ -229,6 +242,19 @@ class ClientMetricsManager:
             self._instances.popitem(last=False)
         instance.expires_ms = now_ms + instance.lifetime_ms
         return instance
+
+    def _admit(self, client: TelemetryClient, now_ms: float) -> None:
+        """Counts a client that begins. Raises KafkaError THROTTLING_QUOTA_EXCEEDED for one too many."""
+        minute = int(now_ms // MINUTE_MS)
+        if minute != self._minute:
+            self._minute = minute
+            self._new.clear()
+        connection = client.peer.address
+        address = connection[0]
+        if self._new[connection] >= NEW_OF_CONNECTION_MAX or self._new[address] >= NEW_OF_ADDRESS_MAX:
+            raise self._too_early()
+        self._new[connection] += 1
+        self._new[address] += 1
 
     def instance_count(self) -> int:
         """How many clients are known; those that have gone are forgotten."""

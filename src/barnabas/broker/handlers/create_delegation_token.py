@@ -2,7 +2,7 @@
 
 Behaviour: the token is in the metadata store when the answer goes, and holds on this broker; on others as
            soon as they hear of it. For another owner one may be created by who may CREATE_TOKENS on that
-           user. Any broker does it.
+           user; INVALID_PRINCIPAL_TYPE where the owner or a renewer is no user. Any broker does it.
 Versions:  v2 flexible · v3 tokens for another owner (KIP-373).
 """
 
@@ -50,6 +50,8 @@ def create_delegation_token(
         require_own_credentials(context)
         if owner != requester and not context.authorize(Operation.CREATE_TOKENS, Resource.USER, owner):
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+        if type_and_name(owner)[0] != USER:
+            raise KafkaError(ErrorCode.INVALID_PRINCIPAL_TYPE)
         for renewer in request.renewers:
             yield
             if renewer.principal_type != USER:

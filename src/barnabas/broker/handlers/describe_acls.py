@@ -32,7 +32,7 @@ def describe_acls(context: RequestContext, request: DescribeAclsRequest) -> Slic
     context.require_cluster(Operation.DESCRIBE)
     response = DescribeAclsResponse()
     last = None
-    for pattern, entry in context.broker.acls.acls(wanted):
+    for pattern, entry in (yield from context.broker.acls.acls(wanted)):
         yield
         if pattern != last:
             last = pattern

@@ -113,9 +113,9 @@ class DelegationTokenManager:
     # -------------------------------------------------------------------------------------- log-ins
 
     def find(self, mechanism: ScramMechanism, token_id: str) -> TokenCredential | None:
-        """What lets somebody in with a token; None where there is no such token."""
+        """What lets somebody in with a token; None where there is no such token, or its owner is no user."""
         information = self._tokens.get(token_id)
-        if information is None:
+        if information is None or not information.owner_is_user:
             return None
         known = self._credentials.get((mechanism, token_id))
         if known is None:

@@ -129,10 +129,14 @@ class ScramServer:
         same = hmac.compare_digest(mechanism.hash(client_key), credential.stored_key)
         if not (same and self._known):
             raise SaslExchangeError("Invalid client credentials")
-        self.user = self._user
-        if self._token is not None:
+        if self._token is None:
+            self.user = self._user
+        else:
+            self.lifetime_ms = int(self._token.expires_ms - self._time_ms())
+            # Kafka lets it in until the controller has removed it, which may be an hour later.
+            if self.lifetime_ms < 0:
+                raise SaslExchangeError("the delegation token has expired")
             self.user = self._token.owner
-            self.lifetime_ms = max(int(self._token.expires_ms - self._time_ms()), 0)
         return b"v=" + base64.b64encode(mechanism.hmac(credential.server_key, auth_message))
 
 

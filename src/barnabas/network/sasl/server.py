@@ -261,8 +261,6 @@ class SaslServerAuthenticator:
         self.state = after(self.state, SaslEvent.PROVED)
         self._listener.counts.successful += 1
         peer.principal = self._principal
-        # The client asked for the versions before it was anybody: those quotas are not its own.
-        peer.held_to = None
         peer.token_authenticated = self._token_authenticated
         ends_ms = self._session_ends_ms
         # One whose session ends stays: it looks at the clock, and lets the client log in again.

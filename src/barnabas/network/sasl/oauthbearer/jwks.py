@@ -20,6 +20,7 @@ from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
 from barnabas.network.errors import FetchError
+from barnabas.network.sasl.oauthbearer.token import shown_url
 from barnabas.network.threads import in_thread
 
 if TYPE_CHECKING:
@@ -61,9 +62,8 @@ class JwksEndpoint(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The URL without what may be secret in it, which are a user's password and a query."""
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        """The URL as logs and errors name it."""
+        return shown_url(self.url)
 
 
 class VerificationKey(NamedTuple):

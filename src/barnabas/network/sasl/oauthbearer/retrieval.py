@@ -25,6 +25,7 @@ from barnabas.network.sasl.oauthbearer.token import (
     milliseconds,
     parts_of,
     seconds_claim,
+    shown_url,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class TokenNotGivenError(BarnabasError):
 class TokenEndpoint:
     """An authorization server, and how this client is known there."""
 
-    url: str
+    url: str = field(repr=False)
     client_id: str
     client_secret: str = field(repr=False)
     scope: str = ""
@@ -91,14 +92,16 @@ class TokenEndpoint:
             bytes_max=BYTES_MAX,
         )
         if answer.status not in {200, 201}:
-            where = f"the token endpoint {self.url} answered with status {answer.status}{_why(answer.body)}"
-            raise TokenNotGivenError(where) if answer.status in _FINAL_STATUS else FetchError(where)
+            said = f"status {answer.status}{_why(answer.body)}"
+            problem = f"the token endpoint {shown_url(self.url)} answered with {said}"
+            raise TokenNotGivenError(problem) if answer.status in _FINAL_STATUS else FetchError(problem)
         try:
             token = json.loads(answer.body)["access_token"]
         except (ValueError, LookupError, TypeError, RecursionError):
             token = None
         if not isinstance(token, str) or not token.strip():
-            raise TokenNotGivenError(f"the answer of the token endpoint {self.url} has no access_token")
+            where = shown_url(self.url)
+            raise TokenNotGivenError(f"the answer of the token endpoint {where} has no access_token")
         return token.strip()
 
 

@@ -130,11 +130,17 @@ def _checked_url(url: str | None, key: str) -> str:
     url = url.strip()
     try:
         parts = urlsplit(url)
-        known = parts.scheme.lower() in {"http", "https"} and parts.hostname and parts.port != 0
+        known = (
+            parts.scheme.lower() in {"http", "https"}
+            and parts.hostname
+            and parts.port != 0
+            and not any(character <= " " for character in url)
+        )
     except ValueError:
         known, parts = False, None
     if not known and not (parts is not None and parts.scheme.lower() == "file" and parts.path):
-        shown = url.rpartition("@")[2][:200]
+        # Where its parts are is not known, so neither where a password in it ends.
+        shown = "[hidden]" if {"@", "?"} & set(url) else url[:200]
         raise ConfigError(
             f"Invalid value {shown} for configuration {key}: it is a URL of http, https or file"
         )

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from barnabas.core.errors import BarnabasError
 
@@ -45,6 +46,12 @@ class BearerToken:
 
 Validate = Callable[[str], BearerToken]
 """Looks at the text of a token. Raises TokenRefusedError."""
+
+
+def shown_url(url: str) -> str:
+    """A server's URL without what may be secret in it: a user's password, a query."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def parts_of(token: str) -> list[str]:

@@ -14,6 +14,8 @@ from barnabas.spark.pipeline.drafts import types
 
 _POLL_MS: Final = 1000
 _POLLS_MAX: Final = 20
+_TOPIC_MS: Final = 10_000
+"""How long a topic is waited for: one that has just been made is known to all brokers by then."""
 _DELIMITERS: Final = (",", ";", "\t", "|")
 _FRAME_BYTES: Final = 5
 _BYTES_MAX: Final = 1 << 20
@@ -71,7 +73,8 @@ def newest(client: Mapping[str, str], topic: str, records: int) -> Sample:
     """About as many of the newest records of a topic. Raises PipelineError."""
     try:
         with closing(consumer_client(client)) as consumer:
-            partitions = [TopicPartition(topic, one) for one in consumer.partitions_for(topic)]
+            numbers = consumer.partitions_for(topic, timeout_ms=_TOPIC_MS)
+            partitions = [TopicPartition(topic, one) for one in numbers]
             if not partitions:
                 raise PipelineError(f"the topic {topic} does not exist")
             begins, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
