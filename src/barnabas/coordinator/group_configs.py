@@ -46,6 +46,13 @@ class GroupConfigManager:
         """
         return api_profile(self._broker) == KAFKA_4_4
 
+    @property
+    def refused_commits_begin_groups(self) -> bool:
+        """Whether a transaction's commit begins its group before the transaction is verified, as in Kafka
+        3.9: a refused one leaves an empty group. In 4.4 it leaves nothing. It follows the profile.
+        """
+        return api_profile(self._broker) != KAFKA_4_4
+
     def of(self, group_id: str) -> GroupConfig:
         """The configuration of a group that exists, or of one that may come."""
         own = self._configured.get(group_id)

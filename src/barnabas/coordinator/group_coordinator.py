@@ -263,11 +263,11 @@ class GroupCoordinator:
     # --- offsets ----------------------------------------------------------------------------------------
 
     def begin_transactional_commit(self, group_id: str) -> None:
-        """A transaction is going to commit offsets: the group is there from now on. Raises KafkaError
-        where this broker does not coordinate it (``handleTxnCommitOffsets``).
+        """A transaction is going to commit offsets; it is not verified yet. Raises KafkaError where this
+        broker does not coordinate the group (``handleTxnCommitOffsets``).
         """
         shard = self._shard(group_id)
-        if group_id not in shard.groups:
+        if group_id not in shard.groups and self._group_configs.refused_commits_begin_groups:
             self._classic.create_simple(shard, group_id)
 
     def commit_offsets(

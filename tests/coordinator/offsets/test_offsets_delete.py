@@ -55,6 +55,15 @@ def test_in_profile_44_an_empty_group_stays_until_offsets_expire():
     assert rig.shard.groups == {}
 
 
+@pytest.mark.parametrize(("profile", "listed"), [("3.9", ["g"]), ("4.4", [])])
+def test_a_commit_whose_transaction_is_refused_leaves_a_group_in_kafka_39_alone(profile, listed):
+    rig = Rig(**{"barnabas.api.profile": profile})
+
+    rig.coordinator.begin_transactional_commit("g")  # and its transaction's coordinator does not know it
+
+    assert list(rig.shard.groups) == listed
+
+
 def test_a_group_that_does_not_exist(rig):
     with pytest.raises(KafkaError) as refused:
         rig.delete([ORDERS], "unknown")
