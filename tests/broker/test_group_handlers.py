@@ -9,11 +9,19 @@ from barnabas.broker.group_requests import java_host
 from barnabas.broker.handlers import api_table
 from barnabas.broker.profiles import PROFILE_3_9, PROFILE_4_4
 from barnabas.coordinator.classic.group import ClassicGroup
-from barnabas.coordinator.classic.members import JoinResult, LeavingMember, SyncResult
+from barnabas.coordinator.classic.members import (
+    ClassicMember,
+    JoinResult,
+    LeavingMember,
+    MemberTerms,
+    SyncResult,
+)
 from barnabas.coordinator.classic.states import ClassicGroupState
-from barnabas.coordinator.consumer.description import ConsumerGroupDescription
+from barnabas.coordinator.consumer.description import ConsumerGroupDescription, describe
 from barnabas.coordinator.consumer.group import ConsumerGroup
-from barnabas.coordinator.consumer.member import HeartbeatResult
+from barnabas.coordinator.consumer.member import ConsumerMember, HeartbeatResult
+from barnabas.coordinator.consumer.topics import CachedTopics
+from barnabas.coordinator.group import Client
 from barnabas.coordinator.offsets.group_offsets import CommittedOffset
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
@@ -46,7 +54,7 @@ from barnabas.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
-from standing_clock import Clock
+from standing_clock import Clock, TickingClock
 
 COMMITTED = 42
 
@@ -700,6 +708,49 @@ def test_very_many_groups_are_described_in_order(world):
     answer = world.send(DescribeGroupsRequest(groups=names), 5)
 
     assert [group.group_id for group in answer.groups] == names
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_of_very_many_members_is_described_in_slices_and_as_it_was(make, coordinator, protocol):
+    clock = TickingClock()
+    world = make(clock=clock, group_coordinator_rebalance_protocols="classic,consumer")
+    if protocol == "classic":
+        group = coordinator.answers["classic_group"] = group_of(600)
+        request, version = DescribeGroupsRequest(groups=["g"]), 5
+    else:
+        group = ConsumerGroup("g")
+        for number in range(600):
+            group.update_member(ConsumerMember(f"m{number}"))
+        description = describe(group, "uniform", CachedTopics(world.cache))
+        coordinator.answers["consumer_group_describe"] = description
+        request, version = ConsumerGroupDescribeRequest(group_ids=["g"]), 1
+    answer = world.start(request, version)
+    assert answer() is None
+    if protocol == "classic":
+        for member in group.members:
+            member.assignment = b"of the next generation"
+    else:
+        group.remove_member("m599")
+    while answer() is None:
+        clock.advance()
+
+    (described,) = answer().groups
+    assert clock.turns > 10
+    assert [member.member_id for member in described.members] == [f"m{number}" for number in range(600)]
+    if protocol == "classic":
+        assert {member.member_assignment for member in described.members} == {b"part"}
+
+
+def group_of(count):
+    """A stable group of members that have each its part."""
+    group = group_in("Stable", "g")
+    group.protocol_name = "range"
+    terms = MemberTerms((("range", b"meta"),), 1000, 1000)
+    for number in range(count):
+        group.members.add(
+            ClassicMember(f"m{number}", None, Client("c", "/127.0.0.1"), "consumer", terms, b"part")
+        )
+    return group
 
 
 def test_a_group_is_described_once_however_often_it_is_named(world, consumer_world):

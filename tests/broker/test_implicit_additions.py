@@ -267,6 +267,48 @@ def test_a_question_that_fails_by_an_error_of_ours_acknowledges_nothing(world, m
     assert produce(world, data(ORDERS, 0, **batch), 13) == (E.UNKNOWN_SERVER_ERROR, -1)
 
 
+class Twice:
+    """A coordinator that is asked twice: the first answer is CONCURRENT_TRANSACTIONS, the second good."""
+
+    enabled = True
+
+    def __init__(self):
+        self.answers = [Pending(), Pending()]
+        self.again = Pending()
+        self._asked = iter(self.answers)
+
+    def verify(self, _transaction, partitions, _support):
+        self.partitions = partitions
+        return next(self._asked)
+
+    def later(self, tries):
+        return None if tries else self.again
+
+
+def test_where_the_transaction_has_written_meanwhile_its_end_is_noticed_too(world):
+    """Asked again, the partition had no question to guard: the batch opened a transaction without an end."""
+    appender, producer = world.replicas.appender, begun(world)
+    coordinator, appender.verifier = appender.verifier, (twice := Twice())
+    second = data("orders", 1, **producer, base_sequence=1, transactional=True)
+    answer = world.start(
+        ProduceRequest(transactional_id=ID, acks=1, timeout_ms=1000, topic_data=[second]), 12
+    )
+    appender.verifier = coordinator
+    assert produce(world, data("orders", 1, **producer, **FIRST), 12) == (E.NONE, 0)
+    appender.verifier = twice
+    twice.answers[0].complete(dict.fromkeys(twice.partitions, E.CONCURRENT_TRANSACTIONS))
+    twice.again.complete(None)
+
+    assert world.send(EndTxnRequest(transactional_id=ID, committed=True, **producer), 4).error_code == 0
+    world.clock.advance(10)
+    twice.answers[1].complete({})
+    world.clock.advance(10)
+
+    (found,) = answer().responses[0].partition_responses
+    assert E.of(found.error_code) is E.INVALID_TXN_STATE
+    assert not world.partition("orders", 1).log.producers.ongoing
+
+
 class Concurrent:
     """A coordinator whose last transaction does not end."""
 

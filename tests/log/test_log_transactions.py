@@ -6,6 +6,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.log.producers import AppendOrigin, ProducerStateManager
 from barnabas.log.txn_index import AbortedTxn, TransactionIndex
+from barnabas.log.verification import QUESTIONS_MAX
 from barnabas.records.batch import batch_headers, build_batch
 from barnabas.records.control import ControlType, EndTransactionMarker, build_marker
 from barnabas.records.record import Record
@@ -56,6 +57,17 @@ def test_a_transaction_of_a_former_epoch_verifies_no_batch(producers):
     with pytest.raises(KafkaError) as refused:
         producers.check_verified(PRODUCER, 1, None)
     assert refused.value.code is ErrorCode.INVALID_TXN_STATE
+
+
+def test_questions_about_producers_that_do_not_exist_have_a_bound(producers):
+    """Each was a refused batch of an id that a client had made up."""
+    guards = [
+        producers.start_verification(PRODUCER + each, 0, 0, 0, bumped=False)
+        for each in range(QUESTIONS_MAX + 2)
+    ]
+
+    is_known = [producers.is_verified(PRODUCER + each, 0, guard) for each, guard in enumerate(guards)]
+    assert is_known == [False, False] + [True] * QUESTIONS_MAX
 
 
 def test_a_later_epoch_asks_with_its_own_sequence(producers):

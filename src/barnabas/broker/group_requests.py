@@ -65,7 +65,7 @@ def once(group_ids: Iterable[str]) -> Iterator[str | None]:
 def describe_each(
     context: RequestContext,
     group_ids: Iterable[str],
-    describe: Callable[[str], D],
+    describe: Callable[[str], Sliced[D]],
     refused: Callable[[str, ErrorCode], D],
     *,
     operations: bool,
@@ -83,7 +83,7 @@ def describe_each(
             hidden.append(refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
             continue
         try:
-            group = describe(group_id)
+            group = yield from describe(group_id)
         except KafkaError as error:
             group = refused(group_id, error.code)
         if operations and not group.error_code:

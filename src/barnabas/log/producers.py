@@ -22,7 +22,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.log.producer_batches import BATCH
 from barnabas.log.producer_snapshot import SnapshotEntry
-from barnabas.log.verification import VerificationGuard, VerificationState
+from barnabas.log.verification import QUESTIONS_MAX, VerificationGuard, VerificationState
 from barnabas.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, SEQUENCE_MAX, BatchHeader
 from barnabas.records.control import EndTransactionMarker
 
@@ -390,6 +390,9 @@ class ProducerStateManager:
             return None
         asked = self._verifications.get(producer_id)
         if asked is None:
+            # The oldest goes: if its answer is still to come, its batch is refused.
+            if len(self._verifications) >= QUESTIONS_MAX:
+                del self._verifications[next(iter(self._verifications))]
             asked = self._verifications[producer_id] = VerificationState(
                 sequence, epoch, now_ms, bumped=bumped
             )

@@ -7,6 +7,13 @@ or marker of the producer: a request that comes back with a guard that was dropp
 question (``VerificationStateEntry``, ``VerificationGuard``).
 """
 
+from typing import Final
+
+QUESTIONS_MAX: Final = 10_000
+"""Of one partition. What is refused stays for a while, so that no later batch gets in front of it: a client
+that makes producer ids up must not fill the memory with them.
+"""
+
 
 class VerificationGuard:
     """What ties an answer of the coordinator to the question; only its identity counts."""

@@ -332,11 +332,14 @@ class Appender:
         """
         assert self.verifier is not None, "it is why the batches wait"
         partitions = [each.result.tp for each in batches]
-        guards: list[VerificationGuard | None] = [each.guard for each in batches]
+        guards = [each.guard for each in batches]
 
         def ask_again() -> None:
+            # Where the transaction has written since, or this broker leads no longer, there is no question to
+            # guard: a guard of no question lets the batch in only while that transaction is open.
             guards[:] = [
                 self._start_verification(each.result.tp, *producer, each.header.base_sequence, support)
+                or VerificationGuard()
                 for each in batches
             ]
 

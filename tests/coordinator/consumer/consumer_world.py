@@ -100,9 +100,9 @@ class Topics:
 class World:
     """One shard and everything around it."""
 
-    def __init__(self, *, config=(), **settings):
+    def __init__(self, *, config=(), clock=None, **settings):
         """`config` are further keys of the broker, as texts."""
-        self.clock = Clock()
+        self.clock = clock or Clock()
         self.topics = Topics()
         broker = broker_config(
             {

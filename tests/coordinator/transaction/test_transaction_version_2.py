@@ -269,6 +269,36 @@ def test_a_fence_that_could_not_be_written_bumps_nothing(rig):
     assert written_markers(rig).producer == (producer[0], producer[1] + 1)
 
 
+def failed_fence(rig):
+    """A new producer comes, and the log refuses the end of the last one's transaction."""
+    rig.journal.refuses = E.NOT_ENOUGH_REPLICAS
+    assert rig.init() is E.COORDINATOR_NOT_AVAILABLE
+    rig.journal.refuses = None
+
+
+def test_nor_does_it_keep_one_of_before_from_bumping(rig):
+    """The feature is lowered in between: the abort had the epoch of the producer that it fences."""
+    producer = opened(rig)
+    failed_fence(rig)
+    rig.server_version = 1
+
+    assert rig.init() is E.CONCURRENT_TRANSACTIONS
+    assert written_markers(rig).producer == (producer[0], producer[1] + 1)
+
+
+def test_a_failed_fence_of_before_has_used_the_last_epoch_up(rig):
+    """The feature is raised in between."""
+    last = bumped_to(rig, EPOCH_MAX - 1)
+    rig.add(last, version=2)
+    rig.server_version = 1
+    failed_fence(rig)
+    rig.server_version = 2
+
+    assert rig.init() is E.CONCURRENT_TRANSACTIONS
+    assert written_markers(rig).producer == (last[0], EPOCH_MAX)
+    assert rig.init() == (1001, 1)
+
+
 @pytest.mark.parametrize("by", ["a new producer", "time"])
 def test_a_fence_of_the_last_epoch_leads_to_another_producer_id(rig, by):
     """KAFKA-20090."""

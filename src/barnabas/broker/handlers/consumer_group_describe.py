@@ -60,14 +60,17 @@ def consumer_group_describe(
     require_consumer_protocol(context)
     coordinator, may_describe = context.broker.group_coordinator, context.may(Operation.DESCRIBE)
 
-    def describe(group_id: str) -> DescribedGroup:
-        group = _described(coordinator.consumer_group_describe(group_id))
-        # KAFKA-18813: a client hears nothing of topics that it may not describe.
-        hidden = [topic for topic in _topics(group) if not may_describe[topic]]
-        if not hidden:
-            return group
-        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return DescribedGroup(group_id=group_id, error_code=code, error_message=_HIDDEN)
+    def describe(group_id: str) -> Sliced[DescribedGroup]:
+        description = coordinator.consumer_group_describe(group_id)
+        group = _described(description)
+        for each in description.members:
+            # KAFKA-18813: a client hears nothing of topics that it may not describe.
+            if not all(may_describe[topic] for topic in _topics(each)):
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                return DescribedGroup(group_id=group_id, error_code=code, error_message=_HIDDEN)
+            group.members.append(_member(each))
+            yield
+        return group
 
     groups = yield from describe_each(
         context, request.group_ids, describe, _refused, operations=request.include_authorized_operations
@@ -75,16 +78,9 @@ def consumer_group_describe(
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
-def _topics(group: DescribedGroup) -> list[str]:
-    """The topics that members have or are to have."""
-    return sorted(
-        {
-            topic.topic_name
-            for member in group.members
-            for assignment in (member.assignment, member.target_assignment)
-            for topic in assignment.topic_partitions
-        }
-    )
+def _topics(member: ConsumerMemberDescription) -> list[str]:
+    """The topics that a member has or is to have."""
+    return sorted({topic.topic_name for topic in (*member.assignment, *member.target_assignment)})
 
 
 def _described(description: ConsumerGroupDescription) -> DescribedGroup:
@@ -95,7 +91,6 @@ def _described(description: ConsumerGroupDescription) -> DescribedGroup:
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=description.assignor_name,
-        members=[_member(each) for each in description.members],
     )
 
 

@@ -49,9 +49,9 @@ def describe_groups(
 ) -> Sliced[DescribeGroupsResponse]:
     coordinator = context.broker.group_coordinator
 
-    def describe(group_id: str) -> DescribedGroup:
+    def describe(group_id: str) -> Sliced[DescribedGroup]:
         try:
-            return _described(group_id, coordinator.classic_group(group_id))
+            return (yield from _described(group_id, coordinator.classic_group(group_id)))
         except KafkaError as error:
             if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
                 raise
@@ -69,23 +69,30 @@ def _unknown(group_id: str, error: KafkaError, version: int) -> DescribedGroup:
     return described
 
 
-def _described(group_id: str, group: ClassicGroup) -> DescribedGroup:
+def _described(group_id: str, group: ClassicGroup) -> Sliced[DescribedGroup]:
     # The protocol, metadata and assignments are shown only while they are settled.
     protocol = group.protocol_name if group.state is ClassicGroupState.STABLE else None
-    return DescribedGroup(
+    described = DescribedGroup(
         group_id=group_id,
         group_state=group.state_name,
         protocol_type=group.protocol_type,
         protocol_data=protocol or "",
-        members=[
+    )
+    # What changes is taken at once, so that all members are of one moment; the rest may take long.
+    members = [
+        (member, b"" if protocol is None else member.metadata(protocol), member.assignment)
+        for member in group.members
+    ]
+    for member, metadata, assignment in members:
+        described.members.append(
             DescribedGroupMember(
                 member_id=member.member_id,
                 group_instance_id=member.group_instance_id,
                 client_id=member.client.id,
                 client_host=member.client.host,
-                member_metadata=b"" if protocol is None else member.metadata(protocol),
-                member_assignment=b"" if protocol is None else member.assignment,
+                member_metadata=metadata,
+                member_assignment=b"" if protocol is None else assignment,
             )
-            for member in group.members
-        ],
-    )
+        )
+        yield
+    return described

@@ -86,7 +86,7 @@ def classic_group_join_to_consumer_group(
     subscription = _subscription(request)
     updated = _updated(old, request, subscription)
     owned = assignment_by_id(subscription.owned_partitions, runtime.topics)
-    new = update_member(runtime, plan, old, updated, owned)
+    new = update_member(runtime, shard, plan, old, updated, owned)
 
     # Write, let the deadlines follow, answer.
     plan.effects.append(lambda group: _schedule_timeouts(runtime, shard, group, request, new))

@@ -1,5 +1,6 @@
 """A consumer group as ConsumerGroupDescribe shows it (``ConsumerGroup.asDescribedGroup``)."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from barnabas.coordinator.consumer.assignment import NOTHING, Assignment
@@ -30,21 +31,20 @@ class ConsumerGroupDescription(NamedTuple):
 
     group: ConsumerGroup
     assignor_name: str
-    members: list[ConsumerMemberDescription]
+    members: Iterable[ConsumerMemberDescription]
+    """As they were when the group was described; each is made when it is asked for, for it may take long."""
 
 
 def describe(group: ConsumerGroup, default_assignor: str, topics: TopicsImage) -> ConsumerGroupDescription:
+    targets = group.targets
+    members = [(member, targets.get(member_id, NOTHING)) for member_id, member in group.members.items()]
     return ConsumerGroupDescription(
         group,
         group.preferred_assignor(None, None) or default_assignor,
-        [
-            ConsumerMemberDescription(
-                member,
-                _named(member.assigned, topics),
-                _named(group.targets.get(member.member_id, NOTHING), topics),
-            )
-            for member in group.members.values()
-        ],
+        (
+            ConsumerMemberDescription(member, _named(member.assigned, topics), _named(target, topics))
+            for member, target in members
+        ),
     )
 
 

@@ -55,6 +55,7 @@ class ConsumerGroup:
         "_refresh",
         "assigned_at_ms",
         "assignment_epoch",
+        "assignor_running",
         "classic_member_count",
         "classic_protocols",
         "due",
@@ -92,6 +93,8 @@ class ConsumerGroup:
         self.due = Due()
         self.last_write: Pending[int] | None = None
         """Of the group's records; None once it is known that the replicas have all of them."""
+        self.assignor_running = False
+        """Whether a target is being made, in slices."""
         self.lookup_running = False
         """Whether regular expressions are being looked up."""
         self._assignors = Counts()

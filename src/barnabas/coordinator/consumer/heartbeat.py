@@ -79,7 +79,7 @@ def consumer_group_heartbeat(
     old = _get_or_maybe_create_member(plan, heartbeat, heartbeat.member_id or runtime.new_uuid(), owned)
 
     # Subscribe, make a new target, reconcile.
-    new = update_member(runtime, plan, old, _updated(old, heartbeat), owned)
+    new = update_member(runtime, shard, plan, old, _updated(old, heartbeat), owned)
 
     # Write all that, let the member's deadlines follow, and answer.
     # (A lambda here would make every call of this function allocate cells: 0.1 µs of the 1.7 that a heartbeat
@@ -222,6 +222,7 @@ def _given(value: T | None, otherwise: T) -> T:
 
 def update_member(
     runtime: ConsumerRuntime,
+    shard: Shard,
     plan: Plan,
     old: ConsumerMember,
     new: ConsumerMember,
@@ -257,7 +258,7 @@ def update_member(
 
     # 2. The target assignment, if the group's epoch is ahead of it.
     # The assignor runs in the heartbeat that finds the epoch ahead, for all members.
-    target_epoch, target = update_target_assignment(runtime, plan, old, new)
+    target_epoch, target = update_target_assignment(runtime, shard, plan, old, new)
 
     # 3. The member, one step towards its target (`maybeReconcile`).
     if new.is_reconciled_to(target_epoch) and not subscription_changed:

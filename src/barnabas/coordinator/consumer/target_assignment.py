@@ -1,19 +1,26 @@
 """The group's epoch, and the target assignment that is made for it (``TargetAssignmentBuilder``)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from barnabas.coordinator.consumer import records
 from barnabas.coordinator.consumer.assignment import NOTHING, Assignment
-from barnabas.coordinator.consumer.assignors.spec import GroupSpec, MemberSpec
+from barnabas.coordinator.consumer.assignors.spec import Assignor, GroupSpec, MemberSpec
 from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.member import ConsumerMember
-from barnabas.coordinator.consumer.plan import ConsumerRuntime, Plan
+from barnabas.coordinator.consumer.plan import ConsumerRuntime, Plan, write
 from barnabas.coordinator.consumer.subscriptions import Subscriptions
 from barnabas.coordinator.consumer.topics import TopicDescription
+from barnabas.coordinator.shard import Shard
+from barnabas.core.errors import KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.pending import Steps, steps
+from barnabas.core.slices import Sliced, Slices
 
 if TYPE_CHECKING:
     from barnabas.core.ids import Uuid
+
+_events: Final = EventLog("coordinator.consumer")
 
 METADATA_REFRESH_INTERVAL_MS: Final = (1 << 31) - 1
 """Topics are looked at when they change; besides that, practically never."""
@@ -46,7 +53,7 @@ def subscribed_topics(
 
 
 def update_target_assignment(
-    runtime: ConsumerRuntime, plan: Plan, old: ConsumerMember, new: ConsumerMember
+    runtime: ConsumerRuntime, shard: Shard, plan: Plan, old: ConsumerMember, new: ConsumerMember
 ) -> tuple[int, Assignment]:
     """``GroupMetadataManager.updateTargetAssignment``:
     the epoch of the target, and this member's part of it.
@@ -56,9 +63,10 @@ def update_target_assignment(
     if new.instance_id is not None:
         # It takes the place of another member that had its instance id.
         owner = group.static_members.get(new.instance_id, new.member_id)
+    last = group.assignment_epoch, group.targets.get(owner, NOTHING)
     # The last target is for this epoch: the member needs only its part of it.
-    if plan.epoch <= group.assignment_epoch or _is_too_early(runtime, group):
-        return group.assignment_epoch, group.targets.get(owner, NOTHING)
+    if plan.epoch <= group.assignment_epoch or group.assignor_running or _is_too_early(runtime, group):
+        return last
 
     # The members as they are once the plan is written.
     members = dict(group.members)
@@ -69,16 +77,80 @@ def update_target_assignment(
     # used.
     preferred = group.preferred_assignor(old, new)
     assignor = runtime.assignors.get(preferred or "", runtime.assignors[runtime.default_assignor])
-    targets = assignor(_group_spec(plan, members))
-    # Only what differs is written.
+    work = _make_targets(plan, members, assignor)
+    # Nearly always it is made in this slice, and is a part of this plan. Where the group is too large for
+    # that, its members go on with what they have: a later heartbeat finds the target. The first target is for
+    # the member that makes the group, which has no epoch to go on with.
+    slices, is_first = Slices(runtime.clock), not group.assignment_epoch
+    try:
+        while is_first or not slices.over():
+            next(work)
+    except StopIteration as made:
+        _plan_targets(runtime, plan, plan.epoch, members, made.value)
+        return plan.epoch, made.value.get(new.member_id, NOTHING)
+    plan.effects.append(lambda written: _go_on_making(runtime, shard, written, plan.epoch, members, work))
+    return last
+
+
+@steps
+def _go_on_making(
+    runtime: ConsumerRuntime,
+    shard: Shard,
+    group: ConsumerGroup,
+    epoch: int,
+    members: Mapping[str, ConsumerMember],
+    work: Sliced[dict[str, Assignment]],
+) -> Steps[None]:
+    """Makes the target of an epoch that is written by now, in slices, and then writes it."""
+    slices = Slices(runtime.clock)
+    targets: dict[str, Assignment] = {}
+    group.assignor_running = True
+    try:
+        while True:
+            yield slices.next_turn()
+            while not slices.over():
+                next(work)
+    except StopIteration as made:
+        targets = made.value
+    except Exception:
+        _events.error("target.not_made", group=group.group_id, exc_info=True)
+        return
+    finally:
+        group.assignor_running = False
+    # Deleted, or unloaded, meanwhile.
+    if shard.groups.get(group.group_id) is not group:
+        return
+    # A static member that has come back under another id meanwhile has the place of the one before. That has
+    # not raised the epoch. All others that came or went have: the next target is theirs.
+    for before in members.values():
+        back = group.static_member(before.instance_id)
+        if back is not None and back.member_id not in members and before.member_id in targets:
+            targets[back.member_id] = targets[before.member_id]
+    plan = Plan(group)
+    _plan_targets(runtime, plan, epoch, group.members, targets)
+    try:
+        write(runtime, shard, plan, None)
+    except KafkaError as error:
+        # The next heartbeat finds the epoch as far ahead as before.
+        _events.warning("target.not_written", group=group.group_id, error=error)
+
+
+def _plan_targets(
+    runtime: ConsumerRuntime,
+    plan: Plan,
+    epoch: int,
+    members: Iterable[str],
+    targets: Mapping[str, Assignment],
+) -> None:
+    """Only what differs is written."""
+    group = plan.group
     for member_id in members:
         before, target = group.targets.get(member_id), targets.get(member_id, NOTHING)
         if before is not target and before != target:
             plan.records.append(records.target_assignment(group.group_id, member_id, target))
     # Last: a load that finds this record has found all targets of the epoch.
     now_ms = runtime.clock.time_ms()
-    plan.records.append(records.target_assignment_epoch(group.group_id, plan.epoch, now_ms))
-    return plan.epoch, targets.get(new.member_id, NOTHING)
+    plan.records.append(records.target_assignment_epoch(group.group_id, epoch, now_ms))
 
 
 def _is_too_early(runtime: ConsumerRuntime, group: ConsumerGroup) -> bool:
@@ -92,8 +164,14 @@ def _is_too_early(runtime: ConsumerRuntime, group: ConsumerGroup) -> bool:
     return bool(group.members) and 0 <= runtime.clock.time_ms() - group.assigned_at_ms < interval_ms
 
 
-def _group_spec(plan: Plan, members: Mapping[str, ConsumerMember]) -> GroupSpec:
+def _make_targets(
+    plan: Plan, members: Mapping[str, ConsumerMember], assignor: Assignor
+) -> Sliced[dict[str, Assignment]]:
+    """The targets that the assignor makes of the group as it is at the first step."""
     group, subscriptions = plan.group, plan.subscriptions
+    are_equal = subscriptions.are_equal_for(len(members))
+    counts = {topic.id: topic.partition_count for topic in plan.topics.values()}
+    last, static_members = dict(group.targets), dict(group.static_members)
     # Members mostly read the same topics, so each set of names is looked up once.
     topic_ids: dict[frozenset[str], frozenset[Uuid]] = {}
     specs: dict[str, MemberSpec] = {}
@@ -101,14 +179,14 @@ def _group_spec(plan: Plan, members: Mapping[str, ConsumerMember]) -> GroupSpec:
         names = subscriptions.topics_of(member)
         if names not in topic_ids:
             topic_ids[names] = plan.topic_ids(names)
-        target = group.targets.get(member_id)
+        target = last.get(member_id)
         if target is None and member.instance_id is not None:
             # A static member under another id begins with the target of the one that it replaces.
-            target = group.targets.get(group.static_members.get(member.instance_id, ""))
+            target = last.get(static_members.get(member.instance_id, ""))
         target = NOTHING if target is None else target
         specs[member_id] = MemberSpec(topic_ids[names], target, member.instance_id, member.rack_id)
-    return GroupSpec(
-        members=specs,
-        partition_counts={topic.id: topic.partition_count for topic in plan.topics.values()},
-        homogeneous=subscriptions.are_equal_for(len(members)),
-    )
+        yield
+    # Between two steps an expression may have been resolved again.
+    homogeneous = are_equal and len(set(topic_ids.values())) <= 1
+    spec = GroupSpec(specs, counts, homogeneous=homogeneous)
+    return (yield from assignor(spec))

@@ -173,7 +173,8 @@ def fence_and_abort(
         yield _decide(shard, metadata, decision, clock=clock, markers=markers)
     except Exception:
         # Before version 2 the epoch is higher, in memory alone. No producer has it: the next fence uses it.
-        metadata.has_failed_epoch_fence = True
+        # In version 2 nothing has changed, and the next fence has to raise it, of whatever version it is.
+        metadata.has_failed_epoch_fence |= not supports_epoch_bump(server_version)
         raise
 
 

@@ -124,7 +124,7 @@ class TransactionMetadata:
         self.last_update_ms = last_update_ms
         self.pending_state: TransactionState | None = None
         self.has_failed_epoch_fence = False
-        """The record of a fence could not be written. Before transaction version 2 the epoch in memory is
+        """The record of a fence before transaction version 2 could not be written: the epoch in memory is
         higher since then, and the next fence does not raise it again.
         """
 
@@ -221,13 +221,19 @@ class TransactionMetadata:
         return self._prepare(
             state,
             now_ms,
-            producer_epoch=self.producer_epoch + 1,
+            producer_epoch=self._bumped_epoch,
             last_producer_epoch=self.producer_epoch,
             next_producer_id=next_producer_id,
             # A transaction without partitions has not begun: its end stands for its start.
             start_ms=self.start_ms if self.state is _S.ONGOING else now_ms,
             client_version=client_version,
         )
+
+    @property
+    def _bumped_epoch(self) -> int:
+        """The epoch of an end in transaction version 2."""
+        # A fence before that version may have used up the highest one, and failed: no producer has it.
+        return min(self.producer_epoch + 1, EPOCH_MAX)
 
     @property
     def bump_needs_new_producer_id(self) -> bool:
@@ -340,7 +346,7 @@ class TransactionMetadata:
         # The epoch of a fence before transaction version 2 is in memory before its record is written.
         expected = self.producer
         if supports_epoch_bump(transition.client_version) and transition.state.is_prepared:
-            expected = ProducerIdAndEpoch(self.producer_id, self.producer_epoch + 1)
+            expected = ProducerIdAndEpoch(self.producer_id, self._bumped_epoch)
         elif self.next_producer_id != transition.next_producer_id:
             expected = ProducerIdAndEpoch(self.next_producer_id, 0)
         return transition.producer == expected

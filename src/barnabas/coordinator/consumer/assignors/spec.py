@@ -5,6 +5,7 @@ from typing import NamedTuple, TypeAlias
 
 from barnabas.coordinator.consumer.assignment import NOTHING, Assignment
 from barnabas.core.ids import Uuid
+from barnabas.core.slices import Sliced
 
 
 class MemberSpec(NamedTuple):
@@ -26,5 +27,7 @@ class GroupSpec(NamedTuple):
     """Whether all members subscribe to the same topics."""
 
 
-Assignor: TypeAlias = Callable[[GroupSpec], dict[str, Assignment]]
-"""The new target of each member; a member without an entry gets nothing."""
+Assignor: TypeAlias = Callable[[GroupSpec], Sliced[dict[str, Assignment]]]
+"""Makes the new target of each member, in slices: there may be very many members, topics and partitions.
+A member without an entry gets nothing.
+"""

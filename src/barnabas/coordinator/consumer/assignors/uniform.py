@@ -16,18 +16,19 @@ from barnabas.coordinator.consumer.assignment import Assignment, merged
 from barnabas.coordinator.consumer.assignors.heterogeneous import assign_heterogeneous
 from barnabas.coordinator.consumer.assignors.spec import GroupSpec
 from barnabas.core.ids import Uuid
+from barnabas.core.slices import Sliced
 
 
-def assign_uniformly(group: GroupSpec) -> dict[str, Assignment]:
+def assign_uniformly(group: GroupSpec) -> Sliced[dict[str, Assignment]]:
     """Shares all partitions of all topics; no member has two more than another that could have them."""
     if not group.members:
         return {}
-    return _assign_homogeneous(group) if group.homogeneous else assign_heterogeneous(group)
+    return (yield from (_assign_homogeneous if group.homogeneous else assign_heterogeneous)(group))
 
 
-def _assign_homogeneous(group: GroupSpec) -> dict[str, Assignment]:
+def _assign_homogeneous(group: GroupSpec) -> Sliced[dict[str, Assignment]]:
     topics = next(iter(group.members.values())).subscribed
-    free = list(_unassigned(group, sorted(topics)))
+    free = yield from _unassigned(group, sorted(topics))
     quota, extra = divmod(sum(group.partition_counts[topic_id] for topic_id in topics), len(group.members))
     sizes = {member_id: _size(member.assigned, topics) for member_id, member in group.members.items()}
     targets: dict[str, Assignment] = {}
@@ -42,7 +43,8 @@ def _assign_homogeneous(group: GroupSpec) -> dict[str, Assignment]:
             targets[member_id] = _keep(assigned, topics, most, free)
         if has < most:
             unfilled.append((member_id, most - has))
-    _fill(targets, unfilled, iter(free))
+        yield
+    yield from _fill(targets, unfilled, iter(free))
     return targets
 
 
@@ -50,15 +52,19 @@ def _size(assigned: Assignment, topics: frozenset[Uuid]) -> int:
     return sum(len(partitions) for topic_id, partitions in assigned.items() if topic_id in topics)
 
 
-def _unassigned(group: GroupSpec, topics: list[Uuid]) -> Iterator[tuple[Uuid, int]]:
-    for topic_id in topics:
-        assigned: set[int] = set()
-        for member in group.members.values():
-            if topic_id in member.assigned:
-                assigned |= member.assigned[topic_id]
-        for partition in range(group.partition_counts[topic_id]):
-            if partition not in assigned:
-                yield topic_id, partition
+def _unassigned(group: GroupSpec, topics: list[Uuid]) -> Sliced[list[tuple[Uuid, int]]]:
+    assigned: dict[Uuid, set[int]] = {topic_id: set() for topic_id in topics}
+    for member in group.members.values():
+        for topic_id, partitions in member.assigned.items():
+            if topic_id in assigned:
+                assigned[topic_id] |= partitions
+        yield
+    free: list[tuple[Uuid, int]] = []
+    for topic_id, taken in assigned.items():
+        count = group.partition_counts[topic_id]
+        free += [(topic_id, partition) for partition in range(count) if partition not in taken]
+        yield
+    return free
 
 
 def _keep(
@@ -79,10 +85,12 @@ def _keep(
 
 def _fill(
     targets: dict[str, Assignment], unfilled: list[tuple[str, int]], free: Iterator[tuple[Uuid, int]]
-) -> None:
+) -> Sliced[None]:
     for member_id, room in unfilled:
-        added: dict[Uuid, frozenset[int]] = {}
+        added: dict[Uuid, set[int]] = {}
         for topic_id, partition in itertools.islice(free, room):
-            added[topic_id] = added.get(topic_id, frozenset()) | {partition}
+            added.setdefault(topic_id, set()).add(partition)
         if added:
-            targets[member_id] = merged(targets[member_id], added)
+            new = {topic_id: frozenset(partitions) for topic_id, partitions in added.items()}
+            targets[member_id] = merged(targets[member_id], new)
+        yield
