@@ -3,10 +3,10 @@
     python tests/suites/run.py FOLDER [--bootstrap HOST:PORT] [--suite NAME] [--write]
 
 FOLDER holds clones of the clients' repositories, each under its suite's name (kafka-python,
-confluent-kafka-python, aiokafka, franz-go). Without --bootstrap a `barnabas serve` of our own is the broker;
-point it at a genuine Kafka to see what the suite itself is worth. NAME.allow lists the tests that must pass;
---write puts down those that do, and an allow-list only ever grows. Each suite runs in a virtual environment
-of its own, in a copy of its tests, because those bring their own versions of everything.
+confluent-kafka-python, aiokafka, franz-go, librdkafka). Without --bootstrap a `barnabas serve` of our own is
+the broker; point it at a genuine Kafka to see what the suite itself is worth. NAME.allow lists the tests that
+must pass; --write puts down those that do, and an allow-list only ever grows. Each suite of Python runs in a
+virtual environment of its own, in a copy of its tests, because those bring their own versions of everything.
 """
 
 import argparse
@@ -29,6 +29,7 @@ from kafka_harness import Server, free_port, write_properties  # noqa: E402 - it
 
 ENVIRONMENTS = Path(os.environ.get("BARNABAS_SUITES_CACHE", Path.home() / ".cache" / "barnabas" / "suites"))
 SECONDS_A_SUITE = 1800
+SECONDS_A_TEST = 180
 
 BROKER_SETTINGS = {
     "num.partitions": 4,
@@ -61,6 +62,8 @@ class Suite:
     """Of the broker, beside `BROKER_SETTINGS`."""
     go: str = ""
     """The folder of a package of Go, whose tests are run by its toolchain instead of pytest."""
+    runner: str = ""
+    """A program of C that runs the tests, which `make` has built beside `test.c`."""
 
     @property
     def allow_list(self) -> Path:
@@ -104,6 +107,13 @@ SUITES = (
         environment={"KGO_SEEDS": "{bootstrap}", "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "50000"},
         go="pkg/kgo",
     ),
+    Suite(
+        "librdkafka",
+        environment={"TEST_KAFKA_VERSION": "4.4.0"},
+        # Quick; without what needs no broker, is known to fail, or breaks connections by its own sockets.
+        options=("-Q", "-p1", "-L", "-K", "-E"),
+        runner="tests/test-runner",
+    ),
 )
 
 
@@ -145,6 +155,8 @@ def outcomes(suite: Suite, repository: Path, bootstrap: str) -> dict[str, str]:
     """passed, failed, error or skipped of every test, by its name."""
     if suite.go:
         return go_outcomes(suite, repository, bootstrap)
+    if suite.runner:
+        return runner_outcomes(suite, repository, bootstrap)
     python = python_of(suite, repository)
     with tempfile.TemporaryDirectory(prefix=f"{suite.name}-") as work:
         for part in suite.parts:
@@ -208,6 +220,62 @@ def read_go_log(log: str) -> dict[str, str]:
     kinds = {"PASS": "passed", "FAIL": "failure", "SKIP": "skipped"}
     found = re.findall(r"^ *--- (PASS|FAIL|SKIP): (Test\S+) \(", log, re.MULTILINE)
     return {name: kinds[kind] for kind, name in found}
+
+
+def runner_outcomes(suite: Suite, repository: Path, bootstrap: str) -> dict[str, str]:
+    """As `outcomes`, of librdkafka's own runner; {} where it is not built. Each test has a process, so that
+    one that hangs or dies takes no other with it.
+    """
+    runner = repository / suite.runner
+    if not runner.exists():
+        print(f"JUDGE DID NOT SPEAK: {suite.name}: no {runner} (./configure && make && make -C tests build)")
+        return {}
+    found: dict[str, str] = {}
+    log = Path(tempfile.gettempdir(), f"barnabas-suite-{suite.name}.log")
+    with tempfile.TemporaryDirectory(prefix=f"{suite.name}-") as work, log.open("w") as output:
+        configuration = Path(work, "test.conf")
+        configuration.write_text(f"bootstrap.servers={bootstrap}\n")
+        given = os.environ | suite.environment | {"RDKAFKA_TEST_CONF": str(configuration)}
+        for name in runner_tests((runner.parent / "test.c").read_text()):
+            if name in found:  # its name was a part of an earlier one's
+                continue
+            try:
+                done = subprocess.run(
+                    [runner, *suite.options],
+                    cwd=runner.parent,
+                    env=given | {"TESTS": name},
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    timeout=SECONDS_A_TEST,
+                    check=False,
+                )
+                said = done.stdout.decode(errors="replace")
+            except subprocess.TimeoutExpired as over:
+                said = (over.stdout or b"").decode(errors="replace")
+            output.write(said)
+            output.flush()
+            found |= {name: "failure"} | read_runner_log(said)
+    print(f"{suite.name}: what the tests said is in {log}")
+    return found
+
+
+def runner_tests(source: str) -> list[str]:
+    """The names in librdkafka's table of tests that need a broker. Those of share groups, which are not here,
+    and those from 1000 on, which need a broker of their own, are left out.
+    """
+    table = re.findall(r"^ +_TEST\((\w+),\s*([\w |]+)", source, re.MULTILINE)
+    return [
+        name
+        for name, flags in table
+        if name < "1000" and not re.search("LOCAL|SOCKEM|KNOWN_ISSUE\\b", flags) and "_share_" not in name
+    ]
+
+
+def read_runner_log(log: str) -> dict[str, str]:
+    """The outcomes in what librdkafka's runner prints."""
+    kinds = {"PASSED": "passed", "FAILED": "failure", "SKIPPED": "skipped"}
+    found = re.findall(r"=+ Test (\w+) (PASSED|FAILED|SKIPPED) =+", log)
+    return {name: kinds[kind] for name, kind in found}
 
 
 def read_report(report: Path) -> dict[str, str]:

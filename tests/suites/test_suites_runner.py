@@ -94,3 +94,33 @@ def test_a_suite_of_go_needs_its_toolchain(run, monkeypatch, tmp_path, capsys):
     (suite,) = [each for each in run.SUITES if each.go]
     assert run.outcomes(suite, tmp_path, "127.0.0.1:1") == {}
     assert "JUDGE DID NOT SPEAK: franz-go" in capsys.readouterr().out
+
+
+def test_what_librdkafkas_runner_has_and_prints_is_read(run):
+    source = (
+        "    _TEST(0001_one, 0),\n    _TEST(0004_conf, TEST_F_LOCAL),\n    _TEST(0028_long,\n"
+        "          TEST_F_KNOWN_ISSUE,\n          0),\n    _TEST(0055_late, TEST_F_KNOWN_ISSUE_WIN32),\n"
+        "    _TEST(0170_share_consumer, 0),\n    _TEST(8000_idle, TEST_F_MANUAL),\n"
+    )
+    assert run.runner_tests(source) == ["0001_one", "0055_late"]
+    log = (
+        "[0001_one /1.2s] =========== Test 0001_one PASSED ===========\n"
+        "\033[31m====== Test 0055_late FAILED ======\033[0m\n====== Test 0056_more SKIPPED ======\n"
+    )
+    assert run.read_runner_log(log) == {
+        "0001_one": "passed",
+        "0055_late": "failure",
+        "0056_more": "skipped",
+    }
+
+
+def test_a_test_of_librdkafka_that_says_nothing_has_failed(run, monkeypatch, tmp_path):
+    (suite,) = [each for each in run.SUITES if each.runner]
+    tests = tmp_path / "tests"
+    tests.mkdir()
+    (tests / "test.c").write_text("    _TEST(0001_one, 0),\n    _TEST(0002_two, 0),\n")
+    runner = tests / "test-runner"
+    runner.write_text('#!/bin/sh\n[ "$TESTS" = 0001_one ] || exit 1\necho "==== Test $TESTS PASSED ===="\n')
+    assert run.outcomes(suite, tmp_path / "nowhere", "127.0.0.1:1") == {}
+    runner.chmod(0o755)
+    assert run.outcomes(suite, tmp_path, "127.0.0.1:1") == {"0001_one": "passed", "0002_two": "failure"}
