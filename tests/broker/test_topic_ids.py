@@ -7,6 +7,9 @@ import pytest
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, ZERO_UUID
 from barnabas.log.validator import RECORDS_AT_ONCE
+from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -351,6 +354,37 @@ def test_all_offsets_of_a_group_are_those_of_topics_that_have_an_id(grouped):
     assert fetched(grouped.send(fetch(), 10)) == {(NEW, 0): ("NONE", 3), (OTHERS, 0): ("NONE", 3)}
     [group] = grouped.send(fetch(), 9).groups
     assert {topic.name for topic in group.topics} == {"orders", "others", "nameless"}
+
+
+# --- what else takes an id: also one that a topic of the name had before
+
+
+@pytest.mark.parametrize("topic_id", [OLD, NOBODYS])
+@pytest.mark.parametrize("version", [13, 18])
+def test_records_of_an_id_that_no_topic_has_are_not_fetched(modern, topic_id, version):
+    modern.send(produce((NEW, 0)), 13)
+    topics = [
+        FetchTopic(topic_id=each, partitions=[FetchPartition(partition=0, partition_max_bytes=1 << 20)])
+        for each in (topic_id, NEW)
+    ]
+    answer = modern.send(FetchRequest(max_wait_ms=0, topics=topics), version)
+
+    codes = {each.topic_id: ErrorCode.of(each.partitions[0].error_code).name for each in answer.responses}
+    assert codes == {topic_id: "UNKNOWN_TOPIC_ID", NEW: "NONE"}
+
+
+@pytest.mark.parametrize("topic_id", [OLD, NOBODYS])
+def test_nothing_is_known_and_nothing_deleted_by_an_id_that_no_topic_has(modern, topic_id):
+    topics = [MetadataRequestTopic(name=None, topic_id=each) for each in (topic_id, NEW)]
+    described = modern.send(MetadataRequest(topics=topics), 13).topics
+    assert {each.topic_id: (ErrorCode.of(each.error_code).name, each.name) for each in described} == {
+        topic_id: ("UNKNOWN_TOPIC_ID", None),
+        NEW: ("NONE", "orders"),
+    }
+    topics = [DeleteTopicState(name=None, topic_id=topic_id)]
+    [deleted] = modern.send(DeleteTopicsRequest(topics=topics, timeout_ms=1000), 6).responses
+    assert (deleted.name, ErrorCode.of(deleted.error_code).name) == (None, "UNKNOWN_TOPIC_ID")
+    assert "orders" in modern.cache
 
 
 # --- TxnOffsetCommit (KIP-1319) ----------------------------------------------------------------------------

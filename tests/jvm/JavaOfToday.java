@@ -8,6 +8,7 @@ import java.util.*;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Predicate;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.*;
@@ -138,7 +139,8 @@ public class JavaOfToday {
         changes.forEach((resource, wanted) -> {
             say("incrementalAlterConfigs of " + resource.type(),
                 () -> of(admin.incrementalAlterConfigs(Map.of(resource, wanted)).all()));
-            say("describeConfigs of " + resource.type() + " changed", () -> settled(() -> changed(resource)));
+            say("describeConfigs of " + resource.type() + " changed",
+                () -> until(found -> found.size() >= wanted.size(), () -> changed(resource)));
         });
         say("incrementalAlterConfigs, bad", () -> of(admin.incrementalAlterConfigs(
             Map.of(topic, List.of(set("retention.ms", "soon")))).all()));
@@ -249,14 +251,17 @@ public class JavaOfToday {
         of(admin.createTopics(List.of(new NewTopic("paid", 2, (short) 1))).all());
         KafkaProducer<String, String> producer = new KafkaProducer<>(client("transactional.id", "payer"));
         say("initTransactions", () -> { producer.initTransactions(); return "done"; });
+        long[] ended = {0};
         for (boolean commit : new boolean[] {true, false, true}) {
+            // Two records and a marker in each partition.
+            String ends = 3 * ++ended[0] + " " + 3 * ended[0];
             say("transaction, commit " + commit, () -> {
                 producer.beginTransaction();
                 for (int at = 0; at < 4; at++)
                     producer.send(new ProducerRecord<>("paid", at % 2, "k", (commit ? "paid " : "not ") + at));
                 producer.flush();
                 if (commit) producer.commitTransaction(); else producer.abortTransaction();
-                return settled(() -> end("paid", 0) + " " + end("paid", 1));
+                return until(ends::equals, () -> end("paid", 0) + " " + end("paid", 1));
             });
         }
         say("sendOffsetsToTransaction", () -> {
@@ -266,7 +271,7 @@ public class JavaOfToday {
                 Map.of(new TopicPartition("orders", 0), new OffsetAndMetadata(7, "note")),
                 new ConsumerGroupMetadata("transactional"));
             producer.commitTransaction();
-            return settled(() -> of(admin.listConsumerGroupOffsets("transactional")
+            return until(found -> !found.isEmpty(), () -> of(admin.listConsumerGroupOffsets("transactional")
                 .partitionsToOffsetAndMetadata()));
         });
         producer.beginTransaction();
@@ -435,8 +440,9 @@ public class JavaOfToday {
             read(each, PAID);
             each.commitSync();
         }
-        say("describeConsumerGroups", () -> settled(() -> of(admin.describeConsumerGroups(
-            List.of("live-classic", "live-consumer")).all())));
+        say("describeConsumerGroups", () -> until(
+            found -> found.values().stream().allMatch(each -> each.groupState() == GroupState.STABLE),
+            () -> of(admin.describeConsumerGroups(List.of("live-classic", "live-consumer")).all())));
         say("describeClassicGroups", () -> of(admin.describeClassicGroups(List.of("live-classic")).all()));
         say("describeClassicGroups of the other kind", () -> of(admin.describeClassicGroups(
             List.of("live-consumer")).all()));
@@ -525,8 +531,10 @@ public class JavaOfToday {
                 "transaction.version", new FeatureUpdate(level, level == 1
                     ? FeatureUpdate.UpgradeType.SAFE_DOWNGRADE : FeatureUpdate.UpgradeType.UPGRADE)),
                 new UpdateFeaturesOptions()).all()));
-            say("the level of transaction.version", () -> of(admin.describeFeatures().featureMetadata())
-                .finalizedFeatures().get("transaction.version"));
+            // A level that there is not is refused, and the last one stays.
+            int expected = Math.min(level, 2);
+            say("the level of transaction.version", () -> until(found -> found.maxVersionLevel() == expected,
+                () -> of(admin.describeFeatures().featureMetadata()).finalizedFeatures().get("transaction.version")));
         }
         say("describeMetadataQuorum", () -> of(admin.describeMetadataQuorum().quorumInfo()).leaderId());
         say("addRaftVoter", () -> of(admin.addRaftVoter(7, new Uuid(1, 2), Set.of()).all()));
@@ -546,18 +554,21 @@ public class JavaOfToday {
         AclBinding rule = new AclBinding(new ResourcePattern(ResourceType.TOPIC, "orders", PatternType.LITERAL),
             new AccessControlEntry("User:alice", "*", AclOperation.READ, AclPermissionType.ALLOW));
         say("createAcls", () -> of(admin.createAcls(List.of(rule)).all()));
-        say("describeAcls", () -> of(admin.describeAcls(AclBindingFilter.ANY).values()));
+        say("describeAcls", () -> until(found -> !found.isEmpty(),
+            () -> of(admin.describeAcls(AclBindingFilter.ANY).values())));
         say("deleteAcls", () -> of(admin.deleteAcls(List.of(rule.toFilter())).all()));
         ClientQuotaEntity alice = new ClientQuotaEntity(Map.of(ClientQuotaEntity.CLIENT_ID, "alice"));
         say("alterClientQuotas", () -> of(admin.alterClientQuotas(List.of(new ClientQuotaAlteration(
             alice, List.of(new ClientQuotaAlteration.Op("producer_byte_rate", 1e9))))).all()));
-        say("describeClientQuotas", () -> settled(() -> of(admin.describeClientQuotas(ClientQuotaFilter.all()).entities())));
+        say("describeClientQuotas", () -> until(found -> !found.isEmpty(),
+            () -> of(admin.describeClientQuotas(ClientQuotaFilter.all()).entities())));
         say("alterClientQuotas of an unknown kind", () -> of(admin.alterClientQuotas(List.of(new ClientQuotaAlteration(
             alice, List.of(new ClientQuotaAlteration.Op("nothing", 1.0))))).all()));
         say("alterUserScramCredentials", () -> of(admin.alterUserScramCredentials(List.of(
             new UserScramCredentialUpsertion("alice", new ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096),
                 "secret"))).all()));
-        say("describeUserScramCredentials", () -> settled(() -> of(admin.describeUserScramCredentials().all())));
+        say("describeUserScramCredentials", () -> until(found -> !found.isEmpty(),
+            () -> of(admin.describeUserScramCredentials().all())));
         say("describeUserScramCredentials, unknown", () -> of(admin.describeUserScramCredentials(List.of("no")).all()));
         say("createDelegationToken", () -> of(admin.createDelegationToken().delegationToken()));
         say("renewDelegationToken", () -> of(admin.renewDelegationToken(new byte[] {1}).expiryTimestamp()));
@@ -586,16 +597,14 @@ public class JavaOfToday {
         return future.get(PATIENCE_S, TimeUnit.SECONDS);
     }
 
-    /** What is said three times in a row: a change reaches the broker a little after it is acknowledged. */
-    static <T> T settled(Callable<T> question) throws Exception {
-        T last = null;
-        for (int same = 0, tries = 0; same < 3 && tries < 40; tries++) {
+    /** The answer that is expected, or the last one: a change reaches the broker a little after it is acknowledged. */
+    static <T> T until(Predicate<T> expected, Callable<T> question) throws Exception {
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(PATIENCE_S);
+        while (true) {
             T found = question.call();
-            same = Objects.toString(found).equals(Objects.toString(last)) ? same + 1 : 0;
-            last = found;
+            if (expected.test(found) || System.nanoTime() > deadline) return found;
             Thread.sleep(50);
         }
-        return last;
     }
 
     static void say(String what, Callable<?> step) {
