@@ -1,10 +1,7 @@
 """``barnabas serve --brokers N``: the brokers of a machine, their parent, and what becomes of them."""
 
-import asyncio
-import io
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -14,59 +11,10 @@ import pytest
 
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
-from barnabas.node.broker_processes import RESTARTS_MAX, BrokerProcesses
-from serving import READY_SECONDS, STOP_SECONDS, die_with_parent, free_port
+from barnabas.node.machine.broker_processes import RESTARTS_MAX
+from racks import Rack
+from serving import READY_SECONDS, free_port
 from waiting import until
-
-
-class Rack:
-    """The parent of several brokers, as a user starts it."""
-
-    def __init__(self, data, *options):
-        command = [sys.executable, "-m", "barnabas", "serve", "--data", str(data), *options]
-        self.errors = Path(f"{data}.log")
-        self._stderr = self.errors.open("ab")
-        self.process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - it makes one system call
-        )
-
-    def wait_until_ready(self):
-        ready, _, _ = select.select([self.process.stdout], [], [], READY_SECONDS)
-        self.ready_line = self.process.stdout.readline().decode() if ready else ""
-        assert self.ready_line.startswith("ready "), self.errors.read_text()
-        self.addresses = re.findall(r"127\.0\.0\.1:\d+", self.ready_line)
-        return self
-
-    @property
-    def bootstrap(self):
-        return ",".join(self.addresses)
-
-    def children(self):
-        """The brokers' processes, by their ids."""
-        found = {}
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    words = (entry / "cmdline").read_bytes().split(b"\0")
-                    state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
-                except OSError:
-                    continue
-                own = [b"--with-parent", str(self.process.pid).encode()]
-                if state != "Z" and own in [words[i : i + 2] for i in range(len(words))]:
-                    found[int(words[words.index(b"--id") + 1])] = int(entry.name)
-        return found
-
-    def end(self, number=signal.SIGTERM):
-        """The exit code; harmless when it has ended."""
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        code = self.process.wait(STOP_SECONDS * 3)
-        self.process.stdout.close()
-        self._stderr.close()
-        return code
 
 
 @pytest.fixture
@@ -114,9 +62,10 @@ def test_a_broker_that_is_killed_comes_back_at_its_port(start):
 
 def test_brokers_end_in_order_when_their_parent_is_killed(start, tmp_path):
     rack = start("--brokers", "2", "--port", "0").wait_until_ready()
+    brokers = rack.children().values()
     assert rack.end(signal.SIGKILL) == -signal.SIGKILL
-    until(lambda: rack.children() == {})
-    assert (tmp_path / "data" / "1" / ".kafka_cleanshutdown").exists()
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in brokers))
+    assert all((tmp_path / "data" / each / ".kafka_cleanshutdown").exists() for each in "12")
 
 
 def test_more_brokers_later_and_fewer_are_refused(start):
@@ -175,30 +124,38 @@ def test_a_signal_while_brokers_start_leaves_none(start):
 
 
 ONCE_READY = """
-import pathlib, sys
+import asyncio, pathlib, sys
+from barnabas.node.machine.broker_processes import BrokerProcesses
+
 lives = pathlib.Path(sys.argv[1])
-with lives.open("a") as file:
-    file.write("x")
-if lives.stat().st_size == 1:
-    print("ready PLAINTEXT://127.0.0.1:1 broker=1", flush=True)
-    sys.exit(0)
-print("Error: the disk is gone", file=sys.stderr)
-sys.exit(3)
+
+def live(_id, _port):
+    with lives.open("a") as file:
+        file.write("x")
+    if lives.stat().st_size == 1:
+        print("ready PLAINTEXT://127.0.0.1:1 broker=1")
+        sys.exit(0)
+    print("Error: the disk is gone", file=sys.stderr)
+    sys.exit(3)
+
+async def run():
+    rack = BrokerProcesses([1], live, restart_ms_min=1)
+    await rack.start()
+    print(await rack.failed())
+    await rack.stop()
+    print(rack.pids)
+
+asyncio.run(run())
 """
 
 
 def test_a_broker_that_ends_at_once_each_time_is_given_up_with_its_reason(tmp_path):
     """It was ready once, so it is tried again, with longer and longer pauses, and not for ever."""
-    lives, said = tmp_path / "lives", io.StringIO()
-
-    async def live():
-        command = [sys.executable, "-c", ONCE_READY, str(lives)]
-        rack = BrokerProcesses([1], lambda _id, _port: command, errors=said, restart_ms_min=1)
-        await rack.start()
-        reason = await rack.failed()
-        await rack.stop()
-        return reason, rack.pids
-
-    assert asyncio.run(live()) == ("broker 1 ended with exit code 3: the disk is gone", {})
+    lives = tmp_path / "lives"
+    done = subprocess.run(
+        [sys.executable, "-c", ONCE_READY, str(lives)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["broker 1 ended with exit code 3: the disk is gone", "{}"]
     assert lives.stat().st_size == 1 + RESTARTS_MAX
-    assert said.getvalue().splitlines() == ["[1] Error: the disk is gone"] * RESTARTS_MAX
+    said = [line for line in done.stderr.splitlines() if line.startswith("[1]")]
+    assert said == ["[1] Error: the disk is gone"] * RESTARTS_MAX

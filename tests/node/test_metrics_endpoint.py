@@ -23,7 +23,7 @@ from barnabas.network.metadata_updater import ManualMetadataUpdater
 from barnabas.network.node_link import ClientSettings, Node
 from barnabas.network.selector import Selector, completed
 from barnabas.node import metrics_endpoint
-from barnabas.node.metrics_endpoint import CONNECTIONS_MAX, PIECE, MetricsEndpoint
+from barnabas.node.metrics_endpoint import CONNECTIONS_MAX, PIECE, MetricsEndpoint, RegistryText
 from barnabas.protocol.messages.fetch import FetchRequest
 from waiting import until
 
@@ -327,7 +327,7 @@ def test_a_request_that_does_not_come_ends_its_connection(monkeypatch):
     monkeypatch.setattr(metrics_endpoint, "HEAD_S", 0.01)
 
     async def asked():
-        endpoint = MetricsEndpoint(Registry(), LoopClock(asyncio.get_running_loop()))
+        endpoint = MetricsEndpoint(RegistryText(Registry(), LoopClock(asyncio.get_running_loop())))
         url = await endpoint.start("127.0.0.1", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(url).port)
         writer.write(b"GET /metrics HTTP/1.1\r\n")
@@ -353,7 +353,7 @@ def test_one_whose_answer_is_being_put_together_is_not_closed_for_another():
     registry.add("slow", Kind.GAUGE, "Slow.", slowly, ("number",))
 
     async def asked():
-        endpoint = MetricsEndpoint(registry, EachLookTakesLong(asyncio.get_running_loop()))
+        endpoint = MetricsEndpoint(RegistryText(registry, EachLookTakesLong(asyncio.get_running_loop())))
         port = urlsplit(await endpoint.start("127.0.0.1", 0)).port
         eight = [asyncio.ensure_future(ask(port)) for _ in range(CONNECTIONS_MAX)]
         for _ in range(1000):
@@ -374,7 +374,7 @@ def test_clients_that_do_not_take_their_answers_keep_nobody_out():
     registry.add("big", Kind.GAUGE, "Big.", lambda: [(("x" * 100_000,), 1)] * 100, ("text",))
 
     async def asked():
-        endpoint = MetricsEndpoint(registry, LoopClock(asyncio.get_running_loop()))
+        endpoint = MetricsEndpoint(RegistryText(registry, LoopClock(asyncio.get_running_loop())))
         port = urlsplit(await endpoint.start("127.0.0.1", 0)).port
         holding = []
         for _ in range(CONNECTIONS_MAX):
@@ -441,7 +441,7 @@ def test_many_samples_are_put_together_from_pieces():
 
 
 async def served(registry):
-    endpoint = MetricsEndpoint(registry, LoopClock(asyncio.get_running_loop()))
+    endpoint = MetricsEndpoint(RegistryText(registry, LoopClock(asyncio.get_running_loop())))
     url = await endpoint.start("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(url).port)
     writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")

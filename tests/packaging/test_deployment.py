@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
 BROKERS = {name: one for name, one in COMPOSE["services"].items() if name.startswith("broker")}
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
+MACHINE = yaml.safe_load((ROOT / "deploy" / "machine.yaml").read_text())["services"]["brokers"]
 UNIT = configparser.ConfigParser(interpolation=None)
 UNIT.optionxform = str
 UNIT.read(ROOT / "deploy" / "barnabas.service")
@@ -84,6 +85,16 @@ def test_the_brokers_of_the_compose_file_share_nothing_but_the_store():
     assert {one["zookeeper"] for one in given} == {"zookeeper:2181"}
 
 
+def test_the_machine_of_the_compose_file_has_one_address_beside_the_brokers_own():
+    given = parsed(shlex.split(MACHINE["command"]))
+    assert given["brokers"] == "auto"
+    assert given["bootstrap"] not in range(given["port"], given["port"] + 256)
+    _, _, *rest = MACHINE["healthcheck"]["test"]
+    assert parsed(rest)["bootstrap_server"] == f"localhost:{given['bootstrap']}"
+    assert MACHINE["volumes"] == [f"data:{given['data']}"]
+    assert MACHINE["network_mode"] == "host", "each broker's own port is advertised"
+
+
 @pytest.mark.skipif(shutil.which("docker") is None, reason="docker is not here")
 def test_docker_takes_the_compose_file():
     known = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
@@ -100,6 +111,7 @@ def test_the_unit_runs_a_command_of_ours():
     assert Path(word).name == "barnabas"
     given = parsed(rest)
     assert given["brokers"] == "auto"
+    assert given["bootstrap"] < given["port"]
     assert str(given["data"]).startswith(f"/var/lib/{UNIT['Service']['StateDirectory']}/")
     assert UNIT["Service"]["Type"] == "notify"
 

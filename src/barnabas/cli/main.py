@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
@@ -264,7 +264,7 @@ class _Warnings(logging.Formatter):
         return super().format(record)
 
 
-def main() -> None:
+def main() -> NoReturn:
     # Where a command sets up no logging of its own, as `serve` does.
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(_Warnings())

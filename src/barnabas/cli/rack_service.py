@@ -5,19 +5,26 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
 from barnabas.core.broker_config import WITHOUT_FILE
+from barnabas.core.config import Config
+from barnabas.core.errors import ConfigError
 from barnabas.core.processors import cores
-from barnabas.node.broker_processes import BROKERS_MAX, BrokerProcesses, RackError
+from barnabas.node.machine.broker_processes import BROKERS_MAX, BrokerProcesses, RackError
 from barnabas.node.service_manager import ServiceManager
 
+if TYPE_CHECKING:
+    from barnabas.cli.secure_start import SecureFolder
+    from barnabas.node.metrics_endpoint import MetricsEndpoint
+
 PORT: Final = 9092
+PORT_MAX: Final = 65535
 FIRST_ID: Final = 1
 HAND_OVER_BACKOFF_MS: Final = 500
 
@@ -32,13 +39,15 @@ class RackOptions:
     zookeeper: str | None
     first_id: int | None
     port: int | None
+    bootstrap: int | None
+    """The port that all of them share."""
     rack: str | None
     same: Sequence[str]
     """Options that each broker gets as they are."""
-    metrics_port: int | None
-    """Of the first broker; None where no metrics are served."""
-    lines: Callable[[Sequence[str]], str] | None
-    """What follows the ready line, from the listeners of all brokers; None for nothing."""
+    config: Config
+    """Of all brokers, as far as it is the same; ``metrics.port`` is the machine's, theirs follow it."""
+    folder: "SecureFolder | None"
+    """What --secure keeps for them."""
 
 
 def run(options: RackOptions) -> None:
@@ -47,8 +56,14 @@ def run(options: RackOptions) -> None:
     data = options.data or Path(WITHOUT_FILE["log.dirs"])
     first = FIRST_ID if options.first_id is None else options.first_id
     ids = range(first, first + count)
+    _refuse_ports(options, count)
     _refuse_fewer(data, ids)
     data.mkdir(parents=True, exist_ok=True)
+    # What all brokers have in memory: here once, and not in each of them.
+    import barnabas.node.broker_node
+
+    if options.config["metrics.port"] >= 0:
+        import barnabas.node.broker_metrics  # noqa: F401
     asyncio.run(_run([*ids], options, data))
 
 
@@ -60,6 +75,28 @@ def _count(text: str) -> int:
             f"--brokers {text}: a number up to {BROKERS_MAX}, or auto: one for each core"
         )
     return int(text)
+
+
+def _refuse_ports(options: RackOptions, count: int) -> None:
+    """Ports that no broker could have, or two would, before the first of them starts."""
+    first = PORT if options.port is None else options.port
+    listening = range(first, first + count) if first else range(0)
+    metrics = options.config["metrics.port"]
+    measuring = range(metrics, metrics + 1 + count) if metrics > 0 else range(0)
+    taken = [*listening, *measuring, *([options.bootstrap] if options.bootstrap else [])]
+    if max(taken, default=0) > PORT_MAX:
+        raise click.ClickException(f"--brokers {count}: the last of their ports would be {max(taken)}")
+    twice = [port for port in set(taken) if taken.count(port) > 1]
+    if twice:
+        raise click.ClickException(
+            f"port {min(twice)} is asked for twice: brokers listen on {_span(listening)}"
+            + (f", metrics take {_span(measuring)}" if measuring else "")
+            + (f", --bootstrap is {options.bootstrap}" if options.bootstrap else "")
+        )
+
+
+def _span(ports: range) -> str:
+    return f"{ports[0]}-{ports[-1]}" if ports else "free ports"
 
 
 def _refuse_fewer(data: Path, ids: range) -> None:
@@ -75,29 +112,66 @@ def _refuse_fewer(data: Path, ids: range) -> None:
         )
 
 
-def command_of(
-    broker_id: int, place: int, known_port: int | None, options: RackOptions, data: Path
+def arguments_of(
+    broker_id: int, place: int, known_port: int | None, options: RackOptions, data: Path, parent: int
 ) -> list[str]:
     """The command line of one broker; `place` counts from 0. One that comes back has its port already."""
     port = PORT if options.port is None else options.port
-    metrics = options.metrics_port
+    metrics = options.config["metrics.port"]
     where = (
         ["--zookeeper", options.zookeeper] if options.zookeeper else ["--store", str(options.store or data)]
     )
-    command = [sys.executable, "-m", "barnabas", "serve", "--with-parent", str(os.getpid())]
+    command = ["serve", "--with-parent", str(parent)]
     command += ["--id", str(broker_id), "--data", str(data / str(broker_id)), *where]
     command += ["--port", str(known_port or (port + place if port else 0))]
     # Where the whole machine ends, the last replicas of a partition have nobody to hand it over to.
     command += ["--set", f"controlled.shutdown.retry.backoff.ms={HAND_OVER_BACKOFF_MS}", *options.same]
     command += ["--set", f"broker.rack={options.rack or socket.gethostname()}"]
-    if metrics is not None and metrics > 0:
-        command += ["--set", f"metrics.port={metrics + place}"]
+    if options.bootstrap is not None:
+        command += ["--set", f"barnabas.bootstrap.port={options.bootstrap}"]
+    if metrics > 0:
+        command += ["--set", f"metrics.port={metrics + 1 + place}"]
     return command
+
+
+def _live(arguments: Sequence[str]) -> NoReturn:
+    """A broker's life as ``barnabas serve``, in a child."""
+    from barnabas.cli.main import main
+
+    sys.argv = ["barnabas", *arguments]
+    main()
+
+
+async def _serve_metrics(
+    rack: BrokerProcesses, config: Config
+) -> "tuple[MetricsEndpoint | None, str | None]":
+    """The endpoint of the machine and its URL, if metrics are served. Raises ClickException."""
+    port: int = config["metrics.port"]
+    if port < 0:
+        return None, None
+    from barnabas.node.dynamic_listeners import parse_listeners
+    from barnabas.node.machine.machine_metrics import MachineMetrics
+    from barnabas.node.metrics_access import metrics_access, metrics_host
+    from barnabas.node.metrics_endpoint import MetricsEndpoint
+
+    try:
+        access = metrics_access(lambda: config)
+        endpoint = MetricsEndpoint(MachineMetrics(lambda: rack.states, access), access)
+        host = metrics_host(config, parse_listeners(config).listeners, access)
+        return endpoint, await endpoint.start(host, port)
+    except OSError as error:
+        raise click.ClickException(f"metrics.port {port}: {error.strerror}") from error
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from error
 
 
 async def _run(ids: list[int], options: RackOptions, data: Path) -> None:
     manager = ServiceManager()
-    rack = BrokerProcesses(ids, lambda each, port: command_of(each, ids.index(each), port, options, data))
+    parent = os.getpid()
+    rack = BrokerProcesses(
+        ids, lambda each, port: _live(arguments_of(each, ids.index(each), port, options, data, parent))
+    )
+    endpoint, metrics_url = await _serve_metrics(rack, options.config)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -119,11 +193,15 @@ async def _run(ids: list[int], options: RackOptions, data: Path) -> None:
         starting.result()
     except RackError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(f"ready {','.join(rack.addresses.values())} brokers={len(ids)} data={data}")
-    if options.lines is not None:
-        click.echo(options.lines([*rack.addresses.values()]))
+    addresses = [*rack.addresses.values()]
+    shared = [rack.bootstrap] if rack.bootstrap else []
+    more = "".join(f" bootstrap={address}" for address in shared)
+    more += f" metrics={metrics_url}" if metrics_url else ""
+    click.echo(f"ready {','.join(addresses)} brokers={len(ids)} data={data}{more}")
+    if options.folder is not None:
+        click.echo(options.folder.lines(shared or addresses, shared=bool(shared)))
     sys.stdout.flush()
-    manager.ready(f"{len(ids)} brokers at {','.join(rack.addresses.values())}")
+    manager.ready(f"{len(ids)} brokers at {','.join(shared or addresses)}")
     failed = asyncio.ensure_future(rack.failed())
     await asyncio.wait({ended, failed}, return_when=asyncio.FIRST_COMPLETED)
     reason = failed.result() if failed.done() else None
@@ -131,6 +209,8 @@ async def _run(ids: list[int], options: RackOptions, data: Path) -> None:
         task.cancel()
     manager.stopping()
     await rack.stop()
+    if endpoint is not None:
+        await endpoint.close()
     manager.close()
     if reason is not None:
         raise click.ClickException(reason)

@@ -212,13 +212,13 @@ class SecureFolder:
         except (StoreError, StoreUnusableError) as error:
             raise ConfigError(f"The users cannot be written to {self._store}: {error}") from error
 
-    def lines(self, listeners: Sequence[str]) -> str:
-        """How to connect to brokers that listen on these."""
+    def lines(self, listeners: Sequence[str], *, shared: bool = False) -> str:
+        """How to connect to brokers that listen on these; `shared` says that it is the one address of all."""
         addresses = [each.partition("://")[2] for each in listeners]
         if self._advertised is not None:
             host = self._advertised.rpartition(":")[0]
             several = [f"{host}:{each.rpartition(':')[2]}" for each in addresses]
-            addresses = [self._advertised] if len(addresses) == 1 else several
+            addresses = [self._advertised] if len(addresses) == 1 and not shared else several
         return (
             f"secure user={self.user} settings={self.client} ca={self.authority}\n"
             f"Connect with: barnabas topics --list --bootstrap-server {','.join(addresses)}"

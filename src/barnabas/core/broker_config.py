@@ -148,6 +148,10 @@ BROKER_CONFIG: Final = ConfigTable(
         ConfigKey("background.threads", INT, 10,
             "Accepted for compatibility: background work runs in child processes and slices.", at_least(1),
             scope=Scope.CLUSTER_WIDE),
+        ConfigKey("barnabas.bootstrap.port", INT, -1,
+            "A port that brokers of this machine share: a client begins there with any of them, as at its "
+            "first listener for clients, and goes on at the addresses that this one advertises; -1 is none.",
+            between(-1, 65_535)),
         ConfigKey("barnabas.busy.poll.us", INT, 50,
             "How long, in microseconds, asyncio's event loop (uvloop does not) stays awake after a small "
             "request while others follow it closely; 0 lets it sleep at once.", between(0, 10_000)),

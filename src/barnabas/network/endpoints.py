@@ -85,6 +85,12 @@ class ListenerConfig:
         """The listener with this name; raises KeyError."""
         return _by_name(self.listeners)[name]
 
+    @property
+    def for_clients(self) -> Endpoint:
+        """The first listener that is not for brokers alone; the first of all where there is none."""
+        for_brokers = {self.inter_broker_name, self.control_plane_name}
+        return next((each for each in self.listeners if each.name not in for_brokers), self.listeners[0])
+
     def advertise(self, bound: Iterable[Endpoint], canonical_host: str) -> tuple[Endpoint, ...]:
         """The endpoints to register, once ports are bound.
 

@@ -15,6 +15,10 @@ instead of waiting in the backlog for a time-out; a listener that refuses rests 
 costs little. What other errors of accept say of one connection is that connection's end; any that says more
 makes the listener rest.
 
+`SocketServer.share` opens a second socket for a listener, at a port that other processes of this machine
+share: its connections are the listener's in everything, and the system gives each new one to any of the
+processes.
+
 One sweep looks for idle connections: it clears each connection's `active` mark, and closes one whose mark
 stayed clear for ``connections.max.idle.ms``. A connection that waits for its response is not idle.
 """
@@ -25,6 +29,7 @@ import errno
 import heapq
 import math
 import socket
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from barnabas.core.clock import Clock, Timer
@@ -171,6 +176,8 @@ class SocketServer:
         self.settings = settings or SocketSettings()
         self.loop = asyncio.get_running_loop()
         self.listeners: dict[str, Acceptor] = {}
+        self._shared: dict[str, Acceptor] = {}
+        """By the names of the listeners that they stand for."""
         self.connections: dict[Connection, None] = {}
         self.processor = Processor(clock, self.settings)
         self._tls: dict[str, TlsListener] = {}
@@ -221,13 +228,30 @@ class SocketServer:
             acceptor.accept()
         return bound
 
+    def share(self, name: str, port: int) -> Endpoint:
+        """Listens for a bound listener at another port too, which other processes of this user may share.
+        Raises OSError as `bind` does.
+        """
+        own = self.listeners[name]
+        endpoint = own.endpoint.with_port(port)
+        sock = self._listen(endpoint, shared=True)
+        acceptor = self._shared[name] = Acceptor(self, endpoint, sock, protected=own.protected)
+        if self._started:
+            acceptor.accept()
+        return endpoint
+
+    def unshare(self) -> None:
+        """Leaves the shared ports to the other processes. Connections that came by them stay."""
+        while self._shared:
+            self._shared.popitem()[1].close()
+
     def probe(self, endpoint: Endpoint) -> None:
         """Raises OSError as `bind` would, and leaves nothing open."""
         self._listen(endpoint).close()
 
-    def _listen(self, endpoint: Endpoint) -> socket.socket:
+    def _listen(self, endpoint: Endpoint, *, shared: bool = False) -> socket.socket:
         try:
-            return _listening_socket(endpoint, self.settings)
+            return _listening_socket(endpoint, self.settings, shared=shared)
         except (OSError, UnicodeError) as error:
             # Kafka's words (Acceptor.openServerSocket). A name that no name server could know is a
             # UnicodeError.
@@ -243,6 +267,8 @@ class SocketServer:
         """
         listener = self.listeners.pop(name)
         listener.close()
+        if (shared := self._shared.pop(name, None)) is not None:
+            shared.close()
         self.quotas.remove_listener(name)
         leaving = [each for each in self.connections if each.listener == listener.id]
         for connection in leaving:
@@ -260,7 +286,7 @@ class SocketServer:
         """
         self.quotas.reconfigure(settings)
         self._displace(None, self.quotas.excess)
-        for listener in self.listeners.values():
+        for listener in self._acceptors():
             listener.end_rest()
         self.accept_again()
 
@@ -275,13 +301,17 @@ class SocketServer:
     def accept_again(self) -> None:
         """Every listener accepts (again), as far as there is room."""
         if self._started:
-            for listener in self.listeners.values():
+            for listener in self._acceptors():
                 listener.accept()
+
+    def _acceptors(self) -> Iterator[Acceptor]:
+        yield from self.listeners.values()
+        yield from self._shared.values()
 
     async def stop(self, grace_ms: float = 1000) -> None:
         """Closes the listeners, sends what is owed for at most `grace_ms`, closes all connections."""
         self._started = False
-        for listener in self.listeners.values():
+        for listener in self._acceptors():
             listener.close()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
@@ -451,7 +481,7 @@ class SocketServer:
         return f"<SocketServer {list(self.listeners.values())} connections={len(self.connections)}>"
 
 
-def _listening_socket(endpoint: Endpoint, settings: SocketSettings) -> socket.socket:
+def _listening_socket(endpoint: Endpoint, settings: SocketSettings, *, shared: bool) -> socket.socket:
     host = endpoint.host or None
     family, kind, protocol, _, address = socket.getaddrinfo(
         host or "0.0.0.0", endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -459,6 +489,8 @@ def _listening_socket(endpoint: Endpoint, settings: SocketSettings) -> socket.so
     sock = socket.socket(family, kind, protocol)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if settings.receive_buffer_bytes != -1:
             # Before listen: accepted sockets inherit it, and the window scale with it.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)

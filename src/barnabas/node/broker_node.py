@@ -139,6 +139,8 @@ class BrokerNode:
         self.broker_id: int = config["broker.id"]
         self.endpoints: tuple[Endpoint, ...] = ()
         """Where it listens, with real ports; empty until it is started."""
+        self.bootstrap: Endpoint | None = None
+        """The address that it shares with other brokers of this machine, if it does."""
         self.metrics_url: str | None = None
         """Where metrics are served, if they are."""
         self._configured = config
@@ -288,6 +290,7 @@ class BrokerNode:
         if peers.watched:
             self._repeat("peer-brokers", LOOK_INTERVAL_MS, peers.look)
         parts.replicas.start()
+        self._share_bootstrap_port(server, listeners)
         self._environment.settle()
 
     async def _open_authorizer(self, store: MetadataStore) -> tuple[Authorizer, AclAdmin]:
@@ -394,6 +397,12 @@ class BrokerNode:
             secure(server, self.config, endpoint, self._credentials)
         self.endpoints = tuple(server.bind(endpoint) for endpoint in listeners.listeners)
         return server
+
+    def _share_bootstrap_port(self, server: SocketServer, listeners: ListenerConfig) -> None:
+        """The last step of the start: who comes there may not have to wait for this broker."""
+        port: int = self.config["barnabas.bootstrap.port"]
+        if port > 0:
+            self.bootstrap = server.share(listeners.for_clients.name, port)
 
     def _find_token(self, mechanism: ScramMechanism, token_id: str) -> TokenCredential | None:
         tokens = self._delegation_tokens
@@ -529,7 +538,7 @@ class BrokerNode:
         from barnabas.node.broker_metrics import broker_metrics  # noqa: PLC0415
         from barnabas.node.loop_lag import INTERVAL_MS, LoopLag  # noqa: PLC0415
         from barnabas.node.metrics_access import metrics_access, metrics_host  # noqa: PLC0415
-        from barnabas.node.metrics_endpoint import MetricsEndpoint  # noqa: PLC0415
+        from barnabas.node.metrics_endpoint import MetricsEndpoint, RegistryText  # noqa: PLC0415
 
         loop_lag = LoopLag(self._clock)
         self._repeat("event-loop-lag", INTERVAL_MS, loop_lag.look, delay_ms=INTERVAL_MS)
@@ -544,7 +553,7 @@ class BrokerNode:
             group_lag=self.config["barnabas.group.lag.metrics.enable"],
         )
         access = metrics_access(lambda: self.config)
-        endpoint = MetricsEndpoint(registry, self._clock, access)
+        endpoint = MetricsEndpoint(RegistryText(registry, self._clock), access)
         self._running.push_async_callback(endpoint.close)
         self.metrics_url = await endpoint.start(metrics_host(self.config, self.endpoints, access), port)
 
@@ -636,6 +645,8 @@ class BrokerNode:
     async def stop(self) -> None:
         """Hands over leaderships, answers what waits, closes the logs cleanly, ends the session."""
         self._is_handing_over = True
+        if self._server is not None:
+            self._server.unshare()
         if self._parts is not None and self.config["controlled.shutdown.enable"]:
             await self._hand_over(self._parts)
         await self._running.aclose()

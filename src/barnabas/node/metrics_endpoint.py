@@ -19,7 +19,7 @@ import base64
 import enum
 import hmac
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -92,11 +92,11 @@ OPEN: Final = MetricsAccess()
 
 
 class MetricsEndpoint:
-    """Serves a registry over HTTP."""
+    """Serves metrics over HTTP."""
 
-    def __init__(self, registry: Registry, clock: Clock, access: MetricsAccess = OPEN) -> None:
-        self._registry = registry
-        self._clock = clock
+    def __init__(self, text: Callable[[], Awaitable[bytes]], access: MetricsAccess = OPEN) -> None:
+        """`text` is asked for each scrape, one after the other."""
+        self._text = text
         self._access = access
         self._scrape = asyncio.Lock()
         self._connections: list[_Connection] = []
@@ -187,7 +187,23 @@ class MetricsEndpoint:
             body = await self._text()
         return _response("200 OK", body, CONTENT_TYPE_PLAIN_0_0_4, with_body=method == b"GET")
 
-    async def _text(self) -> bytes:
+
+async def _head(reader: asyncio.StreamReader) -> bytes | None:
+    """The first lines of a request; None for too much."""
+    try:
+        return await reader.readuntil(b"\r\n\r\n")
+    except asyncio.LimitOverrunError:
+        return None
+
+
+class RegistryText:
+    """A registry in the text format, read in slices."""
+
+    def __init__(self, registry: Registry, clock: Clock) -> None:
+        self._registry = registry
+        self._clock = clock
+
+    async def __call__(self) -> bytes:
         """All metrics. One that cannot be read is left out, with an error in the log."""
         text = bytearray()
         now_ms = self._clock.monotonic_ms
@@ -204,14 +220,6 @@ class MetricsEndpoint:
                 del text[start:]
                 _log.error("metric.failed", metric=metric.name, exc_info=True)
         return bytes(text)
-
-
-async def _head(reader: asyncio.StreamReader) -> bytes | None:
-    """The first lines of a request; None for too much."""
-    try:
-        return await reader.readuntil(b"\r\n\r\n")
-    except asyncio.LimitOverrunError:
-        return None
 
 
 def _pieces(metric: Metric) -> Iterator[bytes]:

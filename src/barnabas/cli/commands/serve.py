@@ -156,6 +156,13 @@ def _list_config(context: click.Context, _option: click.Parameter, word: str | N
     "folders below --data count up.",
 )
 @click.option(
+    "--bootstrap",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="With --brokers: a port that all of them share. A client that is given this one address finds them "
+    "while any of them lives.",
+)
+@click.option(
     "--secure",
     is_flag=True,
     help="TLS, log-ins and access rules: makes keys and a first user in the data folder, and says how to "
@@ -181,6 +188,7 @@ def serve(
     event_loop: str,
     control: int | None,
     brokers: str | None,
+    bootstrap: int | None,
     secure: bool,
     user: str | None,
     rack: str | None,
@@ -206,7 +214,7 @@ def serve(
     \b
     A broker for each core of the machine, or four, on ports from 9092 on, with one metadata store:
       barnabas serve --brokers auto
-      barnabas serve --brokers 4 --port 9092 --data ./data
+      barnabas serve --brokers 4 --port 19092 --bootstrap 9092 --data ./data
 
     \b
     The same by hand:
@@ -244,6 +252,10 @@ def serve(
         return
     if rack is not None:
         raise click.UsageError("--rack is for --brokers; of one broker it is --set broker.rack=NAME")
+    if bootstrap is not None:
+        raise click.UsageError(
+            "--bootstrap is for --brokers; of one broker it is --set barnabas.bootstrap.port=PORT"
+        )
     if config["barnabas.log.names"] == "kafka":
         lines.setFormatter(KafkaFormatter(config["broker.id"]))
     warn_of_odd_keys(config, [*config.unknown, *config.explicit()])
@@ -309,10 +321,11 @@ def _run_rack(config: Config, folder: "SecureFolder | None") -> None:
             zookeeper=given["zookeeper"],
             first_id=given["broker_id"],
             port=given["port"],
+            bootstrap=given["bootstrap"],
             rack=given["rack"] or config["broker.rack"],
             same=same,
-            metrics_port=config["metrics.port"] if config["metrics.port"] >= 0 else None,
-            lines=None if folder is None else folder.lines,
+            config=config,
+            folder=folder,
         )
     )
 
@@ -414,7 +427,7 @@ def _run(
 
 async def _end_without(parent: int, end: "Callable[[], None]") -> None:
     """A broker of a machine ends when the machine's parent is gone."""
-    from barnabas.node.broker_processes import parent_is_gone
+    from barnabas.node.machine.broker_processes import parent_is_gone
 
     await parent_is_gone(parent)
     _log.warning("serve.parent_gone", parent=parent)
@@ -459,7 +472,8 @@ async def _serve(
         await node.stop()
         return
     listeners = ",".join(str(endpoint) for endpoint in node.endpoints)
-    more = f" metrics={node.metrics_url}" if node.metrics_url else ""
+    more = f" bootstrap={node.bootstrap}" if node.bootstrap else ""
+    more += f" metrics={node.metrics_url}" if node.metrics_url else ""
     if controlled is not None:
         try:
             more += f" control={controlled.open(node)}"

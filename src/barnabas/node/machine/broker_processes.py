@@ -16,18 +16,24 @@ A broker ends in order when its parent is gone (``barnabas serve --with-parent``
 runs on, and nobody restarts it, is worse than none, and a service manager starts all of it anew.
 
 What the brokers say on standard error comes out with the broker's id in front of each line.
+
+The brokers are forks of the parent, which has imported what they need (`node.machine.forked_process`). So one
+that comes back is of the same version as its siblings, whatever was installed meanwhile.
 """
 
 import asyncio
+import gc
 import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, Final, TextIO
+from functools import partial
+from typing import Any, Final, NamedTuple, TextIO
 
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
+from barnabas.node.machine.forked_process import ForkedProcess, fork
 
 _log = EventLog("node.broker_processes")
 
@@ -46,15 +52,29 @@ class RackError(BarnabasError):
     """Brokers cannot be started, or one of them cannot go on; the text says which, and why."""
 
 
+class BrokerLife(NamedTuple):
+    """What the metrics of the machine say of a broker."""
+
+    id: int
+    metrics_url: str
+    """Empty while it is not ready, or serves none."""
+    restarts: int
+
+
 class _RackMember:
     """One broker over all its lives."""
 
     def __init__(self, broker_id: int) -> None:
         self.id = broker_id
-        self.process: asyncio.subprocess.Process | None = None
+        self.process: ForkedProcess | None = None
         self.ready: asyncio.Event = asyncio.Event()
         self.address = ""
         """Its listener, as its own ready line has it."""
+        self.bootstrap = ""
+        """The address that it shares with the others, if it does."""
+        self.metrics_url = ""
+        """Where it serves its metrics, while it is ready and does."""
+        self.starts = 0
         self.failures = 0
         """Ends without having been ready, one after the other."""
         self.last_words = ""
@@ -71,9 +91,8 @@ class _RackMember:
 
     def signal(self, number: int) -> None:
         """Sends a signal, if it runs."""
-        if self.process is not None and self.process.returncode is None:
-            with suppress(ProcessLookupError):
-                self.process.send_signal(number)
+        if self.process is not None:
+            self.process.send_signal(number)
 
     def __repr__(self) -> str:
         return f"<_RackMember {self.id} {'runs' if self.runs else 'is down'} failures={self.failures}>"
@@ -85,16 +104,17 @@ class BrokerProcesses:
     def __init__(
         self,
         ids: Sequence[int],
-        command_of: Callable[[int, int | None], Sequence[str]],
+        live: Callable[[int, int | None], object],
         *,
         errors: TextIO = sys.stderr,
         restart_ms_min: int = RESTART_MS_MIN,
     ) -> None:
-        """`command_of` gives the command line of a broker, from its id and the port that it has had; what
-        brokers say of errors goes to `errors`.
+        """`live` is the whole life of a broker, in a process of its own, from its id and the port that it
+        has had; it prints a line that begins with "ready" and names the listeners. What brokers say of errors
+        goes to `errors`.
         """
         self._members = [_RackMember(broker_id) for broker_id in ids]
-        self._command_of = command_of
+        self._live_as = live
         self._errors = errors
         self._restart_ms_min = restart_ms_min
         self._stopping = False
@@ -107,12 +127,25 @@ class BrokerProcesses:
         return {each.id: each.address for each in self._members if each.address}
 
     @property
+    def bootstrap(self) -> str:
+        """The address that all of them share; empty where they share none."""
+        return self._members[0].bootstrap
+
+    @property
     def pids(self) -> dict[int, int]:
         """The processes that run, by the id of the broker."""
         return {each.id: each.process.pid for each in self._members if each.process is not None and each.runs}
 
+    @property
+    def states(self) -> list[BrokerLife]:
+        """All brokers, in order."""
+        return [BrokerLife(each.id, each.metrics_url, max(each.starts - 1, 0)) for each in self._members]
+
     async def start(self) -> None:
         """Starts all brokers; returns when all are ready. Raises RackError, and then none runs."""
+        # A collection in a child writes to each object that it looks at, and so would copy all of them.
+        gc.collect()
+        gc.freeze()
         for member in self._members:
             self._spawn(self._look_after(member))
         ready = asyncio.ensure_future(self._all_ready())
@@ -192,32 +225,27 @@ class BrokerProcesses:
 
     async def _live(self, member: _RackMember) -> bool:
         """One life of a broker, from its start to its end; whether it was ready."""
-        process = member.process = await asyncio.create_subprocess_exec(
-            *self._command_of(member.id, member.port),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            limit=_LINE_BYTES_MAX,
-            # Ctrl-C at a terminal is for the parent, which then ends them in order.
-            start_new_session=True,
-        )
+        member.starts += 1
+        life = partial(self._live_as, member.id, member.port)
+        process = member.process = await fork(f"barnabas-{member.id}", life, line_bytes_max=_LINE_BYTES_MAX)
         was_ready = False
         copying = asyncio.ensure_future(self._copy_errors(member, process))
-        assert process.stdout is not None, "it is a pipe"
         with suppress(ValueError):  # a line that is too long: it is none of a broker
             async for line in process.stdout:
                 if line.startswith(b"ready "):
                     was_ready = True
-                    member.address = line.split()[1].decode(errors="replace")
+                    _, member.address, *words = line.decode(errors="replace").split()
+                    said = dict(word.partition("=")[::2] for word in words)
+                    member.bootstrap, member.metrics_url = said.get("bootstrap", ""), said.get("metrics", "")
                     member.ready.set()
                     if member.failures:
                         _log.info("broker.back", broker=member.id)
         await process.wait()
+        member.metrics_url = ""
         await copying
         return was_ready
 
-    async def _copy_errors(self, member: _RackMember, process: asyncio.subprocess.Process) -> None:
-        assert process.stderr is not None, "it is a pipe"
+    async def _copy_errors(self, member: _RackMember, process: ForkedProcess) -> None:
         with suppress(ValueError):
             async for line in process.stderr:
                 text = line.decode(errors="replace").rstrip("\n")

@@ -1,0 +1,1 @@
+"""The brokers of one machine, each a process of its own, under one parent."""

@@ -1,0 +1,79 @@
+"""A port that several servers share: `SocketServer.share`."""
+
+import asyncio
+
+import pytest
+from network_harness import FunctionService, RawClient, echo
+
+from barnabas.network.clock import LoopClock
+from barnabas.network.endpoints import Endpoint
+from barnabas.network.socket_server import SocketServer
+from serving import free_port
+
+
+async def sharing(port, name="CLIENTS"):
+    server = SocketServer(LoopClock(asyncio.get_running_loop()))
+    server.bind(Endpoint(name, "127.0.0.1", 0))
+    server.start(FunctionService(echo))
+    server.share(name, port)
+    return server
+
+
+async def ask(port):
+    client = await RawClient.connect(port)
+    assert await client.ask(b"hello") == b"hello"
+    return client
+
+
+def test_connections_go_to_all_servers_and_to_the_last_that_is_left():
+    async def main():
+        port = free_port()
+        servers = [await sharing(port) for _ in range(2)]
+        clients = []
+        while not all(server.connections for server in servers):
+            clients.append(await ask(port))
+            assert len(clients) < 200
+        names = {each.listener.name for server in servers for each in server.connections}
+        assert names == {"CLIENTS"}, "they are the listener's in everything"
+        servers[0].unshare()
+        before = len(servers[0].connections)
+        clients += [await ask(port) for _ in range(20)]
+        assert len(servers[0].connections) == before
+        assert await clients[0].ask(b"still") == b"still"
+        for client in clients:
+            await client.close()
+        for server in servers:
+            await server.stop(grace_ms=0)
+
+    asyncio.run(main())
+
+
+def test_it_is_closed_with_its_listener():
+    async def main():
+        port = free_port()
+        server = await sharing(port)
+        server.remove("CLIENTS")
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+        server.bind(Endpoint("CLIENTS", "127.0.0.1", 0))
+        server.share("CLIENTS", port)
+        await (await ask(port)).close()
+        await server.stop(grace_ms=0)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+
+    asyncio.run(main())
+
+
+def test_a_port_of_somebody_who_does_not_share_is_refused_in_kafkas_words():
+    async def main():
+        server = SocketServer(LoopClock(asyncio.get_running_loop()))
+        other = server.bind(Endpoint("OTHER", "127.0.0.1", 0))
+        server.bind(Endpoint("CLIENTS", "127.0.0.1", 0))
+        with pytest.raises(
+            OSError, match=f"failed to bind to 127.0.0.1:{other.port}: Address already in use"
+        ):
+            server.share("CLIENTS", other.port)
+        await server.stop(grace_ms=0)
+
+    asyncio.run(main())

@@ -1,0 +1,223 @@
+"""A machine of three brokers with one address and one endpoint of metrics, and what is done to it.
+
+One machine for all tests, since processes are dear.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import click
+import pytest
+from confluent_kafka import Producer as LibrdkafkaProducer
+from confluent_kafka.admin import AdminClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from barnabas.admin import Admin, NewTopic
+from barnabas.cli import rack_service
+from barnabas.client.types import LATEST_TIMESTAMP
+from barnabas.core.broker_config import broker_config
+from barnabas.core.ids import TopicPartition
+from racks import Rack
+from serving import READY_SECONDS, free_port
+from waiting import eventually, until
+
+SESSION_MS = 2000
+ROOM = 64 << 20
+DETACH = 2
+
+
+@pytest.fixture(scope="module")
+def port():
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """The folder of the machine, in which broker 2 has a small disk of its own where one can be mounted."""
+    libc, folder = ctypes.CDLL(None, use_errno=True), tmp_path_factory.mktemp("machine") / "data"
+    (folder / "2").mkdir(parents=True)
+    mounted = not libc.mount(b"tmpfs", os.fsencode(folder / "2"), b"tmpfs", 0, b"size=%d" % ROOM)
+    yield folder
+    if mounted:
+        libc.umount2(os.fsencode(folder / "2"), DETACH)
+
+
+@pytest.fixture(scope="module")
+def rack(data, port):
+    settings = ["metrics.port=0", f"zookeeper.session.timeout.ms={SESSION_MS}"]
+    options = [word for each in settings for word in ("--set", each)]
+    started = Rack(data, "--brokers", "3", "--port", "0", "--bootstrap", str(port), *options)
+    yield started.wait_until_ready()
+    assert started.end() == 0, started.errors.read_text()
+
+
+@pytest.fixture(scope="module")
+def address(rack, port):
+    assert f" bootstrap=PLAINTEXT://127.0.0.1:{port} " in rack.ready_line
+    with Admin(f"127.0.0.1:{port}") as admin:
+        admin.topics.create(NewTopic("copied", 3, assignment={0: [1, 2], 1: [2, 3], 2: [3, 1]}))
+    return f"127.0.0.1:{port}"
+
+
+def scraped(rack):
+    """Samples of the machine: (name, broker, other labels) to the value."""
+    url = re.search(r"metrics=(\S+)", rack.ready_line)[1]
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        text = answer.read().decode()
+    families = re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)
+    assert len(families) == len(set(families)), "the format has each metric once"
+    return {
+        (sample.name, labels.pop("broker"), *sorted(labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        for labels in [dict(sample.labels)]
+    }
+
+
+def test_metadata_names_the_brokers_own_ports(rack, address):
+    brokers = AdminClient({"bootstrap.servers": address}).list_topics(timeout=30).brokers
+    assert sorted(f"{each.host}:{each.port}" for each in brokers.values()) == sorted(rack.addresses)
+
+
+def test_one_endpoint_has_the_metrics_of_all_brokers(rack, address):
+    found = scraped(rack)
+    assert [found["barnabas_machine_broker_up", each] for each in "123"] == [1, 1, 1]
+    assert [found["kafka_server_replicamanager_leadercount", each] for each in "123"] == [1, 1, 1]
+    assert ("kafka_log_log_size", "1", ("partition", "0"), ("topic", "copied")) in found
+    assert ("kafka_log_log_size", "3", ("partition", "0"), ("topic", "copied")) not in found
+
+
+def test_status_shows_processes_and_lag_of_all(rack, address):
+    command = [sys.executable, "-m", "barnabas", "status", "--json", "--bootstrap-server", address]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    brokers = json.loads(done.stdout)["brokers"]
+    assert {each["broker"]["node_id"]: each["pid"] for each in brokers} == rack.children()
+    assert [(each["leads"], each["replicas"], each["lag"]) for each in brokers] == [(1, 2, 0)] * 3
+    assert all(each["processor_share"] >= 0 for each in brokers)
+
+
+def produce(address, **options):
+    """Thirty records by librdkafka, which knows nothing but this address."""
+    producer = LibrdkafkaProducer({"bootstrap.servers": address, "acks": "all", **options})
+    said = []
+    for number in range(30):
+        producer.produce("copied", b"%d" % number, on_delivery=lambda error, _: said.append(error))
+    assert producer.flush(60) == 0
+    assert said == [None] * 30
+
+
+def in_sync(admin):
+    return [len(each.isr) for each in admin.topics.describe(["copied"])["copied"].partitions]
+
+
+def test_each_of_the_brokers_is_killed_and_the_one_address_works(rack, address):
+    for broker in (1, 2, 3):
+        pid = rack.children()[broker]
+        os.kill(pid, signal.SIGKILL)
+        produce(address)
+        until(lambda was=pid, which=broker: rack.children().get(which) not in (None, was))
+        with Admin(address) as admin:
+            eventually(lambda asked=admin: in_sync(asked), [2, 2, 2])
+    found = scraped(rack)
+    assert [found["barnabas_machine_broker_restarts_total", each] for each in "123"] == [1, 1, 1]
+
+
+def test_a_broker_that_hangs_keeps_nobody_from_the_others(rack, address):
+    pid = rack.children()[2]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        # A connection to the one that hangs is given up, and the next goes elsewhere.
+        quick = {"socket.connection.setup.timeout.ms": 1000, "socket.timeout.ms": 1500}
+        produce(address, **quick, **{"topic.metadata.refresh.interval.ms": 500})
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    with Admin(address) as admin:
+        eventually(
+            lambda: {len(each.isr) for each in admin.topics.describe(["copied"])["copied"].partitions}, {2}
+        )
+    assert rack.children()[2] == pid
+
+
+def test_a_full_disk_of_one_broker_is_that_brokers_alone(rack, address, data):
+    if not (data / "2").is_mount():
+        pytest.skip("no file system can be mounted here")
+    with Admin(address) as admin:
+        admin.topics.create([NewTopic(f"of-{broker}", assignment={0: [broker]}) for broker in (1, 2)])
+        said = []
+        producer = LibrdkafkaProducer({"bootstrap.servers": address, "message.timeout.ms": 60_000})
+        with (data / "2" / "ballast").open("wb", buffering=0) as ballast, contextlib.suppress(OSError):
+            while ballast.write(bytes(1 << 16)):
+                pass
+
+        def send(topic):
+            producer.produce(
+                topic, bytes(100_000), on_delivery=lambda error, record: said.append(record.topic())
+            )
+
+        send("of-2")
+        send("of-1")
+        until(lambda: producer.poll(0.1) is None or "of-1" in said)
+        until(lambda: "directory.full" in rack.errors.read_text())
+        assert said == ["of-1"]
+        (data / "2" / "ballast").unlink()
+        assert producer.flush(60) == 0
+        assert said == ["of-1", "of-2"]
+        assert (
+            admin.offsets.list({TopicPartition("of-2", 0): LATEST_TIMESTAMP})[
+                TopicPartition("of-2", 0)
+            ].offset
+            == 1
+        )
+
+
+def test_a_second_parent_is_refused_with_the_reason_and_harms_nobody(rack, address, data):
+    second = subprocess.run(
+        [sys.executable, "-m", "barnabas", "serve", "--brokers", "3", "--port", "0", "--data", str(data)],
+        capture_output=True, text=True, timeout=READY_SECONDS, check=False,
+    )  # fmt: skip
+    assert second.returncode == 1
+    assert re.search(r"^Error: .*lock", second.stderr, re.MULTILINE), second.stderr
+    assert sorted(rack.children()) == [1, 2, 3]
+    with Admin(address) as admin:
+        assert len(admin.cluster.describe().brokers) == 3
+
+
+LISTENING = "is asked for twice: brokers listen on 9092-9094"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"bootstrap": 9093}, f"port 9093 {LISTENING}, --bootstrap is 9093"),
+        ({"metrics": 9091}, f"port 9092 {LISTENING}, metrics take 9091-9094"),
+        ({"port": 65534}, "--brokers 3: the last of their ports would be 65536"),
+        (
+            {"bootstrap": 7000, "port": 0, "metrics": 6999},
+            "port 7000 is asked for twice: brokers listen on free",
+        ),
+    ],
+)
+def test_ports_that_cannot_be_are_said_before_any_broker_starts(tmp_path, given, said):
+    options = rack_service.RackOptions(
+        brokers="3",
+        data=tmp_path,
+        store=None,
+        zookeeper=None,
+        first_id=None,
+        port=given.get("port"),
+        bootstrap=given.get("bootstrap"),
+        rack=None,
+        same=[],
+        config=broker_config({"metrics.port": str(given.get("metrics", -1))}),
+        folder=None,
+    )
+    with pytest.raises(click.ClickException, match=re.escape(said)):
+        rack_service.run(options)
+    assert list(tmp_path.iterdir()) == []
