@@ -2,15 +2,20 @@
 written.
 """
 
+import asyncio
 import json
 import re
 
 import pytest
 
-from barnabas.admin import OffsetAndMetadata
+from barnabas.admin import NewTopic, OffsetAndMetadata, PartitionReassignment
 from barnabas.client import Consumer, Producer
+from barnabas.console.actions.partitions import CancelReassignment, cancel_reassignment
+from barnabas.console.actions.plans import Effect, Planned, Plans
+from barnabas.console.line_log import LineLog
 from barnabas.core.errors import KafkaError
 from barnabas.core.ids import TopicPartition
+from barnabas.operations.errors import OperationError
 from barnabas.testing import Kafka
 from waiting import eventually, until
 
@@ -163,6 +168,125 @@ def test_a_topic_is_moved_as_the_preview_shows(acting, kafka, topic):
         return [list(one.replicas) for one in kafka.admin.topics.describe(topic)[topic].partitions]
 
     until(lambda: replicas() == [[target]] * 2, "the partitions to be moved")
+
+
+class _Moves:
+    """As much of an admin client as a reassignment is cancelled with."""
+
+    def __init__(self, moving):
+        self.partitions, self.moving, self.cancelled = self, moving, []
+
+    async def reassignments(self, **_):
+        return dict(self.moving)
+
+    async def try_reassign(self, changes, **_):
+        self.cancelled.append(changes)
+        return dict.fromkeys(changes)
+
+
+def test_only_the_moves_that_the_preview_shows_are_cancelled():
+    tp, other = TopicPartition("t", 0), TopicPartition("t", 1)
+    move = PartitionReassignment([1, 2], [2], [1])
+    admin = _Moves({tp: move, TopicPartition("x", 0): move})
+    planned = asyncio.run(cancel_reassignment(admin, CancelReassignment("t")))
+    assert [(one.subject, one.before) for one in planned.effects] == [
+        ("replicas of t-0", "adding [2], removing [1]")
+    ]
+    for now in ({}, {tp: PartitionReassignment([1, 3], [3], [1])}):
+        admin.moving = now  # it has arrived; or somebody has sent it elsewhere
+        with pytest.raises(OperationError, match="nothing was done"):
+            asyncio.run(planned.carry_out(admin))
+    admin.moving = {tp: move, other: move}  # another partition has begun to move
+    asyncio.run(planned.carry_out(admin))
+    assert admin.cancelled == [{tp: None}]
+
+
+def test_nobody_pushes_out_what_another_one_is_about_to_confirm():
+    plans = Plans()
+    planned = Planned("s", [Effect("s", "1", "2")], None)
+
+    def keep(user):
+        return plans.keep("demo", "kind", user, planned, now_ms=0).id
+
+    mine = keep("me")
+    first, *_, last = [keep("busy") for _ in range(60)]
+    for user in range(150):
+        keep(f"user {user}")
+    assert plans.take(mine, "demo", "me", "s", 0).user == "me"
+    assert plans.take(last, "demo", "busy", "s", 0).user == "busy"
+    with pytest.raises(OperationError, match="no such preview"):
+        plans.take(first, "demo", "busy", "s", 0)
+
+
+def test_a_group_that_went_on_since_the_preview_is_not_deleted(acting, kafka, topic):
+    tp = TopicPartition(topic, 0)
+    kafka.admin.groups.alter_offsets("gone-on", {tp: OffsetAndMetadata(2)})
+    previews = [
+        previewed(acting, "delete-offsets", group="gone-on", topic=topic),
+        previewed(acting, "delete-group", group="gone-on"),
+    ]
+    kafka.admin.groups.alter_offsets("gone-on", {tp: OffsetAndMetadata(3)})
+    for preview in previews:
+        answer = confirmed(acting, preview)
+        assert (answer.status_code, "nothing was done" in answer.json()["error"]) == (409, True)
+    assert kafka.offsets("gone-on")[tp].offset == 3
+
+
+def test_a_topic_that_was_made_anew_since_the_preview_is_not_emptied(acting, kafka, topic):
+    preview = previewed(acting, "truncate-topic", topic=topic)
+    kafka.admin.topics.delete([topic])
+    until(lambda: topic not in topics(kafka), "the topic to be gone")
+    kafka.admin.topics.create(NewTopic(topic, 2, 1))
+    until(lambda: partitions(kafka, topic) == 2, "the topic to be there")
+    answer = confirmed(acting, preview)
+    assert (answer.status_code, "nothing was done" in answer.json()["error"]) == (409, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("create-topic", {"topic": "x", "partitions": 1 << 31}),
+        ("expand-topic", {"topic": "x", "partitions": 1 << 31}),
+        ("set-offset", {"group": "g", "topic": "x", "partition": 0, "offset": 1 << 63}),
+        ("set-offset", {"group": "g", "topic": "x", "partition": 1 << 31, "offset": 0}),
+        ("reset-offsets", {"group": "g", "to": "shift", "value": -(1 << 63)}),
+        ("reassign", {"topic": "x", "brokers": "0", "throttle": 1 << 63}),
+        ("produce-record", {"topic": "x", "partition": 1 << 31}),
+        ("alter-broker", {"broker": 1 << 31, "key": "k"}),
+        ("move-log-dir", {"topic": "x", "partition": 0, "broker": 1 << 31, "log_dir": "/d"}),
+        ("abort-hanging", {"topic": "x", "partition": 0, "start_offset": 1 << 63}),
+    ],
+)
+def test_a_number_that_the_protocol_cannot_say_is_refused(acting, kind, body):
+    answer = post(acting, f"/actions/{kind}", body)
+    assert (answer.status_code, "less than or equal" in answer.text or "greater" in answer.text) == (
+        422,
+        True,
+    )
+
+
+def test_the_audit_log_has_no_secret_that_was_never_set_before(acting):
+    """Of all brokers the cluster names only what is set: whether a key is secret is asked of one broker."""
+    key = "ssl.keystore.password"
+    preview = previewed(acting, "alter-brokers", key=f"listener.name.x.{key}", value="s3cret")
+    assert "s3cret" not in json.dumps(preview)
+    confirmed(acting, preview)
+    assert "s3cret" not in (acting.console.data / "audit.jsonl").read_text()
+
+
+def test_a_change_without_its_last_line_is_said_to_be_done(acting, kafka, topic, monkeypatch):
+    preview = previewed(acting, "delete-topic", topic=topic)
+    append = LineLog.append
+
+    def full(log, *lines):
+        if '"begun"' not in lines[0]:
+            raise OSError(28, "No space left on device")
+        append(log, *lines)
+
+    monkeypatch.setattr(LineLog, "append", full)
+    answer = confirmed(acting, preview)
+    assert (answer.status_code, "it was done, but" in answer.json()["error"]) == (409, True)
+    until(lambda: topic not in topics(kafka), "the topic to be gone")
 
 
 def test_the_audit_log_has_who_what_before_and_after(acting, topic, tmp_path):

@@ -15,6 +15,7 @@ from barnabas.console.alerts.notices import Addresses, Notifier
 from barnabas.console.alerts.rules import AlertRule, rehearse
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
+from waiting import until
 
 MINUTE = 60_000
 SERIES = "group.lag/billing"
@@ -129,11 +130,67 @@ def test_a_rule_that_can_watch_nothing_is_refused(book, wrong):
     assert book.rules == {}
 
 
-def test_a_damaged_file_of_rules_is_said_and_begins_empty(tmp_path, recorder):
-    (tmp_path / "alerts.json").write_text('{"rules": [{"name"')
+@pytest.mark.parametrize(
+    "damaged", ['{"rules": [{"name"', "[]", '{"rules": [{"name": 5, "series": 1, "limit": 2}]}', "\x00"]
+)
+def test_a_damaged_file_of_rules_is_said_and_kept(tmp_path, recorder, damaged):
+    (tmp_path / "alerts.json").write_text(damaged)
     book = AlertBook(tmp_path, "demo", recorder)
     assert book.rules == {}
-    assert "alerts.json cannot be read" in book.problem
+    book.put(RULE)
+    live(book, [11, 11, 11])
+    (aside,) = tmp_path.glob("alerts.json.unreadable-*")
+    assert aside.read_text() == damaged
+    # What was lost stays said, also when what came after was written.
+    assert ("alerts.json cannot be read" in book.problem, aside.name in book.problem) == (True, True)
+    again = AlertBook(tmp_path, "demo", recorder)
+    assert (list(again.rules), len(again.firing()), again.problem) == (["late"], 1, None)
+
+
+def test_a_file_of_rules_that_cannot_be_opened_is_not_written_over(tmp_path, recorder):
+    (tmp_path / "alerts.json").mkdir()
+    book = AlertBook(tmp_path, "demo", recorder)
+    with pytest.raises(OperationError, match="nothing is changed"):
+        book.put(RULE)
+    assert (book.rules, [one.name for one in tmp_path.iterdir()]) == ({}, ["alerts.json"])
+
+
+def test_an_incident_is_over_when_its_rule_is_removed_or_put_again(book, tmp_path, recorder):
+    book.put(RULE)
+    live(book, [11, 11, 11])
+    book.put(RULE)
+    assert book.firing() == []
+    live(book, [11, 11, 11])
+    book.remove("late")
+    assert book.firing() == AlertBook(tmp_path, "demo", recorder).firing() == []
+    assert all(one.ended_ms for one in book.past())
+    assert len(book.past()) == 1  # of one rule, one series and one beginning
+
+
+def test_a_notice_says_how_it_was_when_it_was_sent_and_what_did_not_arrive_stays_said():
+    got = queue.Queue()
+
+    class Hook(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            got.put(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["state"])
+            self.wfile.write(b"no HTTP at all\r\n\r\n")
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        secret = f"http://127.0.0.1:{server.server_port}/?token=s3cret"
+        notifier = Notifier(Addresses(webhook=secret), retry_s=0)
+        (incident,) = rehearse(AlertRule("r", SERIES, 1, for_s=0), "demo", SERIES, [(5, 2.0)])
+        notifier.send("demo", incident)
+        incident.ended_ms = 9  # it is over before the beginning was delivered
+        notifier.send("demo", incident)
+        states = [got.get(timeout=30) for _ in range(6)]
+        server.shutdown()
+    assert states == ["firing"] * 3 + ["resolved"] * 3
+    until(lambda: notifier.problem is not None, "the problem is said")
+    assert ("not delivered" in notifier.problem, "s3cret" in notifier.problem) == (True, False)
 
 
 def test_a_webhook_is_told_the_beginning_and_the_end():

@@ -44,6 +44,22 @@ def test_a_page_from_elsewhere_changes_nothing(site, headers):
     assert (answer.status_code, "elsewhere" in answer.json()["error"]) == (403, True)
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"}, 403),
+        ({"sec-fetch-site": "same-site", "sec-fetch-mode": "cors", "sec-fetch-dest": "empty"}, 403),
+        ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"}, 403),
+        ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}, 200),
+        ({"sec-fetch-site": "same-origin", "sec-fetch-mode": "cors", "sec-fetch-dest": "empty"}, 200),
+        ({"sec-fetch-site": "none", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}, 200),
+        ({}, 200),
+    ],
+)
+def test_a_page_from_elsewhere_reads_nothing_but_may_link_here(site, headers, status):
+    assert site.request("GET", "/c/demo/topics", headers=headers).status_code == status
+
+
 def test_a_body_has_a_bound(site):
     answer = site.request("POST", "/api/v1/clusters", content=b"x" * ((1 << 20) + 1))
     assert answer.status_code == 413
@@ -51,10 +67,7 @@ def test_a_body_has_a_bound(site):
 
 def test_an_unknown_cluster_is_said_in_one_line(site):
     answer = site.request("GET", "/api/v1/clusters/other")
-    assert (answer.status_code, answer.json()) == (
-        404,
-        {"error": "there is no cluster 'other'; there are demo"},
-    )
+    assert (answer.status_code, answer.json()) == (404, {"error": "there is no cluster 'other'"})
     assert "there is no cluster" in site.request("GET", "/c/other").text
 
 

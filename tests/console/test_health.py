@@ -4,17 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from barnabas.admin import ClusterDescription, LogDirDescription, TopicDescription
+from barnabas.admin import ClusterDescription, LogDirDescription, PartitionReassignment, TopicDescription
 from barnabas.client.metadata import Broker, PartitionMetadata
 from barnabas.client.types import OffsetAndTimestamp
+from barnabas.console.collector import Pace
 from barnabas.console.courses import HeldOffset, bytes_per_s, held_of, rooms_of
 from barnabas.console.health.checks import CHECKS
 from barnabas.console.health.outcome import Level
 from barnabas.console.health.verdict import verdict
-from barnabas.console.reading import Observation, read
+from barnabas.console.reading import Freshness, Observation, read
 from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import ZERO_UUID, TopicPartition
+from barnabas.operations import partition_states
 
 NOW = 1_000_000_000
 BROKERS = [Broker(1, "a", 1), Broker(2, "b", 1)]
@@ -179,6 +181,88 @@ def test_what_is_stale_is_not_good():
 def test_what_is_wrong_is_said_with_its_number(key, changed, level, said):
     one = found(key, replace(healthy(), **changed))
     assert (one.level, said in one.why) == (level, True), one
+
+
+def test_without_the_list_of_brokers_not_all_of_them_are_missing():
+    snapshot = replace(healthy(), cluster=Observation().failed("no answer"))
+    for key in ("missing-brokers", "no-leader", "leaders-uneven"):
+        one = found(key, snapshot)
+        assert (one.level, "no answer" in one.why) == (Level.UNKNOWN, True), one
+    leaderless = found("no-leader", replace(snapshot, topics=topic((-1, (1, 2)), (2, (1, 2)))))
+    assert (leaderless.level, leaderless.subjects) == (Level.CRITICAL, ["t-0"])
+
+
+def test_a_replica_that_is_just_copied_is_not_missed():
+    """As kafka-topics.sh counts (TopicCommand.getReplicationFactor)."""
+    one = PartitionMetadata(0, 1, 0, [1, 2, 3], [1, 2], [])
+    tp = TopicPartition("t", 0)
+    assert ClusterSnapshot().is_under_replicated("t", one)
+    for moving, factor, is_under in (
+        (PartitionReassignment([1, 2, 3], [3], [1]), 2, False),
+        (PartitionReassignment([1, 2, 3], [2, 3], []), 1, False),
+        (PartitionReassignment([1, 2, 3], [], [3]), 3, True),
+    ):
+        snapshot = ClusterSnapshot(reassignments=read({tp: moving}, NOW))
+        assert (snapshot.replication_factor("t", one), snapshot.is_under_replicated("t", one)) == (
+            factor,
+            is_under,
+        )
+        assert partition_states.replication_factor(one, moving) == factor
+        assert partition_states.is_under_replicated(one, moving) is is_under
+
+
+def test_an_old_list_of_brokers_is_not_good():
+    brokers = read(ClusterDescription("c", BROKERS[0], BROKERS), NOW - 61_000)
+    for key in ("controller", "missing-brokers", "no-leader", "leaders-uneven"):
+        assert found(key, replace(healthy(), cluster=brokers)).level is Level.UNKNOWN
+
+
+def test_old_topics_are_not_good():
+    old = replace(healthy().topics, at_ms=NOW - 61_000)
+    for key in ("missing-brokers", "no-leader", "under-replicated", "under-min-isr", "leaders-uneven"):
+        assert found(key, replace(healthy(), topics=old)).level is Level.UNKNOWN, key
+
+
+@pytest.mark.parametrize("piece", ["log_dirs", "broker_configs", "group_listings"])
+def test_what_was_never_read_is_not_good(piece):
+    keys = {
+        "log_dirs": ["offline-log-dirs", "disk-used", "disk-full"],
+        "broker_configs": ["config-differences"],
+        "group_listings": ["rebalancing", "lag-seconds", "data-loss"],
+    }
+    for nothing in ({}, {1: Observation().failed("no answer")}):
+        for key in keys[piece]:
+            assert found(key, replace(healthy(), **{piece: nothing})).level is Level.UNKNOWN, key
+
+
+def test_a_broker_that_does_not_say_how_large_its_disks_are_is_not_one_with_room():
+    silent = read({"/d": LogDirDescription(None, {}, -1, -1)}, NOW)
+    for key in ("disk-used", "disk-full"):
+        one = found(key, replace(healthy(), log_dirs={1: silent, 2: silent}))
+        assert (one.level, "KIP-827" in one.why) == (Level.NO_SOURCE, True), one
+    some = found("disk-used", replace(healthy(), log_dirs={**healthy().log_dirs, 2: silent}))
+    assert (some.level, "broker 2" in some.why) == (Level.UNKNOWN, True)
+    failed = read({"/d": LogDirDescription(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR), {}, -1, -1)}, NOW)
+    offline = found("disk-used", replace(healthy(), log_dirs={**healthy().log_dirs, 2: failed}))
+    assert offline.level is Level.GOOD  # the check of offline directories says it
+
+
+@pytest.mark.parametrize(
+    ("pace", "every", "took_ms", "fresh_ms"),
+    [
+        (Pace(), 1, 0, 60_000),
+        (Pace(), 6, 0, 180_000),
+        (Pace(), 1, 40_000, 120_000),  # the rounds take longer than they should
+        (Pace(round_s=120), 1, 0, 360_000),
+        (Pace(round_s=120), 6, 0, 2_160_000),
+    ],
+)
+def test_a_value_is_fresh_until_looks_have_not_come(pace, every, took_ms, fresh_ms):
+    assert pace.fresh_ms(every, took_ms) == fresh_ms
+    value = read(1, NOW, pace.fresh_ms(every, took_ms))
+    assert value.state(NOW + fresh_ms) is Freshness.OK
+    assert value.failed("no answer").state(NOW) is Freshness.STALE
+    assert value.state(NOW + fresh_ms + 1) is Freshness.STALE
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,25 @@ def test_samples_are_read_back_from_the_hour_the_files_and_the_day(folder):
     assert rows.num_rows == 48 * 2
 
 
+def test_many_series_are_read_with_each_file_opened_once(folder, monkeypatch):
+    store = opened(folder)
+    names_of = [f"group.lag/{number:03}" for number in range(100)]
+    for place in range(3):
+        store.add(DAY + place * HOUR_MS, {name: float(place) for name in names_of})
+    files = []
+    whole = ParquetFile.__init__
+    monkeypatch.setattr(
+        ParquetFile, "__init__", lambda self, path: (files.append(path), whole(self, path))[1]
+    )
+    wanted = [*names_of[10:60], "nobody"]
+    found = store.read_all(wanted, DAY, FOREVER)
+    assert found == {
+        name: [] if name == "nobody" else [(DAY + place * HOUR_MS, float(place)) for place in range(3)]
+        for name in wanted
+    }
+    assert len(files) == len(set(files)) == 2
+
+
 def test_what_a_restart_finds_is_all_that_was_there(folder):
     fill(opened(folder), DAY, 90)
     store = opened(folder, DAY + 90 * MINUTE)

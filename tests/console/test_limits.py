@@ -61,10 +61,25 @@ def test_what_is_no_limit_is_refused(tmp_path, key, limit):
     assert EditedLimits(tmp_path).limits == {}
 
 
-def test_a_damaged_file_of_limits_is_said(tmp_path):
-    (tmp_path / "limits.json").write_text('{"nothing": 1}')
+@pytest.mark.parametrize("damaged", ['{"nothing": 1}', '{"disk-used": "half"}', "[1]", "{"])
+def test_a_damaged_file_of_limits_is_said_and_kept(tmp_path, damaged):
+    (tmp_path / "limits.json").write_text(damaged)
     edited = EditedLimits(tmp_path)
     assert (edited.limits, "limits.json cannot be read" in edited.problem) == ({}, True)
+    edited.put("disk-used", 0.5)
+    (aside,) = tmp_path.glob("limits.json.unreadable-*")
+    assert (aside.read_text(), aside.name in edited.problem) == (damaged, True)
+    again = EditedLimits(tmp_path)
+    assert (again.limits, again.problem) == ({"disk-used": 0.5}, None)
+
+
+def test_limits_that_do_not_count_are_said_with_the_verdict(cluster, open_console, tmp_path):
+    folder = tmp_path / "console" / "history" / "demo"
+    folder.mkdir(parents=True)
+    (folder / "limits.json").write_text("[]")
+    site = open_console(cluster.bootstrap_servers)
+    assert any("limits.json cannot be read" in one for one in site.get("/health")["reasons"])
+    assert "limits.json cannot be read" in site.page("/health")
 
 
 @pytest.fixture

@@ -41,6 +41,18 @@ def mask(*fields, **more):
     return "[[mask]]\n" + "\n".join(lines)
 
 
+def test_all_headers_are_searched_however_many_are_shown():
+    headers = [(f"h{number}", b"x") for number in range(500)]
+    assert holds("header.h499=x", headers=headers) is True
+    assert len(list(seen(b"", headers=headers).headers(100))) == 100
+
+
+def test_a_header_that_is_no_text_is_not_judged():
+    assert holds("header.h=x", headers=[("h", b"\xff")]) is None
+    assert holds("header.h", headers=[("h", b"\xff")]) is True
+    assert holds("header.h!=x", headers=[("h", None)]) is True
+
+
 @pytest.mark.parametrize(
     ("condition", "answer"),
     [

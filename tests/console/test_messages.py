@@ -1,9 +1,11 @@
 """The page of messages, its REST and its command: the same records, decoded, masked, in bounds."""
 
 import base64
+import http.server
 import io
 import json
 import struct
+import threading
 from html import unescape
 
 import fastavro
@@ -137,6 +139,40 @@ def test_a_registry_that_is_away_is_said(users, cluster, open_console):
     source = SchemaSource(RegistryClient("http://127.0.0.1:1", timeout_s=1))
     shown = open_console(cluster.bootstrap_servers, schemas=source).get("/messages", topic="users")
     assert "does not answer" in shown["records"][0]["value"]["why"]
+
+
+@pytest.mark.parametrize("where", ["elsewhere", "itself"])
+def test_a_redirect_of_a_registry_has_the_log_in_for_the_registry_alone(where):
+    """It may lead to whoever wants to know the password."""
+    seen = []
+
+    class Asked(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            seen.append((self.path, self.headers["Authorization"] is not None))
+            if self.path.startswith("/schemas"):
+                self.send_response(302)
+                self.send_header("Location", f"http://127.0.0.1:{target.server_port}/moved")
+                self.end_headers()
+                return
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"schema": "1"}')
+
+        def log_message(self, *_):
+            pass
+
+    with (
+        http.server.HTTPServer(("127.0.0.1", 0), Asked) as registry,
+        http.server.HTTPServer(("127.0.0.1", 0), Asked) as other,
+    ):
+        target = other if where == "elsewhere" else registry
+        for server in (registry, other):
+            threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        client = RegistryClient(f"http://127.0.0.1:{registry.server_port}", "pipeline", "s3cret")
+        assert client.schema(1).text == "1"
+        registry.shutdown()
+        other.shutdown()
+    assert seen == [("/schemas/ids/1", True), ("/moved", where == "itself")]
 
 
 def test_what_is_masked_leaves_in_no_way(users, cluster, open_console, registered, tmp_path):

@@ -8,7 +8,8 @@ import pytest
 
 from barnabas.client import Producer
 from barnabas.operations.broker_metrics import figures_of
-from barnabas.operations.scrapes import BrokerScraper
+from barnabas.operations.errors import OperationError
+from barnabas.operations.scrapes import BrokerScraper, ZookeeperScraper
 
 USUAL_RULES = """\
 # HELP kafka_network_requestmetrics_totaltimems Attribute exposed for management
@@ -59,6 +60,47 @@ def test_what_is_no_line_of_metrics_says_nothing(line):
     assert figures_of(f"{line}\nkafka_network_requestchannel_requestqueuesize 3") == {
         "request_queue_size": 3.0
     }
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "kafka_network_socketserver_networkprocessoravgidlepercent +Inf",
+        'kafka_network_requestmetrics_requests_total{request="Produce",version="\u00b2"} 1',
+        'kafka_network_requestmetrics_requests_total{request="Produce",version="' + "9" * 3_900 + '"} 1',
+    ],
+)
+def test_a_number_that_nothing_is_compared_with_is_no_figure(line):
+    assert figures_of(line) == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"zk_watch_count\t7\nzk_server_state\tleader\n", {"watch_count": 7.0, "is_leader": 1.0}),
+        (b"zk_watch_count\tmany\n", "what is none"),
+        (b"zk_watch_count\tnan\n", "what is none"),
+        (b"mntr is not executed because it is not in the whitelist.\n", "4lw.commands.whitelist"),
+        (b"zk_watch_count\t7\n" * 200_000, {"watch_count": 7.0, "is_leader": 0.0}),
+        (b"", {"is_leader": 0.0}),
+    ],
+    ids=["figures", "text", "nan", "refused", "endless", "nothing"],
+)
+def test_a_server_that_answers_mntr_with_something_else_harms_no_other(answer, said):
+    async def ask():
+        async def serve(reader, writer):
+            await reader.readexactly(4)
+            writer.write(answer)
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server:
+            return (await ZookeeperScraper(f"{address},127.0.0.1:1/kafka")()), address
+
+    found, address = asyncio.run(ask())
+    assert isinstance(found["127.0.0.1:1"], OperationError)
+    assert found[address] == said if isinstance(said, dict) else said in str(found[address])
 
 
 class _Scraped(http.server.BaseHTTPRequestHandler):

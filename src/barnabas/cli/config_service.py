@@ -32,6 +32,7 @@ from barnabas.core.config import Source
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import validate_topic_name
 from barnabas.operations.java_order import text_order
+from barnabas.operations.own_configs import is_own, unset_keys
 
 _TIMEOUT_MS: Final = 30_000
 _RESOURCES: Final = {
@@ -171,16 +172,8 @@ async def _entries(admin: AsyncAdmin, entity: Entity, *, everything: bool) -> li
     """The entries of an entity by name: all of them, or those that were set for just this entity."""
     resource = _resource(entity)
     described = (await admin.configs.describe(resource, synonyms=True, timeout_ms=_TIMEOUT_MS))[resource]
-    sources: Mapping[str, Source | None] = {
-        TOPICS: Source.TOPIC,
-        BROKERS: Source.DYNAMIC_BROKER if entity.name else Source.DYNAMIC_DEFAULT_BROKER,
-        BROKER_LOGGERS: None,
-        CLIENT_METRICS: Source.CLIENT_METRICS,
-        GROUPS: Source.GROUP,
-    }
-    own = sources[entity.type]
     return sorted(
-        (entry for entry in described.values() if everything or own is None or entry.source is own),
+        (entry for entry in described.values() if everything or is_own(resource, entry)),
         key=lambda entry: entry.name,
     )
 
@@ -209,11 +202,12 @@ def _text(value: str | None) -> str:
 
 
 async def _alter(admin: AsyncAdmin, entity: Entity, added: Mapping[str, str], deleted: Sequence[str]) -> None:
-    before = {entry.name for entry in await _entries(admin, entity, everything=False)}
+    before = {entry.name: entry for entry in await _entries(admin, entity, everything=True)}
+    resource = _resource(entity)
     if entity.type == BROKER_LOGGERS:
-        if unknown := [name for name in [*deleted, *added] if name not in before]:
+        if unknown := unset_keys(resource, before, [*deleted, *added]):
             raise ToolError(f"Invalid broker logger(s): {','.join(unknown)}")
-    elif entity.type not in _LISTED and (unset := [key for key in deleted if key not in before]):
+    elif entity.type not in _LISTED and (unset := unset_keys(resource, before, deleted)):
         raise ToolError(f"Invalid config(s): {','.join(unset)}")
     operations = [AlterConfigOp(key, value) for key, value in added.items()]
     if entity.type == BROKERS:
@@ -221,7 +215,7 @@ async def _alter(admin: AsyncAdmin, entity: Entity, added: Mapping[str, str], de
         # not set. Single operations come to the same, and keep what another tool sets at this moment.
         operations = [one for one in operations if one.name not in deleted]
     operations += [AlterConfigOp(key, "", AlterOp.DELETE) for key in deleted]
-    await admin.configs.alter({_resource(entity): operations}, timeout_ms=2 * _TIMEOUT_MS)
+    await admin.configs.alter({resource: operations}, timeout_ms=2 * _TIMEOUT_MS)
     if entity.name:
         click.echo(f"Completed updating config for {entity.noun} {entity.name}.")
     else:

@@ -1,7 +1,7 @@
 """What ``barnabas topics`` does once its flags are understood (``TopicCommand.TopicService``)."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import click
@@ -21,12 +21,8 @@ from barnabas.cli.options import INT_MAX, TopicFilter, admin_options, connected_
 from barnabas.client.metadata import PartitionMetadata
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid, uuid_from_text, uuid_text
-from barnabas.network.errors import UnsupportedVersionError
+from barnabas.operations import partition_states as states
 
-_COLLISION = (
-    "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could"
-    " collide. To avoid issues it is best to use either, but not both."
-)
 _SHORT_MAX = 32_767
 Given = Mapping[str, Any]
 
@@ -104,8 +100,8 @@ def _broker_id(text: str) -> int:
 
 
 async def _create(admin: AsyncAdmin, topic: NewTopic, *, if_not_exists: bool) -> None:
-    if "." in topic.name or "_" in topic.name:
-        click.echo(_COLLISION)
+    if states.may_collide(topic.name):
+        click.echo(f"WARNING: {states.COLLISION}")
     try:
         await admin.topics.create(topic)
     except KafkaError as error:
@@ -171,7 +167,10 @@ async def _describe(admin: AsyncAdmin, given: Given) -> None:
     described = await admin.topics.describe(names, page=given["partition-size-limit-per-response"])
     configs = await admin.configs.describe([ConfigResource.topic(name) for name in described])
     alive = {broker.node_id for broker in (await admin.cluster.describe()).brokers}
-    report = TopicReport(given, alive, await _reassignments(admin, described.values()))
+    partitions = [
+        TopicPartition(topic.name, one.partition) for topic in described.values() for one in topic.partitions
+    ]
+    report = TopicReport(given, alive, await states.reassignments(admin, partitions))
     if given["as-json"]:
         found = (
             report.facts(topic, configs[ConfigResource.topic(name)]) for name, topic in described.items()
@@ -181,23 +180,6 @@ async def _describe(admin: AsyncAdmin, given: Given) -> None:
     for name, topic in described.items():
         for line in report.lines(topic, configs[ConfigResource.topic(name)]):
             click.echo(line)
-
-
-async def _reassignments(
-    admin: AsyncAdmin, topics: Iterable[TopicDescription]
-) -> Mapping[TopicPartition, PartitionReassignment]:
-    """The partitions on the move;
-    none where the cluster is too old to say, or may not (``listAllReassignments``).
-    """
-    partitions = [TopicPartition(topic.name, one.partition) for topic in topics for one in topic.partitions]
-    try:
-        return await admin.partitions.reassignments(partitions)
-    except UnsupportedVersionError:
-        return {}
-    except KafkaError as error:
-        if error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            raise
-        return {}
 
 
 async def _by_id(admin: AsyncAdmin, given: Given) -> list[str]:
@@ -221,11 +203,13 @@ class TopicReport:
         self._alive = frozenset(alive)
         self._moving = moving
         self._overridden_only = given["topics-with-overrides"]
-        checks = {
-            "under-replicated-partitions": self._is_under_replicated,
-            "unavailable-partitions": self._is_unavailable,
-            "under-min-isr-partitions": self._is_under_min_isr,
-            "at-min-isr-partitions": self._is_at_min_isr,
+        checks: dict[str, Callable[[str, PartitionMetadata, int], bool]] = {
+            "under-replicated-partitions": (
+                lambda topic, one, _: states.is_under_replicated(one, self._move(topic, one))
+            ),
+            "unavailable-partitions": lambda _, one, __: states.is_unavailable(one, self._alive),
+            "under-min-isr-partitions": lambda _, one, minimum: states.is_under_min_isr(one, minimum),
+            "at-min-isr-partitions": lambda _, one, minimum: states.is_at_min_isr(one, minimum),
         }
         self._checks = [check for option, check in checks.items() if given[option]]
 
@@ -271,25 +255,7 @@ class TopicReport:
         return self._moving.get(TopicPartition(topic, one.partition))
 
     def _factor(self, topic: str, one: PartitionMetadata) -> int:
-        """How many replicas the partition is to have: those that only come or go do not count."""
-        moving = self._moving.get(TopicPartition(topic, one.partition))
-        if moving and not {*moving.adding, *moving.removing}.isdisjoint(one.replicas):
-            return len(moving.replicas) - len(moving.adding)
-        return len(one.replicas)
-
-    def _is_under_replicated(self, topic: str, one: PartitionMetadata, _minimum: int) -> bool:
-        return len(one.isr) < self._factor(topic, one)
-
-    def _is_unavailable(self, _topic: str, one: PartitionMetadata, _minimum: int) -> bool:
-        return one.leader not in self._alive
-
-    @staticmethod
-    def _is_under_min_isr(_topic: str, one: PartitionMetadata, minimum: int) -> bool:
-        return one.leader < 0 or len(one.isr) < minimum
-
-    @staticmethod
-    def _is_at_min_isr(_topic: str, one: PartitionMetadata, minimum: int) -> bool:
-        return len(one.isr) == minimum
+        return states.replication_factor(one, self._move(topic, one))
 
 
 def topic_line(topic: TopicDescription, factor: int, config: Mapping[str, ConfigEntry]) -> str:

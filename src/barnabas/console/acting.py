@@ -86,8 +86,7 @@ async def undo(console: Console, watched: WatchedCluster, plan_id: str, user: st
     OperationError, KafkaError.
     """
     check_allowed(console)
-    entries = await run_in_threadpool(console.audit.entries, watched.name)
-    entry = next((one for one in entries if one.plan == plan_id and one.outcome == "done"), None)
+    entry = await run_in_threadpool(console.audit.done, watched.name, plan_id)
     if entry is None or entry.undo is None:
         raise OperationError(
             "there is nothing to take back: no such change was done, or nothing takes back what it did"

@@ -98,8 +98,8 @@ def rehearsed(watched: WatchedCluster, rule: AlertRule) -> Rehearsal:
     assert history is not None, "a cluster with alerts has a history"
     names = [one for one in history.series() if rule.watches(one)]
     end_ms, found, count, first = now_ms(), [], 0, None
-    for name in names[:_SERIES_MAX]:
-        points = history.points(name, end_ms - REHEARSED_MS, end_ms)
+    rehearsed_over = history.points_of(names[:_SERIES_MAX], end_ms - REHEARSED_MS, end_ms)
+    for name, points in rehearsed_over.items():
         count += len(points)
         if points:
             first = min(points[0][0], first or points[0][0])

@@ -22,14 +22,14 @@ from barnabas.client import AsyncConsumer
 from barnabas.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, OffsetAndTimestamp
 from barnabas.console import changes
 from barnabas.console.courses import held_of, rooms_of
-from barnabas.console.reading import Observation, known, merged, read
+from barnabas.console.reading import FRESH_MS, Observation, known, merged, read
 from barnabas.console.snapshot import ClusterChange, ClusterSnapshot, NextRecord, Scrape
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
-from barnabas.network.errors import UnsupportedVersionError
 from barnabas.operations.certificates import CertificateReader
 from barnabas.operations.clock import now_ms
+from barnabas.operations.partition_states import reassignments
 from barnabas.operations.record_times import first_times
 
 _log = EventLog("console")
@@ -37,6 +37,8 @@ _log = EventLog("console")
 K = TypeVar("K")
 V = TypeVar("V")
 
+_MISSED: Final = 3
+"""With so many looks that did not come, a value is old."""
 _UNDELIVERED_MAX: Final = 50_000
 """Changes that wait for the history; the oldest go first."""
 TOPIC_KEYS: Final = ("cleanup.policy", "min.insync.replicas", "retention.bytes", "retention.ms")
@@ -60,6 +62,12 @@ class Pace:
     """Places whose time is fetched in a round."""
     timeout_ms: int = 5_000
     """Of one step."""
+
+    def fresh_ms(self, every: int = 1, took_ms: int = 0) -> int:
+        """How long a value is fresh that is read every so many rounds, of which the last took `took_ms`:
+        until some looks have not come, and a minute at least.
+        """
+        return max(FRESH_MS, _MISSED * every * max(round(self.round_s * 1000), took_ms))
 
 
 class Collector:
@@ -95,8 +103,9 @@ class Collector:
         seldom = self._round % self._pace.seldom == 0
         steps: list[tuple[str, Callable[[], Awaitable[None]]]] = [
             ("cluster", self._cluster),
-            ("topics", self._topics),
+            # Before the topics: whether a partition is under-replicated depends on what moves.
             ("reassignments", self._reassignments),
+            ("topics", self._topics),
             ("ends", self._ends),
             *(self._seldom() if seldom else []),
             ("topic_configs", self._topic_configs),
@@ -155,6 +164,13 @@ class Collector:
         found, self._undelivered = self._undelivered, []
         return found
 
+    def _fresh_ms(self, every: int = 1) -> int:
+        return self._pace.fresh_ms(every, self.snapshot.round_ms)
+
+    @property
+    def _seldom_ms(self) -> int:
+        return self._fresh_ms(self._pace.seldom)
+
     async def _call(self, work: Awaitable[V]) -> V:
         self._put(requests=self.snapshot.requests + 1)
         return await work
@@ -166,7 +182,7 @@ class Collector:
         old = self.snapshot.cluster.value
         if old is not None:
             self._changed(changes.of_cluster(old, found, now_ms()))
-        self._put(cluster=read(found, now_ms()))
+        self._put(cluster=read(found, now_ms(), self._fresh_ms()))
 
     async def _topics(self) -> None:
         found = await self._call(
@@ -180,17 +196,14 @@ class Collector:
             (tp := TopicPartition(name, one.partition)): since.get(tp, now)
             for name, topic in found.items()
             for one in topic.partitions
-            if len(one.isr) < len(one.replicas)
+            if self.snapshot.is_under_replicated(name, one)
         }
         self._leaders = _leaders_of(found)
-        self._put(topics=read(found, now), under_replicated_since_ms=under)
+        self._put(topics=read(found, now, self._fresh_ms()), under_replicated_since_ms=under)
 
     async def _reassignments(self) -> None:
-        try:
-            found = await self._call(self._admin.partitions.reassignments(timeout_ms=self._pace.timeout_ms))
-        except UnsupportedVersionError:
-            found = {}
-        self._put(reassignments=read(found, now_ms()))
+        found = await self._call(reassignments(self._admin, timeout_ms=self._pace.timeout_ms))
+        self._put(reassignments=read(found, now_ms(), self._fresh_ms()))
 
     async def _offsets(
         self, kind: int, wanted: Iterable[TopicPartition], *, read_committed: bool = False
@@ -215,12 +228,14 @@ class Collector:
     async def _ends(self) -> None:
         there = self._leaders
         answers = await self._offsets(LATEST_TIMESTAMP, there)
-        self._put(ends=merged(self.snapshot.ends, _values(answers, "offset"), now_ms(), there))
+        found = _values(answers, "offset")
+        self._put(ends=merged(self.snapshot.ends, found, now_ms(), there, self._fresh_ms()))
 
     async def _starts(self) -> None:
         there = self._leaders
         answers = await self._offsets(EARLIEST_TIMESTAMP, there)
-        self._put(starts=merged(self.snapshot.starts, _values(answers, "offset"), now_ms(), there))
+        found = _values(answers, "offset")
+        self._put(starts=merged(self.snapshot.starts, found, now_ms(), there, self._seldom_ms))
 
     def _brokers(self) -> list[int]:
         cluster = self.snapshot.cluster.value
@@ -229,7 +244,7 @@ class Collector:
     async def _log_dirs(self) -> None:
         there = self._brokers()
         answers = await self._call(self._admin.log_dirs.try_describe(there, timeout_ms=self._pace.timeout_ms))
-        found = merged(self.snapshot.log_dirs, answers, now_ms(), there)
+        found = merged(self.snapshot.log_dirs, answers, now_ms(), there, self._seldom_ms)
         sizes: Counter[str] = Counter()
         for reading in found.values():
             for directory in (reading.value or {}).values():
@@ -240,9 +255,10 @@ class Collector:
     async def _certificates(self) -> None:
         assert self._read_certificates is not None, "a step of clusters with TLS"
         cluster = self.snapshot.cluster.value
-        there = cluster.brokers if cluster else []
-        answers = await self._call(self._read_certificates(there))
-        found = merged(self.snapshot.certificates, answers, now_ms(), [one.node_id for one in there])
+        brokers = cluster.brokers if cluster else []
+        answers = await self._call(self._read_certificates(brokers))
+        there = [one.node_id for one in brokers]
+        found = merged(self.snapshot.certificates, answers, now_ms(), there, self._seldom_ms)
         self._put(certificates=found)
 
     async def _held_offsets(self) -> None:
@@ -254,7 +270,7 @@ class Collector:
             for tp, error in answers.items()
             if isinstance(error, BarnabasError) and self._leaders[tp] >= 0
         ]
-        found = read(held, now_ms())
+        found = read(held, now_ms(), self._seldom_ms)
         self._put(held_offsets=found.failed(failed[0]) if failed else found)
 
     async def _broker_configs(self) -> None:
@@ -268,10 +284,8 @@ class Collector:
                 answers[broker] = found[resource]
             except BarnabasError as error:
                 answers[broker] = error
-        old, new = (
-            self.snapshot.broker_configs,
-            merged(self.snapshot.broker_configs, answers, now_ms(), there),
-        )
+        old = self.snapshot.broker_configs
+        new = merged(old, answers, now_ms(), there, self._seldom_ms)
         self._changed(changes.of_configs("broker", old, new, now_ms()))
         self._put(broker_configs=new)
 
@@ -288,7 +302,10 @@ class Collector:
             )
         )
         answers = {resource.name: entries for resource, entries in found.items()}
-        old, new = self.snapshot.topic_configs, merged(self.snapshot.topic_configs, answers, now_ms(), there)
+        old = self.snapshot.topic_configs
+        new = merged(
+            old, answers, now_ms(), there, self._fresh_ms(-(-len(there) // self._pace.topic_configs))
+        )
         self._changed(changes.of_configs("topic", old, new, now_ms()))
         self._put(topic_configs=new)
 
@@ -299,7 +316,8 @@ class Collector:
             self._admin.groups.try_list(of_consumers=False, timeout_ms=self._pace.timeout_ms)
         )
         there = {*self._brokers(), *answers}
-        self._put(group_listings=merged(self.snapshot.group_listings, answers, now_ms(), there))
+        found = merged(self.snapshot.group_listings, answers, now_ms(), there, self._fresh_ms())
+        self._put(group_listings=found)
 
     async def _groups(self) -> None:
         there = {
@@ -313,12 +331,14 @@ class Collector:
             self._put(groups={}, positions={}, rebalancing_since_ms={})
             return
         described = await self._call(self._admin.groups.try_describe(due, timeout_ms=self._pace.timeout_ms))
-        groups = merged(self.snapshot.groups, described, now_ms(), there)
+        # They are read in parts: all of them take so many rounds.
+        fresh_ms = self._fresh_ms(-(-len(there) // self._pace.groups))
+        groups = merged(self.snapshot.groups, described, now_ms(), there, fresh_ms)
         if self._round:
             self._changed(changes.of_groups(self.snapshot.groups, groups, now_ms()))
         self._put(groups=groups)
         positions = await self._call(self._admin.groups.try_offsets(due, timeout_ms=self._pace.timeout_ms))
-        self._put(positions=merged(self.snapshot.positions, positions, now_ms(), there))
+        self._put(positions=merged(self.snapshot.positions, positions, now_ms(), there, fresh_ms))
         since = self.snapshot.rebalancing_since_ms
         self._put(
             rebalancing_since_ms={
@@ -398,15 +418,16 @@ class Collector:
 
     async def _transactions(self) -> None:
         found = await self._call(self._admin.transactions.list(timeout_ms=self._pace.timeout_ms))
-        self._put(transactions=read(found, now_ms()))
+        self._put(transactions=read(found, now_ms(), self._fresh_ms()))
 
     async def _scrapes(self) -> None:
         if self._scrape_brokers is not None:
-            found = await self._call(self._scrape_brokers())
-            self._put(scrapes=merged(self.snapshot.scrapes, found, now_ms(), self._brokers()))
+            answers = await self._call(self._scrape_brokers())
+            found = merged(self.snapshot.scrapes, answers, now_ms(), self._brokers(), self._fresh_ms())
+            self._put(scrapes=found)
         if self._scrape_zookeeper is not None:
             servers = await self._call(self._scrape_zookeeper())
-            self._put(zookeeper=merged(self.snapshot.zookeeper, servers, now_ms()))
+            self._put(zookeeper=merged(self.snapshot.zookeeper, servers, now_ms(), None, self._fresh_ms()))
 
 
 def _leaders_of(topics: Mapping[str, TopicDescription]) -> dict[TopicPartition, int]:

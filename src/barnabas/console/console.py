@@ -77,7 +77,8 @@ class Console:
     def cluster(self, name: str) -> WatchedCluster:
         """The cluster of this name. Raises NotHereError."""
         if name not in self.clusters:
-            raise NotHereError(f"there is no cluster {name!r}; there are {', '.join(self.clusters)}")
+            # Which there are is for those to know whose roles name them.
+            raise NotHereError(f"there is no cluster {name!r}")
         return self.clusters[name]
 
     def add(self, one: AddedCluster) -> WatchedCluster:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from barnabas.console.reading import FRESH_MS, Freshness, Observation
+from barnabas.console.reading import Freshness, Observation
 
 Value: TypeAlias = int | float | str | None
 
@@ -29,15 +29,13 @@ def unknown(why: str) -> Figure:
     return Figure(None, Freshness.UNKNOWN, None, why)
 
 
-def figure(
-    reading: Observation[Any] | None, now_ms: int, value: Value = None, fresh_ms: int = FRESH_MS
-) -> Figure:
+def figure(reading: Observation[Any] | None, now_ms: int, value: Value = None) -> Figure:
     """What was read, or another value made of it, with the state of the reading."""
-    if reading is None or reading.state(now_ms, fresh_ms) is Freshness.UNKNOWN:
+    if reading is None or reading.state(now_ms) is Freshness.UNKNOWN:
         return unknown((reading.error if reading else None) or "not read yet")
     age_s = (now_ms - reading.at_ms) / 1000
     shown = reading.value if value is None else value
-    return Figure(shown, reading.state(now_ms, fresh_ms), age_s, reading.error)
+    return Figure(shown, reading.state(now_ms), age_s, reading.error)
 
 
 def total(parts: Iterable[Figure]) -> Figure:

@@ -5,6 +5,8 @@
   its own name here (DNS rebinding).
 - What changes something must come from the console's own pages, as ``Origin`` and ``Sec-Fetch-Site`` say, or
   from no browser at all; forms carry a token besides.
+- What only reads may come from a page of somebody else when a link to a page is followed, and in no other
+  way: looking at records costs the cluster something, also when the answer is not shown to who asked.
 - A body has a bound.
 """
 
@@ -70,9 +72,13 @@ class Guard:
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > BODY_BYTES_MAX:
             return 413, f"a body has at most {BODY_BYTES_MAX} bytes"
+        is_ours = headers.get("sec-fetch-site", "same-origin") in {"same-origin", "none"}
         if method in _SAFE:
-            return None
-        if headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
+            is_link = (
+                headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+            )
+            return None if is_ours or is_link else (403, "a page from elsewhere may not read anything here")
+        if not is_ours:
             return 403, "a page from elsewhere may not change anything here"
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:

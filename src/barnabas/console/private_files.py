@@ -1,10 +1,18 @@
 """Files of the console's own, which only their owner reads."""
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeVar
+
+from barnabas.core.eventlog import EventLog
+from barnabas.operations.clock import now_ms
+from barnabas.operations.errors import OperationError
+
+T = TypeVar("T")
+_log = EventLog("console")
 
 
 def private(path: str, flags: int) -> int:
@@ -38,3 +46,58 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+class KeptSettings:
+    """A file of JSON that is read once and then replaced as a whole with each change.
+
+    What cannot be read is never written over. Damaged content gets another name beside it; where it keeps its
+    own name (it cannot be opened, or not be renamed) changes are refused until the next start.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.problem: str | None = None
+        """Why it was not read; stays until the next start."""
+        self._is_in_the_way = False
+
+    def read(self, parse: Callable[[Any], T]) -> T | None:
+        """What `parse` makes of it; None where there is none, or it cannot be read."""
+        try:
+            text = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._is_in_the_way = True
+            self._report(f"{self.path} cannot be read: {error.strerror}")
+            return None
+        try:
+            return parse(json.loads(text))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OperationError) as error:
+            self._set_aside(str(error) or type(error).__name__)
+            return None
+
+    def _set_aside(self, why: str) -> None:
+        aside = self.path.with_name(f"{self.path.name}.unreadable-{now_ms()}")
+        try:
+            self.path.rename(aside)
+        except OSError as error:
+            self._is_in_the_way = True
+            self._report(f"{self.path} cannot be read: {why}; nor renamed: {error.strerror}")
+        else:
+            self._report(f"{self.path} cannot be read: {why}; it is kept as {aside.name}")
+
+    def _report(self, problem: str) -> None:
+        self.problem = problem
+        _log.warning("console.settings", file=str(self.path), error=problem)
+
+    def write(self, value: Any) -> None:
+        """Replaces the file. Raises OperationError where it cannot, or must not."""
+        if self._is_in_the_way:
+            raise OperationError(f"nothing is changed: {self.problem}")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with replacing(self.path) as file:
+                file.write(json.dumps(value, indent=1).encode())
+        except OSError as error:
+            raise OperationError(f"{self.path} cannot be written: {error.strerror or error}") from error

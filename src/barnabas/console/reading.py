@@ -11,9 +11,7 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 FRESH_MS: Final = 60_000
-"""What is older than this is stale, also when nothing has failed."""
-SELDOM_MS: Final = 300_000
-"""The same for what is read every so many rounds (`collector.Pace.seldom`)."""
+"""What is older than this is stale, also when nothing has failed, where its reader says nothing else."""
 
 
 class Freshness(StrEnum):
@@ -31,21 +29,23 @@ class Observation(Generic[T]):
     value: T | None = None
     at_ms: int = 0
     error: str | None = "not read yet"
+    fresh_ms: int = FRESH_MS
+    """How long it is fresh: its reader knows when it reads again (`collector.Pace`)."""
 
     def failed(self, error: BarnabasError | str) -> "Observation[T]":
         """The value as it was, and why it is not newer."""
         return replace(self, error=str(error) or type(error).__name__)
 
-    def state(self, now_ms: int, fresh_ms: int = FRESH_MS) -> Freshness:
+    def state(self, now_ms: int) -> Freshness:
         """Whether the value is to be relied on."""
         if not self.at_ms or self.value is None:
             return Freshness.UNKNOWN
-        return Freshness.STALE if self.error or now_ms - self.at_ms > fresh_ms else Freshness.OK
+        return Freshness.STALE if self.error or now_ms - self.at_ms > self.fresh_ms else Freshness.OK
 
 
-def read(value: T, now_ms: int) -> Observation[T]:
+def read(value: T, now_ms: int, fresh_ms: int = FRESH_MS) -> Observation[T]:
     """A value that was just read."""
-    return Observation(value, now_ms, None)
+    return Observation(value, now_ms, None, fresh_ms)
 
 
 def merged(
@@ -53,6 +53,7 @@ def merged(
     answers: Mapping[K, T | BarnabasError],
     now_ms: int,
     there: Iterable[K] | None = None,
+    fresh_ms: int = FRESH_MS,
 ) -> dict[K, Observation[T]]:
     """The readings with these answers worked in; of what is no longer `there` nothing is kept."""
     found = dict(old) if there is None else {key: old[key] for key in there if key in old}
@@ -61,7 +62,7 @@ def merged(
         if isinstance(answer, BarnabasError):
             found[key] = old.get(key, nothing).failed(answer)
         else:
-            found[key] = Observation(answer, now_ms, None)
+            found[key] = Observation(answer, now_ms, None, fresh_ms)
     return found
 
 

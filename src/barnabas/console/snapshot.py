@@ -16,10 +16,12 @@ from barnabas.admin import (
     TopicDescription,
     TransactionListing,
 )
+from barnabas.client.metadata import PartitionMetadata
 from barnabas.client.types import OffsetAndMetadata
 from barnabas.console.courses import HeldOffset, LogDirectory, Room
 from barnabas.console.reading import Observation
 from barnabas.core.ids import TopicPartition
+from barnabas.operations.partition_states import replication_factor
 
 NOT_READ: Final[Observation[Any]] = Observation()
 
@@ -96,6 +98,15 @@ class ClusterSnapshot:
     """How long it took."""
     requests: int = 0
     """Calls to the cluster since the start."""
+
+    def is_under_replicated(self, topic: str, one: PartitionMetadata) -> bool:
+        """Whether a partition has fewer replicas in sync than it is to have."""
+        return len(one.isr) < len(one.replicas) and len(one.isr) < self.replication_factor(topic, one)
+
+    def replication_factor(self, topic: str, one: PartitionMetadata) -> int:
+        """How many replicas a partition is to have, also while it moves."""
+        moves = self.reassignments.value
+        return replication_factor(one, moves.get(TopicPartition(topic, one.partition)) if moves else None)
 
     def __repr__(self) -> str:
         topics = len(self.topics.value or ())

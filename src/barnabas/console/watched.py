@@ -11,6 +11,7 @@ import copy
 import threading
 from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -119,6 +120,8 @@ class WatchedCluster:
     def _judge(self, at_ms: int) -> Verdict:
         edited = self.edited.limits if self.edited is not None else {}
         found = verdict(self.snapshot, at_ms, {**self.limits, **edited}, self._problem)
+        if self.edited is not None and self.edited.problem is not None:
+            found = replace(found, reasons=[*found.reasons, self.edited.problem])
         self._verdict = at_ms, found
         return found
 

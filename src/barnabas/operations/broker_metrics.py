@@ -6,6 +6,7 @@ the name, and without rules the MBean's name is a label:
 ``kafka_network_RequestMetrics_99thPercentile{name="TotalTimeMs",request="Produce"}``. All three are read.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
@@ -85,7 +86,7 @@ def figures_of(text: str) -> Figures:
     found: Figures = {}
     for line in text.splitlines():
         one = metric_line(line)
-        if one is None or one.value != one.value:
+        if one is None or not math.isfinite(one.value):
             continue
         if one.name in _GAUGES:
             found[_GAUGES[one.name]] = one.value
@@ -97,7 +98,7 @@ def figures_of(text: str) -> Figures:
         elif one.name in _REQUESTS and one.attribute in {"", "count"}:
             oldest = _OLDEST.get(one.labels.get("request", ""), 0)
             version = one.labels.get("version", "")
-            if version.isdigit():
+            if version.isascii() and version.isdigit() and len(version) < 6:
                 is_old = int(version) < oldest
                 found["old_requests"] = found.get("old_requests", 0.0) + is_old * one.value
     return found

@@ -15,7 +15,9 @@ from barnabas.admin.types import LogDirDescription
 from barnabas.client.errors import ClientTimeoutError
 from barnabas.client.metadata import Broker, PartitionMetadata
 from barnabas.core.errors import BarnabasError
+from barnabas.core.ids import TopicPartition
 from barnabas.operations.local_processes import listeners, processor_shares
+from barnabas.operations.partition_states import is_under_replicated, reassignments
 
 _SAMPLE_S: Final = 0.5
 _SHARE_FOR_THE_LAST: Final = 0.2
@@ -59,6 +61,7 @@ async def look(admin: AsyncAdmin, timeout_ms: float) -> ClusterStatus:
     cluster = await admin.cluster.describe(timeout_ms=timeout_ms)
     topics = await admin.topics.describe_all(internal=True, timeout_ms=timeout_ms)
     partitions = [one for topic in topics.values() for one in topic.partitions]
+    moving = await reassignments(admin, timeout_ms=timeout_ms)
     controller = cluster.controller.node_id if cluster.controller else None
     directories = await _directories(admin, cluster.brokers, timeout_ms)
     brokers = [_broker(each, controller, partitions, directories[each.node_id]) for each in cluster.brokers]
@@ -67,7 +70,11 @@ async def look(admin: AsyncAdmin, timeout_ms: float) -> ClusterStatus:
         len(topics),
         len(partitions),
         sum(one.leader < 0 for one in partitions),
-        sum(len(one.isr) < len(one.replicas) for one in partitions),
+        sum(
+            is_under_replicated(one, moving.get(TopicPartition(name, one.partition)))
+            for name, topic in topics.items()
+            for one in topic.partitions
+        ),
         await asyncio.to_thread(_with_processes, brokers),
     )
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import http.client
+import math
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -115,11 +116,14 @@ class ZookeeperScraper:
             ) from error
         if "whitelist" in text:
             raise OperationError(f"ZooKeeper at {server} refuses mntr: add it to 4lw.commands.whitelist")
-        return self._figures(server, text)
+        try:
+            return self._figures(server, text)
+        except ValueError as error:
+            raise OperationError(f"ZooKeeper at {server} answers mntr with what is none: {error}") from error
 
     def _figures(self, server: str, text: str) -> Figures:
         values = dict(line.split("\t", 1) for line in text.splitlines() if "\t" in line)
-        found = {ours: float(values[theirs]) for theirs, ours in _ZOOKEEPER.items() if theirs in values}
+        found = {ours: _finite(values[theirs]) for theirs, ours in _ZOOKEEPER.items() if theirs in values}
         found["is_leader"] = float(values.get("zk_server_state") in {"leader", "standalone"})
         now, sent = time.monotonic(), found.pop("packets_sent", None)
         if sent is not None:
@@ -127,6 +131,14 @@ class ZookeeperScraper:
             self._sent[server] = (now, sent)
             found["sent_rate"] = max(sent - before, 0) / (now - then) if now > then else 0.0
         return found
+
+
+def _finite(text: str) -> float:
+    """The number. Raises ValueError for a text that is none, and for one that nothing is compared with."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text!r} is no number")
+    return value
 
 
 def _or_error(answer: Figures | BaseException) -> Figures | BarnabasError:

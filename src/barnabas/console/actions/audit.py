@@ -1,17 +1,16 @@
 """`AuditLog`: a line of JSON for each change before it is done, and one for what became of it."""
 
-import errno
 import json
-import os
 import secrets
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from barnabas.console.actions.plans import Effect, KeptPlan, Undo
+from barnabas.console.line_log import LineLog
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
 
@@ -40,10 +39,12 @@ class AuditEntry:
 
 
 class AuditLog:
-    """Appends to ``audit.jsonl`` in the console's folder; what was begun is on the disk before it is done."""
+    """Appends to ``audit.jsonl`` in the console's folder; what was begun is on the disk before it is done.
+    The oldest files go when there are too many (`LineLog`).
+    """
 
     def __init__(self, folder: Path) -> None:
-        self._file = folder / "audit.jsonl"
+        self._log = LineLog(folder / "audit.jsonl")
 
     def write(self, plan: KeptPlan, outcome: str, at_ms: int, error: str | None = None) -> None:
         """One line. Raises OperationError where it cannot be written: if it is the first of a change, that is
@@ -86,42 +87,40 @@ class AuditLog:
         write("done")
 
     def _append(self, entry: AuditEntry) -> None:
-        line = json.dumps(asdict(entry), ensure_ascii=False) + "\n"
         try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self._file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-            try:
-                # What a kill or a full disk has cut off must not swallow this line.
-                size = os.fstat(descriptor).st_size
-                is_torn = size and os.pread(descriptor, 1, size - 1) != b"\n"
-                data = (("\n" if is_torn else "") + line).encode()
-                if os.write(descriptor, data) < len(data):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            self._log.append(json.dumps(asdict(entry), ensure_ascii=False))
         except OSError as problem:
             raise OperationError(
-                f"the audit log {self._file} cannot be written: {problem.strerror}"
+                f"the audit log {self._log.path} cannot be written: {problem.strerror}"
             ) from problem
 
     def entries(self, cluster: str, count: int = SHOWN_MAX) -> list[AuditEntry]:
-        """The newest entries of a cluster, the newest first. A line that was cut off by a kill is passed
-        over. It reads the whole file: not for an event loop.
+        """The newest entries of a cluster, the newest first. It may read all files: not for an event loop."""
+        found = (one for one in self._of(_member("cluster", cluster)) if one.cluster == cluster)
+        return list(islice(found, count))
+
+    def done(self, cluster: str, plan: str) -> AuditEntry | None:
+        """The line that says that a change was done, however long ago it was; None where there is none. It
+        may read all files.
         """
-        found: deque[AuditEntry] = deque(maxlen=count)
-        try:
-            with self._file.open(encoding="utf-8", errors="replace") as lines:
-                for line in lines:
-                    entry = _entry(line)
-                    if entry is not None and entry.cluster == cluster:
-                        found.append(entry)
-        except FileNotFoundError:
-            pass
-        return list(reversed(found))
+        found = (one for one in self._of(_member("plan", plan)) if (one.cluster, one.plan) == (cluster, plan))
+        return next((one for one in found if one.outcome == "done"), None)
+
+    def _of(self, member: bytes) -> Iterator[AuditEntry]:
+        """The entries whose line has this text, the newest first. A line that was cut off by a kill is passed
+        over.
+        """
+        for line in self._log.newest():
+            if member in line and (entry := _entry(line)) is not None:
+                yield entry
 
 
-def _entry(line: str) -> AuditEntry | None:
+def _member(name: str, value: str) -> bytes:
+    """How a line has it: most lines that are about something else need not be read."""
+    return f'"{name}": {json.dumps(value, ensure_ascii=False)}'.encode(errors="replace")
+
+
+def _entry(line: bytes) -> AuditEntry | None:
     try:
         values = json.loads(line)
         effects = [Effect(**one) for one in values.pop("effects")]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from barnabas.admin import AsyncAdmin, ElectionType, TopicPartitionReplica
+from barnabas.admin import AsyncAdmin, ElectionType, PartitionReassignment, TopicPartitionReplica
 from barnabas.console.actions.plans import Effect, Planned
 from barnabas.console.actions.topics import INT64_MAX, TIMEOUT_MS, Name, Number
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
@@ -216,18 +216,25 @@ async def _sizes(admin: AsyncAdmin, moved: dict[TopicPartition, list[int]]) -> d
 
 
 async def cancel_reassignment(admin: AsyncAdmin, wanted: CancelReassignment) -> Planned:
-    """Gives up what moves of a topic."""
-    moving = {
-        tp: one
-        for tp, one in (await admin.partitions.reassignments(timeout_ms=TIMEOUT_MS)).items()
-        if tp.topic == wanted.topic
-    }
+    """Gives up what moves of a topic: the moves that the preview shows, not others that began after it."""
+    moving = await _moving(admin, wanted.topic)
     effects = [
         Effect(f"replicas of {tp}", f"adding {list(one.adding)}, removing {list(one.removing)}", "as before")
         for tp, one in sorted(moving.items())
     ]
 
     async def carry_out(later: AsyncAdmin) -> None:
+        now = await _moving(later, wanted.topic)
+        if any(now.get(tp) != one for tp, one in moving.items()):
+            raise OperationError(
+                f"what moves of topic {wanted.topic} is not as it was in the preview: nothing was done"
+            )
         _raise_together(await later.partitions.try_reassign(dict.fromkeys(moving), timeout_ms=TIMEOUT_MS))
 
     return Planned(wanted.topic, effects, carry_out)
+
+
+async def _moving(admin: AsyncAdmin, topic: str) -> dict[TopicPartition, PartitionReassignment]:
+    """The partitions of a topic that move."""
+    found = await admin.partitions.reassignments(timeout_ms=TIMEOUT_MS)
+    return {tp: one for tp, one in found.items() if tp.topic == topic}

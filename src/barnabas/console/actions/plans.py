@@ -2,6 +2,7 @@
 
 import hmac
 import secrets
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,6 +14,8 @@ from barnabas.operations.errors import OperationError
 
 KEPT_MS: Final = 600_000
 _PLANS_MAX: Final = 200
+_EACH_MAX: Final = 50
+"""Of one user: nobody pushes out what others are about to confirm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ class Plans:
         if not planned.effects:
             raise OperationError("nothing would change")
         self._forget(now_ms)
+        self._make_room(user)
         preview = Preview(
             secrets.token_urlsafe(16),
             cluster,
@@ -125,5 +129,11 @@ class Plans:
     def _forget(self, now_ms: int) -> None:
         for key in [key for key, one in self._plans.items() if one.preview.expires_ms <= now_ms]:
             del self._plans[key]
-        while len(self._plans) >= _PLANS_MAX:
-            del self._plans[next(iter(self._plans))]
+
+    def _make_room(self, user: str) -> None:
+        """Lets the oldest plan of this user go, or of whoever has the most."""
+        counts = Counter(one.user for one in self._plans.values())
+        while counts[user] >= _EACH_MAX or counts.total() >= _PLANS_MAX:
+            loser = user if counts[user] >= _EACH_MAX else counts.most_common(1)[0][0]
+            del self._plans[next(key for key, one in self._plans.items() if one.user == loser)]
+            counts[loser] -= 1

@@ -5,18 +5,16 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from barnabas.admin import AsyncAdmin, ConfigResource, NewTopic, ResourceType, TopicDescription
+from barnabas.admin import AsyncAdmin, ConfigResource, NewTopic, TopicDescription
 from barnabas.client.types import EARLIEST_TIMESTAMP
 from barnabas.console.actions.plans import Effect, Planned, Undo
-from barnabas.core.config import Source
 from barnabas.core.ids import TopicPartition
 from barnabas.operations.errors import OperationError
 from barnabas.operations.log_ends import end_offsets, log_offsets
+from barnabas.operations.own_configs import is_own
+from barnabas.operations.partition_states import COLLISION, may_collide
 
 TIMEOUT_MS = 10_000
-_OWN: Final = {ResourceType.TOPIC: Source.TOPIC, ResourceType.BROKER: Source.DYNAMIC_BROKER}
-"""Where a value is from that a resource has itself."""
-
 INT32_MAX: Final = (1 << 31) - 1
 INT64_MAX: Final = (1 << 63) - 1
 Name = Annotated[str, Field(min_length=1, max_length=249)]
@@ -95,7 +93,7 @@ async def create_topic(admin: AsyncAdmin, wanted: CreateTopic) -> Planned:
     async def carry_out(later: AsyncAdmin) -> None:
         await later.topics.create(topic, timeout_ms=TIMEOUT_MS)
 
-    return Planned(wanted.topic, effects, carry_out)
+    return Planned(wanted.topic, effects, carry_out, [COLLISION] if may_collide(wanted.topic) else [])
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -175,9 +173,7 @@ async def _value(
     if key not in entries:
         raise OperationError(f"there is no key {key}")
     entry = entries[key]
-    own = entry.value if entry.source is _OWN.get(resource.type) else None
-    if resource == ConfigResource.all_brokers():
-        own = entry.value
+    own = entry.value if is_own(resource, entry) else None
     return "hidden" if entry.is_sensitive else entry.value, entry.is_sensitive, own
 
 

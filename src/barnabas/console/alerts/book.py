@@ -1,21 +1,23 @@
 """`AlertBook`: the rules and silences of one cluster, what fires, and what has fired; kept in the folder.
 
 ``alerts.json`` has rules, silences and the incidents that are open, and is replaced as a whole with each
-change; ``incidents.jsonl`` has a line for each beginning and each end. A restart goes on with the incidents
-that were open, under their ids, and tells nobody a second time.
+change; what of it cannot be read is kept (`KeptSettings`). ``incidents.jsonl`` has a line for each beginning
+and each end (`LineLog`). A restart goes on with the incidents that were open, under their ids, and tells
+nobody a second time.
 """
 
 import json
 import threading
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from barnabas.console.alerts.notices import Notifier
 from barnabas.console.alerts.rules import AlertRule, Course, Incident
-from barnabas.console.private_files import private, replacing
+from barnabas.console.line_log import LineLog
+from barnabas.console.private_files import KeptSettings
 from barnabas.core.eventlog import EventLog
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
@@ -43,11 +45,19 @@ class AlertBook:
         self._cluster = cluster
         self.notifier = notifier
         self._lock = threading.Lock()
-        self.rules: dict[str, AlertRule] = {}
-        self.silences: dict[str, Silence] = {}
-        self._courses: dict[tuple[str, str], Course] = {}
-        self.problem: str | None = None
-        self._load()
+        self._file = KeptSettings(folder / "alerts.json")
+        self._incidents = LineLog(folder / "incidents.jsonl")
+        self._unwritten: str | None = None
+        kept = self._file.read(_kept)
+        self.rules: dict[str, AlertRule]
+        self.silences: dict[str, Silence]
+        self._courses: dict[tuple[str, str], Course]
+        self.rules, self.silences, self._courses = kept or ({}, {}, {})
+
+    @property
+    def problem(self) -> str | None:
+        """Why rules of before do not count, or incidents are not written down."""
+        return self._file.problem or self._unwritten
 
     def put(self, rule: AlertRule) -> AlertRule:
         """Keeps a rule, in place of one of the same name."""
@@ -107,16 +117,12 @@ class AlertBook:
     def past(self) -> list[Incident]:
         """What has fired, the newest first, at most `SHOWN_MAX`."""
         found: dict[str, Incident] = {}
-        try:
-            with (self._folder / "incidents.jsonl").open(encoding="utf-8") as lines:
-                for line in deque(lines, maxlen=2 * SHOWN_MAX):
-                    try:
-                        one = Incident(**json.loads(line))
-                    except (ValueError, TypeError):  # cut off by a kill
-                        continue
-                    found[one.id] = one
-        except FileNotFoundError:
-            pass
+        for line in islice(self._incidents.newest(), 2 * SHOWN_MAX):
+            try:
+                one = Incident(**json.loads(line))
+            except (ValueError, TypeError):  # cut off by a kill
+                continue
+            found.setdefault(one.id, one)
         return sorted(found.values(), key=lambda one: -one.fired_ms)[:SHOWN_MAX]
 
     @staticmethod
@@ -137,23 +143,15 @@ class AlertBook:
 
     def _write_down(self, found: list[Incident]) -> None:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with open(self._folder / "incidents.jsonl", "a", encoding="utf-8", opener=private) as file:
-                file.writelines(json.dumps(asdict(one)) + "\n" for one in found)
+            self._incidents.append(*(json.dumps(asdict(one)) for one in found))
             self._replace(self.rules, self.silences)
-            self.problem = None
-        except OSError as error:
-            self.problem = f"incidents cannot be written to {self._folder}: {error.strerror or error}"
+            self._unwritten = None
+        except (OSError, OperationError) as error:
+            self._unwritten = f"incidents cannot be written to {self._folder}: {error}"
             _log.warning("console.incidents", folder=str(self._folder), error=error)
 
     def _keep(self, rules: dict[str, AlertRule], silences: dict[str, Silence]) -> None:
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._replace(rules, silences)
-        except OSError as error:
-            raise OperationError(
-                f"the rules cannot be written to {self._folder}: {error.strerror or error}"
-            ) from error
+        self._replace(rules, silences)
         self.rules, self.silences = rules, silences
 
     def _replace(self, rules: dict[str, AlertRule], silences: dict[str, Silence]) -> None:
@@ -162,20 +160,14 @@ class AlertBook:
             "silences": [asdict(one) for one in silences.values()],
             "open": [asdict(one.incident) for one in self._courses.values() if one.incident is not None],
         }
-        with replacing(self._folder / "alerts.json") as file:
-            file.write(json.dumps(kept, indent=1).encode())
+        self._file.write(kept)
 
-    def _load(self) -> None:
-        try:
-            kept: dict[str, Any] = json.loads((self._folder / "alerts.json").read_text(encoding="utf-8"))
-            self.rules = {one["name"]: AlertRule(**one).check() for one in kept["rules"]}
-            self.silences = {one["rule"]: Silence(**one) for one in kept["silences"]}
-            for one in kept["open"]:
-                incident = Incident(**one)
-                course = Course(incident.begun_ms, incident.worst, incident)
-                self._courses[incident.rule, incident.series] = course
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError, TypeError, KeyError, OperationError) as error:
-            self.problem = f"{self._folder / 'alerts.json'} cannot be read: {error}"
-            _log.warning("console.alerts", folder=str(self._folder), error=error)
+
+def _kept(
+    kept: Any,
+) -> tuple[dict[str, AlertRule], dict[str, Silence], dict[tuple[str, str], Course]]:
+    """The content of ``alerts.json``: all of it, or an error."""
+    rules = {one["name"]: AlertRule(**one).check() for one in kept["rules"]}
+    silences = {one["rule"]: Silence(**one) for one in kept["silences"]}
+    open_ = [Incident(**one) for one in kept["open"]]
+    return rules, silences, {(one.rule, one.series): Course(one.begun_ms, one.worst, one) for one in open_}

@@ -4,7 +4,7 @@ from typing import Final
 
 from barnabas.console.health.outcome import Measured
 from barnabas.console.lag import all_lags
-from barnabas.console.reading import SELDOM_MS, Freshness
+from barnabas.console.reading import Freshness
 from barnabas.console.snapshot import ClusterSnapshot
 
 _NOTHING_TO_SAY: Final = frozenset(
@@ -69,6 +69,6 @@ def hanging_transactions(snapshot: ClusterSnapshot, limit: float, now_ms: int) -
         reverse=True,
     )
     bad = [f"{tp} at offset {at} for {minutes:.0f} min" for minutes, tp, at in times if minutes >= limit]
-    stale = reading.state(now_ms, SELDOM_MS) is not Freshness.OK
+    stale = reading.state(now_ms) is not Freshness.OK
     unknown = [f"last stable offsets: {reading.error or 'too old'}"] if stale else []
     return Measured(times[0][0] if times else 0, bad, unknown)

@@ -6,10 +6,11 @@ from typing import Any, Final
 from barnabas.console.courses import bytes_per_s
 from barnabas.console.health.outcome import Measured
 from barnabas.console.health.reads import compared
-from barnabas.console.reading import SELDOM_MS, Freshness, Observation
+from barnabas.console.reading import Freshness, Observation
 from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.core.errors import ErrorCode
 
+_SIZES: Final = "brokers before Kafka 3.3 do not say how large their disks are (KIP-827)"
 _METRICS: Final = "give the brokers' metrics with --metrics"
 _PER_BROKER: Final = frozenset(
     {
@@ -39,7 +40,7 @@ def _unread(readings: Mapping[int, Observation[Any]], what: str, now_ms: int) ->
     return [
         f"broker {broker}: {reading.error or 'too old'}"
         for broker, reading in readings.items()
-        if reading.state(now_ms, SELDOM_MS) is not Freshness.OK
+        if reading.state(now_ms) is not Freshness.OK
     ]
 
 
@@ -55,20 +56,29 @@ def offline_log_dirs(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Me
 
 def disk_used(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Measured:
     """The share of each disk that is used."""
-    bad, unknown, worst = [], _unread(snapshot.log_dirs, "log directories", now_ms), 0.0
+    unknown, shares = _unread(snapshot.log_dirs, "log directories", now_ms), []
+    silent = []
     for broker, reading in snapshot.log_dirs.items():
         for path, one in (reading.value or {}).items():
-            if one.total_bytes > 0:
-                used = 1 - one.usable_bytes / one.total_bytes
-                worst = max(worst, used)
-                if used > limit:
-                    bad.append(f"{path} of broker {broker} {used:.0%}")
-    return Measured(worst, bad, unknown)
+            if one.error is not None and one.error.code is not ErrorCode.NONE:
+                continue  # offline, which is another check
+            if one.total_bytes > 0 and one.usable_bytes >= 0:
+                shares.append((1 - one.usable_bytes / one.total_bytes, f"{path} of broker {broker}"))
+            else:
+                silent.append(f"{path} of broker {broker}: the broker does not say how large its disk is")
+    if silent and not shares and not unknown:
+        return Measured(no_source=_SIZES)
+    shares.sort(reverse=True)
+    bad = [f"{disk} {used:.0%}" for used, disk in shares if used > limit]
+    return Measured(shares[0][0] if shares else None, bad, [*unknown, *silent])
 
 
 def disk_full(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Measured:
     """Disks that are full within so many hours if room goes on going as in the last hour."""
     unknown, times = _unread(snapshot.log_dirs, "log directories", now_ms), []
+    directories = [one for reading in snapshot.log_dirs.values() for one in (reading.value or {}).values()]
+    if directories and all(one.usable_bytes < 0 for one in directories) and not unknown:
+        return Measured(no_source=_SIZES)
     for (broker, path), points in snapshot.rooms.items():
         rate = bytes_per_s(points)
         if rate is None or rate <= 0:
@@ -88,7 +98,7 @@ def certificates(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Measur
         return Measured(no_source="brokers are not reached over TLS")
     days, unknown = [], []
     for broker, reading in snapshot.certificates.items():
-        if reading.state(now_ms, SELDOM_MS) is not Freshness.OK:
+        if reading.state(now_ms) is not Freshness.OK:
             unknown.append(f"broker {broker}: {reading.error or 'too old'}")
         if reading.value is not None:
             days.append(((reading.value - now_ms) / 86_400_000, broker))

@@ -9,12 +9,24 @@ from barnabas.console.health.reads import not_read, stale
 from barnabas.console.reading import known
 from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.core.ids import TopicPartition
+from barnabas.operations.partition_states import is_unavailable, is_under_min_isr
 
 
 def _partitions(snapshot: ClusterSnapshot) -> Iterator[tuple[TopicPartition, PartitionMetadata]]:
     for name, topic in (snapshot.topics.value or {}).items():
         for one in topic.partitions:
             yield TopicPartition(name, one.partition), one
+
+
+def _alive(snapshot: ClusterSnapshot) -> set[int]:
+    """The brokers that are in the cluster; none where that was never read."""
+    cluster = snapshot.cluster.value
+    return {one.node_id for one in cluster.brokers} if cluster else set()
+
+
+def _stale(snapshot: ClusterSnapshot, now_ms: int) -> list[str]:
+    """Why topics together with the brokers are not to be relied on."""
+    return [*stale(snapshot.topics, "topics", now_ms), *stale(snapshot.cluster, "the cluster", now_ms)]
 
 
 def controller(snapshot: ClusterSnapshot, _limit: float, now_ms: int) -> Measured:
@@ -31,21 +43,31 @@ def missing_brokers(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Mea
     """Brokers that have replicas and are not in the cluster."""
     if nothing := not_read(snapshot.topics, "topics", now_ms):
         return nothing
-    alive = {one.node_id for one in snapshot.cluster.value.brokers} if snapshot.cluster.value else set()
+    # Without the list of brokers nobody knows who is missing: not all of them are.
+    if nothing := not_read(snapshot.cluster, "the cluster", now_ms):
+        return nothing
+    alive = _alive(snapshot)
     wanted: Counter[int] = Counter()
     for _, one in _partitions(snapshot):
         wanted.update(broker for broker in one.replicas if broker not in alive)
     bad = [f"broker {broker} with {count} replicas" for broker, count in wanted.most_common()]
-    return Measured(len(bad), bad if len(bad) > limit else [], stale(snapshot.topics, "topics", now_ms))
+    return Measured(len(bad), bad if len(bad) > limit else [], _stale(snapshot, now_ms))
 
 
 def no_leader(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Measured:
     """Partitions that nobody can read or write."""
     if nothing := not_read(snapshot.topics, "topics", now_ms):
         return nothing
-    alive = {one.node_id for one in snapshot.cluster.value.brokers} if snapshot.cluster.value else set()
-    bad = [str(tp) for tp, one in _partitions(snapshot) if one.leader < 0 or one.leader not in alive]
-    return Measured(len(bad), bad if len(bad) > limit else [], stale(snapshot.topics, "topics", now_ms))
+    alive = _alive(snapshot)
+    # Without the list of brokers a leader that is named is taken for alive, and the check is not good either.
+    is_known = snapshot.cluster.value is not None
+    bad = [
+        str(tp)
+        for tp, one in _partitions(snapshot)
+        if one.leader < 0 or (is_known and is_unavailable(one, alive))
+    ]
+    unknown = [] if is_known else [f"the cluster: {snapshot.cluster.error}"]
+    return Measured(len(bad), bad if len(bad) > limit else [], [*unknown, *_stale(snapshot, now_ms)])
 
 
 def under_replicated(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Measured:
@@ -68,18 +90,22 @@ def under_min_isr(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Measu
         entry = entries.get("min.insync.replicas") if entries else None
         if entry is None:
             unread.add(tp.topic)
-        elif len(one.isr) < int(entry.value or 1):
-            bad.append(f"{tp} has {len(one.isr)} of {entry.value}")
+        elif is_under_min_isr(one, int(entry.value or 1)):
+            bad.append(
+                f"{tp} has {len(one.isr)} of {entry.value}" if one.leader >= 0 else f"{tp} has no leader"
+            )
     unknown = [f"configuration of {name}" for name in sorted(unread)]
-    return Measured(len(bad), bad if len(bad) > limit else [], unknown)
+    old = stale(snapshot.topics, "topics", now_ms)
+    return Measured(len(bad), bad if len(bad) > limit else [], [*unknown, *old])
 
 
 def leaders_uneven(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Measured:
     """The broker with most leaders against the mean."""
     if nothing := not_read(snapshot.topics, "topics", now_ms):
         return nothing
-    cluster = snapshot.cluster.value
-    counts = Counter({one.node_id: 0 for one in cluster.brokers} if cluster else {})
+    if nothing := not_read(snapshot.cluster, "the cluster", now_ms):
+        return nothing
+    counts = Counter(dict.fromkeys(_alive(snapshot), 0))
     counts.update(one.leader for _, one in _partitions(snapshot) if one.leader >= 0)
     mean = sum(counts.values()) / max(len(counts), 1)
     if not mean:
@@ -91,4 +117,4 @@ def leaders_uneven(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Meas
         if most > max(mean * limit, mean + 1)
         else []
     )
-    return Measured(most / mean, bad)
+    return Measured(most / mean, bad, _stale(snapshot, now_ms))

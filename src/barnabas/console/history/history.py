@@ -8,7 +8,7 @@ first.
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -109,11 +109,16 @@ class ClusterHistory:
 
     def points(self, series: str, start_ms: int, end_ms: int) -> Points:
         """The samples of a series."""
+        return self.points_of([series], start_ms, end_ms)[series]
+
+    def points_of(self, series: Iterable[str], start_ms: int, end_ms: int) -> dict[str, Points]:
+        """The samples of each series; the files are read once for all of them."""
+        wanted = list(series)
         try:
-            return self._samples.read(series, start_ms, end_ms)
+            return self._samples.read_all(wanted, start_ms, end_ms)
         except OSError as error:
             _log.warning("console.history", folder=str(self.folder), error=error)
-            return []
+            return {one: [] for one in wanted}
 
     def series(self) -> list[str]:
         """The series that there are now."""

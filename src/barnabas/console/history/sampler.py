@@ -13,7 +13,7 @@ from barnabas.console.figure import Figure
 from barnabas.console.health.outcome import Level
 from barnabas.console.health.verdict import Verdict
 from barnabas.console.lag import all_lags
-from barnabas.console.reading import SELDOM_MS, Freshness, known
+from barnabas.console.reading import Freshness, known
 from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.console.trend import Trend
 from barnabas.core.ids import TopicPartition
@@ -93,8 +93,8 @@ def _of_topics(found: dict[str, float], snapshot: ClusterSnapshot, trend: Trend)
         rate = trend.rate(name)
         for one in topic.partitions:
             leaders[one.leader] += 1
+            under += snapshot.is_under_replicated(name, one)
             if len(one.isr) < len(one.replicas):
-                under += 1
                 behind.update(set(one.replicas) - set(one.isr))
             if one.leader < 0:
                 without_leader += 1
@@ -121,7 +121,7 @@ def _of_topics(found: dict[str, float], snapshot: ClusterSnapshot, trend: Trend)
 def _of_log_dirs(found: dict[str, float], snapshot: ClusterSnapshot, now_ms: int) -> None:
     total, whole = 0, bool(snapshot.log_dirs)
     for broker, reading in snapshot.log_dirs.items():
-        if reading.value is None or reading.state(now_ms, SELDOM_MS) is not Freshness.OK:
+        if reading.value is None or reading.state(now_ms) is not Freshness.OK:
             whole = False
             continue
         size = sum(replica.size for one in reading.value.values() for replica in one.replicas.values())

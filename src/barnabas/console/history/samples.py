@@ -15,7 +15,7 @@ the folder again.
 import threading
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from heapq import merge
 from itertools import groupby
@@ -102,26 +102,38 @@ class SampleStore:
         return True
 
     def read(self, series: str, start_ms: int, end_ms: int) -> Points:
-        """The samples of a series, from start to end, in order. A file that is damaged is passed over."""
+        """The samples of a series, from start to end, in order."""
+        return self.read_all([series], start_ms, end_ms)[series]
+
+    def read_all(self, series: Iterable[str], start_ms: int, end_ms: int) -> dict[str, Points]:
+        """The samples of each series, from start to end, in order. Each file is opened once. A file that is
+        damaged is passed over.
+        """
+        wanted = list(series)
         for _ in range(3):
             try:
-                return self._read(series, start_ms, end_ms)
+                return self._read(wanted, start_ms, end_ms)
             except FileNotFoundError:
                 continue
-        return []
+        return {one: [] for one in wanted}
 
-    def _read(self, series: str, start_ms: int, end_ms: int) -> Points:
+    def _read(self, series: list[str], start_ms: int, end_ms: int) -> dict[str, Points]:
         journal = self._journal
-        found: dict[int, float] = {}
+        found: dict[str, dict[int, float]] = {one: {} for one in series}
         for path in self._files(start_ms, end_ms):
             try:
                 with ParquetFile(path) as file:
-                    found.update(_of_series(file, series))
+                    for column in _of_series(file, found.keys()):
+                        found[column.series].update(zip(column.times, column.values, strict=True))
             except ValueError as error:
                 _log.warning("console.history_file", path=str(path), error=error)
         if journal is not None:
-            found.update(journal.read(series))
-        return sorted((at, value) for at, value in found.items() if start_ms <= at <= end_ms)
+            for one in series:
+                found[one].update(journal.read(one))
+        return {
+            one: sorted((at, value) for at, value in samples.items() if start_ms <= at <= end_ms)
+            for one, samples in found.items()
+        }
 
     def series(self) -> list[str]:
         """The names of the hour that runs, or of the newest file."""
@@ -237,18 +249,13 @@ def _split(columns: list[Any]) -> Iterator[_Column]:
         at += count
 
 
-def _of_series(file: ParquetFile, series: str) -> Points:
-    wanted = series.encode()
-    # A series may go on in the next row group.
-    start = bisect_left(file.groups, wanted, key=lambda group: group.high)
-    found: Points = []
-    for group in file.groups[start:]:
-        if group.low > wanted:
-            break
-        for one in _split(file.read(group)):
-            if one.series == series:
-                found += zip(one.times, one.values, strict=True)
-    return found
+def _of_series(file: ParquetFile, series: Collection[str]) -> Iterator[_Column]:
+    """What a file has of these series: only the row groups are read that may have one of them."""
+    wanted = sorted(one.encode() for one in series)
+    for group in file.groups:
+        place = bisect_left(wanted, group.low)
+        if place < len(wanted) and wanted[place] <= group.high:
+            yield from (one for one in _split(file.read(group)) if one.series in series)
 
 
 def _texts(values: Any) -> Runs:

@@ -8,7 +8,7 @@ from typing import Any
 from barnabas.admin import ConfigEntry, LogDirDescription
 from barnabas.console.figure import Figure, figure, unknown
 from barnabas.console.health.machines import differences
-from barnabas.console.reading import SELDOM_MS, Observation, known
+from barnabas.console.reading import Observation, known
 from barnabas.console.snapshot import ClusterSnapshot, Entries
 
 
@@ -109,8 +109,8 @@ def brokers(snapshot: ClusterSnapshot, now_ms: int) -> BrokersView:
                 figure(snapshot.topics, now_ms, leaders[broker]),
                 figure(snapshot.topics, now_ms, replicas[broker]),
                 figure(snapshot.topics, now_ms, behind[broker]),
-                figure(directories, now_ms, sum(map(_size, found)), fresh_ms=SELDOM_MS),
-                figure(directories, now_ms, sum(one.error is not None for one in found), fresh_ms=SELDOM_MS),
+                figure(directories, now_ms, sum(map(_size, found))),
+                figure(directories, now_ms, sum(one.error is not None for one in found)),
             )
         )
     return BrokersView(rows, differences(snapshot))
@@ -126,7 +126,7 @@ def broker(snapshot: ClusterSnapshot, broker_id: int, now_ms: int) -> BrokerView
     return BrokerView(
         row,
         config_rows(entries),
-        figure(reading, now_ms, len(entries), fresh_ms=SELDOM_MS),
+        figure(reading, now_ms, len(entries)),
         _log_dirs_of(broker_id, snapshot.log_dirs.get(broker_id), now_ms),
     )
 
@@ -172,8 +172,8 @@ def _log_dirs_of(broker_id: int, reading: Observation[Any] | None, now_ms: int) 
             broker_id,
             path,
             str(one.error) if one.error is not None else None,
-            figure(reading, now_ms, len(one.replicas), fresh_ms=SELDOM_MS),
-            figure(reading, now_ms, _size(one), fresh_ms=SELDOM_MS),
+            figure(reading, now_ms, len(one.replicas)),
+            figure(reading, now_ms, _size(one)),
             _said(reading, one.total_bytes, now_ms),
             _said(reading, one.usable_bytes, now_ms),
             sum(each.is_future for each in one.replicas.values()),
@@ -185,7 +185,7 @@ def _log_dirs_of(broker_id: int, reading: Observation[Any] | None, now_ms: int) 
 def _said(reading: Observation[Any] | None, size: int, now_ms: int) -> Figure:
     if size < 0:
         return unknown("the broker does not say it (before Kafka 3.3)")
-    return figure(reading, now_ms, size, fresh_ms=SELDOM_MS)
+    return figure(reading, now_ms, size)
 
 
 def _size(directory: LogDirDescription) -> int:

@@ -18,6 +18,7 @@ from barnabas.console.watched import WatchedCluster
 from barnabas.operations import coordinator_explanation, partition_stations, transaction_explanation
 from barnabas.operations.coordinator_stations import visit
 from barnabas.operations.errors import OperationError
+from barnabas.operations.own_configs import is_own
 from barnabas.operations.store_reader import decoded
 from barnabas.operations.transaction_stations import look as look_at_transaction
 
@@ -112,7 +113,11 @@ async def configs(watched: WatchedCluster, kind: str, name: str) -> ConfigsView:
 def config_differences(snapshot: ClusterSnapshot) -> DifferencesView:
     """What differs."""
     overridden = {
-        name: [f"{key}={one.value}" for key, one in (reading.value or {}).items() if not one.is_default]
+        name: [
+            f"{key}={one.value}"
+            for key, one in (reading.value or {}).items()
+            if is_own(ConfigResource.topic(name), one)
+        ]
         for name, reading in sorted(snapshot.topic_configs.items())
     }
     return DifferencesView(differences(snapshot), {name: keys for name, keys in overridden.items() if keys})

@@ -73,12 +73,11 @@ def lag_rules(watched: WatchedCluster, group: str, span: str, now_ms: int) -> La
     times = times[:: max(-(-len(times) // _LOOKS_MAX), 1)]
     there = sorted(tp for tp, one in (known(watched.snapshot.positions, group) or {}).items() if one)
     rows, spans = [], []
-    for tp in there[:_PARTITIONS_MAX]:
-        offsets, lags = (
-            kept.points(f"{metric}/{group}/{tp}", start_ms - DAY_MS, now_ms)
-            for metric in ("group.offset", "group.offset_lag")
-        )
-        row, found = _compared(str(tp), times, offsets, lags)
+    judged = there[:_PARTITIONS_MAX]
+    names = {tp: (f"group.offset/{group}/{tp}", f"group.offset_lag/{group}/{tp}") for tp in judged}
+    points = kept.points_of((one for pair in names.values() for one in pair), start_ms - DAY_MS, now_ms)
+    for tp, (offset, lag) in names.items():
+        row, found = _compared(str(tp), times, points[offset], points[lag])
         rows.append(row)
         spans += found
     spans.sort(key=lambda one: -one.from_ms)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from barnabas.console.figure import Figure, figure
 from barnabas.console.health.outcome import Level
 from barnabas.console.health.verdict import Verdict
-from barnabas.console.reading import SELDOM_MS, oldest
+from barnabas.console.reading import oldest
 from barnabas.console.snapshot import ClusterChange
 from barnabas.console.watched import WatchedCluster
 
@@ -88,10 +88,18 @@ def overview(watched: WatchedCluster, now_ms: int) -> Overview:
         figure(cluster, now_ms, len(cluster.value.brokers) if cluster.value else None),
         figure(topics, now_ms, len(topics.value or ())),
         figure(topics, now_ms, len(partitions)),
-        figure(topics, now_ms, sum(len(one.isr) < len(one.replicas) for one in partitions)),
+        figure(
+            topics,
+            now_ms,
+            sum(
+                snapshot.is_under_replicated(name, one)
+                for name, topic in (topics.value or {}).items()
+                for one in topic.partitions
+            ),
+        ),
         figure(topics, now_ms, sum(one.leader < 0 for one in partitions)),
         figure(of_groups, now_ms, sum(len(one.value or ()) for one in listings)),
-        figure(sizes, now_ms, sum(snapshot.topic_sizes.values()), fresh_ms=SELDOM_MS),
+        figure(sizes, now_ms, sum(snapshot.topic_sizes.values())),
         figure(topics, now_ms, rates[-1]) if rates else figure(None, now_ms),
         rates,
         watched.verdict(now_ms),

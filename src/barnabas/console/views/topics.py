@@ -7,12 +7,13 @@ from barnabas.admin import PartitionReassignment, TopicDescription
 from barnabas.client.metadata import PartitionMetadata
 from barnabas.console.figure import Figure, figure, unknown
 from barnabas.console.lag import group_lag, partition_lags
-from barnabas.console.reading import SELDOM_MS, known, oldest
+from barnabas.console.reading import known, oldest
 from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.console.trend import Trend
 from barnabas.console.views.brokers import ConfigRow, config_rows
 from barnabas.console.views.paging import Paging, cut
 from barnabas.core.ids import ZERO_UUID, TopicPartition, uuid_text
+from barnabas.operations.partition_states import is_under_min_isr
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class PartitionRow:
     start: Figure
     end: Figure
     under_min_isr: bool
+    under_replicated: bool
     adding: Sequence[int]
     removing: Sequence[int]
 
@@ -119,7 +121,7 @@ def topics(
         "partitions": lambda one: (-len(one.partitions), one.name),
         "size": lambda one: (-snapshot.topic_sizes.get(one.name, 0), one.name),
         "rate": lambda one: (-_rate(trend, one.name), one.name),
-        "under_replicated": lambda one: (-_under_replicated(one), one.name),
+        "under_replicated": lambda one: (-_under_replicated(snapshot, one), one.name),
     }
     sort = sort if sort in keys else "name"
     found.sort(key=keys[sort])
@@ -133,8 +135,8 @@ def _rate(trend: Trend, name: str) -> float:
     return rates[-1] if rates else -1.0
 
 
-def _under_replicated(topic: TopicDescription) -> int:
-    return sum(len(one.isr) < len(one.replicas) for one in topic.partitions)
+def _under_replicated(snapshot: ClusterSnapshot, topic: TopicDescription) -> int:
+    return sum(snapshot.is_under_replicated(topic.name, one) for one in topic.partitions)
 
 
 def _row(snapshot: ClusterSnapshot, trend: Trend, topic: TopicDescription, now_ms: int) -> TopicRow:
@@ -145,10 +147,10 @@ def _row(snapshot: ClusterSnapshot, trend: Trend, topic: TopicDescription, now_m
         topic.name,
         topic.is_internal,
         figure(snapshot.topics, now_ms, len(topic.partitions)),
-        max((len(one.replicas) for one in topic.partitions), default=0),
-        figure(snapshot.topics, now_ms, _under_replicated(topic)),
+        max((snapshot.replication_factor(topic.name, one) for one in topic.partitions), default=0),
+        figure(snapshot.topics, now_ms, _under_replicated(snapshot, topic)),
         figure(snapshot.topics, now_ms, sum(one.leader < 0 for one in topic.partitions)),
-        figure(sizes, now_ms, size, fresh_ms=SELDOM_MS)
+        figure(sizes, now_ms, size)
         if size is not None
         else unknown("log directories were not read since the topic is there"),
         figure(snapshot.topics, now_ms, rates[-1]) if rates else unknown("it takes two looks"),
@@ -197,9 +199,10 @@ def _partition(
         bool(one.replicas) and one.leader == one.replicas[0],
         sorted(one.isr),
         [_replica(snapshot, tp, broker, broker in one.isr, now_ms) for broker in one.replicas],
-        figure(snapshot.starts.get(tp), now_ms, fresh_ms=SELDOM_MS),
+        figure(snapshot.starts.get(tp), now_ms),
         figure(snapshot.ends.get(tp), now_ms),
-        len(one.isr) < minimum,
+        is_under_min_isr(one, minimum),
+        snapshot.is_under_replicated(name, one),
         list(moving.adding) if moving else [],
         list(moving.removing) if moving else [],
     )
@@ -215,10 +218,10 @@ def _replica(
             return ReplicaRow(
                 broker,
                 in_sync,
-                figure(reading, now_ms, found.offset_lag, fresh_ms=SELDOM_MS)
+                figure(reading, now_ms, found.offset_lag)
                 if found.offset_lag >= 0
                 else unknown("its broker cannot say"),
-                figure(reading, now_ms, found.size, fresh_ms=SELDOM_MS),
+                figure(reading, now_ms, found.size),
                 path,
             )
     nothing = unknown("its broker did not name it among its replicas")

@@ -18,6 +18,7 @@ from barnabas.operations.messages.filters import RecordFilter
 from barnabas.operations.messages.reading import RecordReader, SeenRecord, ShownBytes
 
 COUNT_MAX: Final = 500
+_HEADERS_SHOWN: Final = 100
 _SCANNED_MAX: Final = 50_000
 """Records that one answer looks at."""
 _FILTERED_MAX: Final = 2_000
@@ -42,6 +43,8 @@ class RecordRow:
     key: ShownBytes
     value: ShownBytes
     headers: Sequence[tuple[str, ShownBytes]]
+    headers_left_out: int
+    """Headers beyond the first hundred, which are searched and not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +313,7 @@ def _contains(record: SeenRecord, needle: str, where: str) -> bool:
         or (where in {"any", "value"} and record.value.contains(needle, raw))
         or (
             where in {"any", "header"}
-            and any(needle in name or part.contains(needle, raw) for name, part in record.headers)
+            and any(needle in name or part.contains(needle, raw) for name, part in record.headers())
         )
     )
 
@@ -322,5 +325,6 @@ def _row(record: SeenRecord) -> RecordRow:
         record.timestamp_ms,
         record.key.shown(),
         record.value.shown(),
-        [(name[:4_000], part.shown()) for name, part in record.headers],
+        [(name[:4_000], part.shown()) for name, part in record.headers(_HEADERS_SHOWN)],
+        max(len(record.raw_headers) - _HEADERS_SHOWN, 0),
     )

@@ -51,7 +51,7 @@ class RecordFilter(NamedTuple):
             }[self.place]
             return self._compare([number])
         if self.place == "header":
-            parts = [part for name, part in record.headers if name == self.path[0]]
+            parts = [part for name, part in record.headers() if name == self.path[0]]
             if not self.operator:
                 return bool(parts)
             if any(part.text() is None and not part.is_null for part in parts):

@@ -1,7 +1,7 @@
 """`RecordReader`: makes of a record what may be seen of it. Filters and pages get that."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -37,7 +37,6 @@ from barnabas.operations.schemas.source import SchemaSource
 
 SHOWN_MAX: Final = 4_000
 """Characters of a part that are shown."""
-_HEADERS_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +197,13 @@ class SeenRecord:
     timestamp_ms: int
     key: SeenPart
     value: SeenPart
-    headers: Sequence[tuple[str, SeenPart]]
+    masks: TopicMasks
+    raw_headers: Sequence[tuple[str, bytes | None]]
+
+    def headers(self, count: int | None = None) -> Iterator[tuple[str, SeenPart]]:
+        """All of them or the first ones, as they may be seen: a record may have very many."""
+        for name, value in self.raw_headers[:count]:
+            yield name, SeenPart(value, "auto", self.masks.of_header(name))
 
 
 class RecordReader:
@@ -235,10 +240,8 @@ class RecordReader:
             record.timestamp,
             SeenPart(record.key, self._choices[0], self.masks.key, self._schemas, key_of),
             SeenPart(record.value, self._choices[1], self.masks.value, self._schemas, value_of),
-            [
-                (name, SeenPart(value, "auto", self.masks.of_header(name)))
-                for name, value in record.headers[:_HEADERS_MAX]
-            ],
+            self.masks,
+            record.headers,
         )
 
     def _internals(self, record: ConsumerRecord) -> tuple[Internal | None, Internal | None]:

@@ -8,7 +8,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from barnabas.core.errors import BarnabasError
 
@@ -46,6 +46,22 @@ class RegistryAwayError(RegistryError):
         super().__init__(f"{AWAY} the schema registry {address} does not answer: {reason}")
 
 
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows a registry to another address without the log-in, which is for the one that was named."""
+
+    def redirect_request(self, *args: Any) -> urllib.request.Request | None:
+        """The request for the new address."""
+        asked, following = args[0], super().redirect_request(*args)
+        if following is not None and _origin(following.full_url) != _origin(asked.full_url):
+            following.remove_header("Authorization")
+        return following
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
+
+
 @dataclass(frozen=True, slots=True)
 class RegistryClient:
     """Where a registry is, and how to log in to it. It may travel by pickle."""
@@ -65,9 +81,12 @@ class RegistryClient:
         if self.username:
             pair = base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
             request.add_header("Authorization", f"Basic {pair}")
-        context = ssl.create_default_context(cadata=self.ca or None) if self.url.startswith("https") else None
+        handlers: list[urllib.request.BaseHandler] = [_Redirects()]
+        if self.ca:
+            context = ssl.create_default_context(cadata=self.ca)
+            handlers.append(urllib.request.HTTPSHandler(context=context))
         try:
-            with urllib.request.urlopen(request, timeout=self.timeout_s, context=context) as answer:  # noqa: S310
+            with urllib.request.build_opener(*handlers).open(request, timeout=self.timeout_s) as answer:
                 text = answer.read(_BYTES_MAX + 1)
         except urllib.error.HTTPError as error:
             error.close()
