@@ -235,8 +235,14 @@ def test_a_group_that_went_on_since_the_preview_is_not_deleted(acting, kafka, to
 def test_a_topic_that_was_made_anew_since_the_preview_is_not_emptied(acting, kafka, topic):
     preview = previewed(acting, "truncate-topic", topic=topic)
     kafka.admin.topics.delete([topic])
-    until(lambda: topic not in topics(kafka), "the topic to be gone")
-    kafka.admin.topics.create(NewTopic(topic, 2, 1))
+
+    def is_made_anew():
+        try:
+            return kafka.admin.topics.create(NewTopic(topic, 2, 1))
+        except KafkaError:
+            return False
+
+    until(is_made_anew, "the name to be free")
     until(lambda: partitions(kafka, topic) == 2, "the topic to be there")
     answer = confirmed(acting, preview)
     assert (answer.status_code, "nothing was done" in answer.json()["error"]) == (409, True)
@@ -263,15 +269,6 @@ def test_a_number_that_the_protocol_cannot_say_is_refused(acting, kind, body):
         422,
         True,
     )
-
-
-def test_the_audit_log_has_no_secret_that_was_never_set_before(acting):
-    """Of all brokers the cluster names only what is set: whether a key is secret is asked of one broker."""
-    key = "ssl.keystore.password"
-    preview = previewed(acting, "alter-brokers", key=f"listener.name.x.{key}", value="s3cret")
-    assert "s3cret" not in json.dumps(preview)
-    confirmed(acting, preview)
-    assert "s3cret" not in (acting.console.data / "audit.jsonl").read_text()
 
 
 def test_a_change_without_its_last_line_is_said_to_be_done(acting, kafka, topic, monkeypatch):

@@ -184,7 +184,7 @@ def test_keys_and_headers_are_masked():
     rules = mask("key", "header.Auth*", keep_last=2)
     one = seen(b"v", rules, key=b"secret", headers=[("authorization", b"Bearer abc"), ("trace", b"1")])
     assert one.key.shown().text == "***et"
-    assert [part.shown().text for _, part in one.headers] == ["***bc", "1"]
+    assert [part.shown().text for _, part in one.headers()] == ["***bc", "1"]
     assert not one.key.contains("sec", b"sec")
     assert seen(b"v", rules).key.shown().form == "null"
 

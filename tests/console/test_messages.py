@@ -141,6 +141,17 @@ def test_a_registry_that_is_away_is_said(users, cluster, open_console):
     assert "does not answer" in shown["records"][0]["value"]["why"]
 
 
+def test_a_record_with_more_headers_than_a_page_shows_says_so(cluster, open_console):
+    topic = cluster.create_topic(partitions=1)
+    with Producer(cluster.bootstrap_servers) as producer:
+        headers = [(f"h{number}", b"x") for number in range(130)]
+        producer.send_and_wait(topic, b"v", headers=headers)
+    site = open_console(cluster.bootstrap_servers)
+    (one,) = site.get("/messages", topic=topic, filter="header.h129=x")["records"]
+    assert (len(one["headers"]), one["headers_left_out"]) == (100, 30)
+    assert "and 30 more" in site.page("/messages", topic=topic)
+
+
 @pytest.mark.parametrize("where", ["elsewhere", "itself"])
 def test_a_redirect_of_a_registry_has_the_log_in_for_the_registry_alone(where):
     """It may lead to whoever wants to know the password."""

@@ -160,6 +160,30 @@ def test_a_rule_and_a_quota_are_taken_back(acting, kafka):
     assert acting.get("/quotas")["quotas"] == []
 
 
+def test_the_audit_log_has_no_secret_that_was_never_set_before(acting, tmp_path):
+    """Of all brokers the cluster names only what is set; a key that no broker knows may be a secret one."""
+    wanted = {"key": "my.reporter.secret", "value": "s3cret"}
+    preview = post(acting, "/actions/alter-brokers", wanted)
+    assert (preview.status_code, "s3cret" in preview.text) == (200, False), preview.text
+    assert preview.json()["effects"][0]["after"] == "hidden"
+    change = confirmed(acting, preview.json())
+    log = next(tmp_path.rglob("audit.jsonl")).read_text()
+    assert ("hidden" in log, "s3cret" in log) == (True, False)
+    refused = post(acting, f"/audit/{change['plan']}/undo")
+    assert (refused.status_code, "nothing to take back" in refused.text) == (409, True)
+
+
+def test_a_change_is_taken_back_however_much_was_done_since(acting, tmp_path):
+    change = done(acting, "alter-topic", topic="orders", key="flush.messages", value="7")
+    (path,) = tmp_path.rglob("audit.jsonl")
+    other = json.loads(path.read_text().splitlines()[-1]) | {"plan": "other"}
+    with path.open("a") as file:
+        file.writelines([json.dumps(other) + "\n"] * 1_000)
+    assert all(one["plan"] == "other" for one in acting.get("/audit"))
+    undone(acting, change)
+    assert value(acting, "flush.messages")[1] != "TOPIC"
+
+
 def test_what_nothing_takes_back_is_refused(acting):
     change = done(acting, "expand-topic", topic="grown", partitions=3)
     for plan in (change["plan"], "unknown"):

@@ -78,6 +78,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="How often to look, in seconds.",
 )
 @click.option("--passwords", type=_FILE, help="Who may log in: a file that --set-password writes.")
+@click.option("--oidc", type=_FILE, help="Log in by OpenID Connect: a TOML file about the provider.")
 @click.option("--roles", type=_FILE, help="What each may do: a TOML file, read again when it changes.")
 @click.option(
     "--masking", type=_FILE, help="What of records nobody sees: a TOML file, read again when it changes."
@@ -110,6 +111,7 @@ def console(
     smtp: str,
     every_s: float,
     passwords: Path | None,
+    oidc: Path | None,
     roles: Path | None,
     masking: Path | None,
     registry: str | None,
@@ -166,7 +168,7 @@ def console(
         WatchedCluster(each, {**options, "bootstrap.servers": with_ports(servers)}, pace)
         for each, servers in key_values(more).items()
     ]
-    login, tls = _login(passwords, roles), _tls(tls_cert, tls_key)
+    login, tls = _login(passwords, roles, oidc), _tls(tls_cert, tls_key)
     notifier = _notifier(webhook, mail_to, mail_from, smtp)
     given = {"allow_changes": allow_changes, "data": data, "login": login, "notifier": notifier}
     given |= {"pace": pace, "masking": _masking(masking), "schemas": schema_source(registry, registry_login)}
@@ -187,7 +189,7 @@ def _serve(
     if host not in LOOPBACK and (given["login"] is None or tls is None):
         raise click.UsageError(
             f"--host {host}: others than this machine are served over TLS and log in: give --tls-cert,"
-            " --tls-key and --passwords"
+            " --tls-key and --passwords or --oidc"
         )
     try:
         listener = listen(Address(host, port))
@@ -213,21 +215,27 @@ def _set_password(passwords: Path | None, name: str) -> None:
     click.echo(f"{name} is in {passwords}.", err=True)
 
 
-def _login(passwords: Path | None, roles: Path | None) -> "Login | None":
+def _login(passwords: Path | None, roles: Path | None, oidc: Path | None) -> "Login | None":
     from barnabas.console.access.files import UnreadableFileError
     from barnabas.console.access.login import Login
+    from barnabas.console.access.oidc import provider_of
     from barnabas.console.access.passwords import PasswordFile
     from barnabas.console.access.roles import RoleFile
 
-    if passwords is None:
+    if passwords is None and oidc is None:
         if roles is not None:
-            raise click.UsageError("--roles: who somebody is says a login: give --passwords, too")
+            raise click.UsageError("--roles: who somebody is says a login: give --passwords or --oidc, too")
         return None
-    login = Login(PasswordFile(passwords), None if roles is None else RoleFile(roles))
     try:
-        login.passwords.entry("")
+        login = Login(
+            None if passwords is None else PasswordFile(passwords),
+            None if roles is None else RoleFile(roles),
+            None if oidc is None else provider_of(oidc),
+        )
+        if login.passwords is not None:
+            login.passwords.entry("")
         login.grants("")
-    except UnreadableFileError as error:
+    except (UnreadableFileError, OperationError) as error:
         raise click.ClickException(str(error)) from error
     return login
 

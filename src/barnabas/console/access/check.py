@@ -13,8 +13,8 @@ from barnabas.console.console import Console, ForbiddenError
 from barnabas.console.snapshot import ClusterSnapshot
 
 _BELOW: Final = ("/api/v1/clusters/{cluster}", "/c/{cluster}")
-_OPEN: Final = frozenset({"/", "/api/v1/clusters", "/login", "/logout", "/api/v1/login", "/api/v1/logout",
-                          "/api/v1/healthz", "/metrics"})  # fmt: skip
+_OPEN: Final = frozenset({"/", "/api/v1/clusters", "/login", "/login/oidc", "/login/oidc/callback", "/logout",
+                          "/api/v1/login", "/api/v1/logout", "/api/v1/healthz", "/metrics"})  # fmt: skip
 """For everybody who has logged in, or wants to. The lists of clusters, and metrics, are cut down to what the
 user may know.
 """

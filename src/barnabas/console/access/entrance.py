@@ -9,8 +9,16 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from barnabas.console.access.gate import origin_of, safe_target, set_cookie, token_of
+from barnabas.console.access.gate import (
+    origin_of,
+    safe_target,
+    set_cookie,
+    set_try_cookie,
+    token_of,
+    try_cookie_name,
+)
 from barnabas.console.access.login import Login, RefusedLoginError, TooManyError
+from barnabas.console.access.oidc import CALLBACK, OidcRefusedError
 from barnabas.console.access.passwords import NAME_MAX, PASSWORD_MAX
 from barnabas.console.console import ForbiddenError
 from barnabas.console.guard import is_form_token
@@ -58,8 +66,13 @@ def pages(login: Login, render: Callable[..., Response]) -> APIRouter:
     """The form, and the way out."""
     router = APIRouter()
 
+    def answered(request: Request, status: int, why: str | None, target: str) -> Response:
+        provider = None if login.provider is None else login.provider.settings.label
+        given = {"why": why, "target": target, "provider": provider, "asks": login.passwords is not None}
+        return render(request, "login.html", status, **given)
+
     async def form(request: Request) -> Response:
-        return render(request, "login.html", why=None, target=request.query_params.get("next", "/"))
+        return answered(request, 200, None, request.query_params.get("next", "/"))
 
     async def log_in(request: Request) -> Response:
         given = await _fields(request)
@@ -70,7 +83,7 @@ def pages(login: Login, render: Callable[..., Response]) -> APIRouter:
             )
         except (RefusedLoginError, TooManyError) as error:
             code = 429 if isinstance(error, TooManyError) else 401
-            return render(request, "login.html", code, why=str(error), target=target)
+            return answered(request, code, str(error), target)
         login.sessions.end(token_of(request.scope))
         answer = RedirectResponse(target, 303)
         set_cookie(answer, request.scope, token)
@@ -85,6 +98,32 @@ def pages(login: Login, render: Callable[..., Response]) -> APIRouter:
         set_cookie(answer, request.scope, "")
         return answer
 
+    async def to_provider(request: Request) -> Response:
+        target = safe_target(request.query_params.get("next", "/"))
+        try:
+            begun = await login.begin_at_provider(target)
+        except (OidcRefusedError, TooManyError) as error:
+            return answered(request, 429 if isinstance(error, TooManyError) else 502, str(error), target)
+        answer = RedirectResponse(begun.url, 303)
+        set_try_cookie(answer, request.scope, begun.state)
+        return answer
+
+    async def from_provider(request: Request) -> Response:
+        state = request.cookies.get(try_cookie_name(request.scope), "")
+        origin = origin_of(request.scope)
+        try:
+            token, target = await login.end_at_provider(dict(request.query_params), state, origin)
+        except (OidcRefusedError, TooManyError) as error:
+            return answered(request, 429 if isinstance(error, TooManyError) else 401, str(error), "/")
+        login.sessions.end(token_of(request.scope))
+        answer = RedirectResponse(target, 303)
+        set_cookie(answer, request.scope, token)
+        set_try_cookie(answer, request.scope, "")
+        return answer
+
+    if login.provider is not None:
+        router.add_api_route("/login/oidc", to_provider, methods=["GET"])
+        router.add_api_route(CALLBACK, from_provider, methods=["GET"])
     router.add_api_route("/login", form, methods=["GET"])
     router.add_api_route("/login", log_in, methods=["POST"])
     router.add_api_route("/logout", log_out, methods=["POST"])

@@ -17,13 +17,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from barnabas.console.access.files import UnreadableFileError
 from barnabas.console.access.login import Login, RefusedLoginError, TooManyError
+from barnabas.console.access.oidc import TRY_MS
 from barnabas.console.access.sessions import LIFETIME_MS, Origin
 from barnabas.operations.clock import now_ms
 
 COOKIE: Final = "barnabas_session"
 SECURE_COOKIE: Final = "__Host-barnabas_session"
 """A browser takes it over TLS alone, and from this host alone."""
-_PUBLIC: Final = frozenset({"/login", "/api/v1/login", "/api/v1/healthz"})
+_PUBLIC: Final = frozenset(
+    {"/login", "/login/oidc", "/login/oidc/callback", "/api/v1/login", "/api/v1/healthz"}
+)
 _AGENT_MAX: Final = 500
 METRICS: Final = "/metrics"
 _SCRAPERS_MAX: Final = 100
@@ -119,6 +122,24 @@ def set_cookie(response: Response, scope: Scope, token: str) -> None:
         cookie_name(scope),
         token,
         max_age=LIFETIME_MS // 1000 if token else 0,
+        path="/",
+        secure=scope["scheme"] == "https",
+        httponly=True,
+        samesite="lax",
+    )
+
+
+def try_cookie_name(scope: Mapping[str, object]) -> str:
+    """What the cookie of a log-in at a provider is called that has been begun."""
+    return f"{cookie_name(scope)}_try"
+
+
+def set_try_cookie(response: Response, scope: Scope, state: str) -> None:
+    """Lets a browser keep what proves that the log-in was begun there; an empty state takes it away."""
+    response.set_cookie(
+        try_cookie_name(scope),
+        state,
+        max_age=TRY_MS // 1000 if state else 0,
         path="/",
         secure=scope["scheme"] == "https",
         httponly=True,

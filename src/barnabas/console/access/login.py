@@ -2,22 +2,29 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, TypeVar
 
+from barnabas.console.access.oidc import PREFIX, Begun, OidcRefusedError, OpenIdProvider
 from barnabas.console.access.passwords import NAME_MAX, NOBODY, PASSWORD_MAX, PasswordFile
 from barnabas.console.access.roles import READER, Grants, RoleFile
 from barnabas.console.access.sessions import Origin, Sessions
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
+from barnabas.operations.clock import now_ms
 
+T = TypeVar("T")
 _log = EventLog("console")
 _FAILED_MAX: Final = 10
 """Wrong passwords for one name from one address, in a while; three times as many for all names."""
 _WHILE_MS: Final = 300_000
+OIDC_LIFETIME_MS: Final = 3_600_000
 _HASHES_MAX: Final = 2
 """At once: each takes 32 MB and a tenth of a second of a processor."""
 _WAITING_MAX: Final = 20
+_ASKING_MAX: Final = 8
+"""Who waits for the identity provider at once."""
 _TRACKED_MAX: Final = 10_000
 
 
@@ -33,12 +40,15 @@ class RefusedLoginError(BarnabasError):
 class Login:
     """Raises UnreadableFileError everywhere where a file is broken: then nobody gets in, and nobody stays."""
 
-    passwords: PasswordFile
+    passwords: PasswordFile | None = None
+    """None where everybody comes from the provider."""
     roles: RoleFile | None = None
+    provider: OpenIdProvider | None = None
     sessions: Sessions = field(default_factory=Sessions)
     _failed: dict[tuple[str, str | None], deque[int]] = field(default_factory=dict)
     _hashing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_HASHES_MAX))
     _waiting: int = 0
+    _at_provider: int = 0
 
     async def log_in(self, user: str, password: str, origin: Origin, now_ms: int) -> str:
         """A token. Raises RefusedLoginError, TooManyError."""
@@ -48,7 +58,7 @@ class Login:
                 raise TooManyError("too many wrong passwords: wait some minutes")
         if self._waiting >= _WAITING_MAX:
             raise TooManyError("too many log in at once: try again")
-        known = self.passwords.entry(user)
+        known = None if self.passwords is None else self.passwords.entry(user)
         entry = known or NOBODY
         # It counts as wrong until it is right: tries that run at once are counted, too.
         for key in keys:
@@ -85,7 +95,9 @@ class Login:
         session = self.sessions.find(token, origin, now_ms)
         if session is None:
             return None
-        entry = self.passwords.entry(session.user)
+        if session.user.startswith(PREFIX):
+            return session.user
+        entry = None if self.passwords is None else self.passwords.entry(session.user)
         if entry is None or entry.text() != session.proof:
             self.sessions.end(token)
             return None
@@ -93,4 +105,36 @@ class Login:
 
     def grants(self, user: str) -> Grants:
         """What a user may do now."""
-        return READER if self.roles is None else self.roles.grants(user)
+        if self.roles is None:
+            return READER
+        return self.roles.grants(user, self.sessions.roles_of(user) if user.startswith(PREFIX) else ())
+
+    async def begin_at_provider(self, target: str) -> Begun:
+        """Where a browser goes that wants to `target`. Raises OidcRefusedError, TooManyError."""
+        assert self.provider is not None, "the route is there with a provider"
+        return await self._ask(self.provider.begin, target)
+
+    async def _ask(self, question: Callable[..., T], *given: Any) -> T:
+        """Asks the provider on a thread; one that hangs takes a few threads, not all."""
+        if self._at_provider >= _ASKING_MAX:
+            raise TooManyError("too many log in at once: try again")
+        self._at_provider += 1
+        try:
+            return await asyncio.to_thread(question, *given)
+        finally:
+            self._at_provider -= 1
+
+    async def end_at_provider(self, given: Mapping[str, str], state: str, origin: Origin) -> tuple[str, str]:
+        """A token for whoever comes back from the provider, and where they wanted to. Their session is short:
+        what the provider takes away counts with the next one, which it begins without a question for those
+        who are logged in there. Raises OidcRefusedError, TooManyError.
+        """
+        assert self.provider is not None, "the route is there with a provider"
+        try:
+            user, target = await self._ask(self.provider.end, given, state)
+        except OidcRefusedError as error:
+            _log.warning("console.login_refused", reason=error, address=origin.address)
+            raise
+        _log.info("console.login", user=user.name, roles=len(user.roles), address=origin.address)
+        token = self.sessions.begin(user.name, origin, "", now_ms(), user.roles, OIDC_LIFETIME_MS)
+        return token, target

@@ -132,10 +132,17 @@ class Roles:
 
     users: Mapping[str, Grants]
     default: Grants
+    roles: Mapping[str, tuple[Grant, ...]]
 
-    def of(self, user: str) -> Grants:
-        """What a user may do."""
-        return self.users.get(user, self.default)
+    def of(self, user: str, claimed: Iterable[str] = ()) -> Grants:
+        """What a user may do, with roles that an identity provider gives; names that are no roles here give
+        nothing.
+        """
+        named = self.users.get(user)
+        given = [grant for name in claimed for grant in self.roles.get(name, ())]
+        if named is None and not given:
+            return self.default
+        return Grants((*(named.rules if named else ()), *given))
 
 
 class RoleFile:
@@ -144,9 +151,9 @@ class RoleFile:
     def __init__(self, path: Path) -> None:
         self._file = WatchedFile(path, parsed)
 
-    def grants(self, user: str) -> Grants:
+    def grants(self, user: str, claimed: Iterable[str] = ()) -> Grants:
         """What a user may do. Raises UnreadableFileError."""
-        return self._file.read().of(user)
+        return self._file.read().of(user, claimed)
 
 
 def parsed(text: str) -> Roles:
@@ -169,7 +176,7 @@ def parsed(text: str) -> Roles:
     users = {
         user: grants(names, f"user {user}") for user, names in _table(table.get("users", {}), "users").items()
     }
-    return Roles(users, grants(table.get("default", []), "default"))
+    return Roles(users, grants(table.get("default", []), "default"), roles)
 
 
 def _grant(role: str, rule: dict[str, Any]) -> Grant:

@@ -33,10 +33,13 @@ class LoginSession:
     """The password entry at that time: with another one the session is over."""
     begun_ms: int
     seen_ms: int
+    roles: tuple[str, ...] = ()
+    """Those that an identity provider has given."""
+    lifetime_ms: int = LIFETIME_MS
 
     def is_over(self, now_ms: int) -> bool:
         """Whether its time is over."""
-        return now_ms - self.begun_ms >= LIFETIME_MS or now_ms - self.seen_ms >= IDLE_MS
+        return now_ms - self.begun_ms >= self.lifetime_ms or now_ms - self.seen_ms >= IDLE_MS
 
 
 class Sessions:
@@ -45,7 +48,15 @@ class Sessions:
     def __init__(self) -> None:
         self._sessions: dict[bytes, LoginSession] = {}
 
-    def begin(self, user: str, origin: Origin, proof: str, now_ms: int) -> str:
+    def begin(
+        self,
+        user: str,
+        origin: Origin,
+        proof: str,
+        now_ms: int,
+        roles: tuple[str, ...] = (),
+        lifetime_ms: int = LIFETIME_MS,
+    ) -> str:
         """A new session's token: 256 random bits."""
         for key in [key for key, one in self._sessions.items() if one.is_over(now_ms)]:
             del self._sessions[key]
@@ -56,7 +67,7 @@ class Sessions:
         while len(self._sessions) >= _ALL_MAX:
             del self._sessions[next(iter(self._sessions))]
         token = secrets.token_urlsafe(32)
-        self._sessions[_key(token)] = LoginSession(user, origin, proof, now_ms, now_ms)
+        self._sessions[_key(token)] = LoginSession(user, origin, proof, now_ms, now_ms, roles, lifetime_ms)
         return token
 
     def find(self, token: str, origin: Origin, now_ms: int) -> LoginSession | None:
@@ -72,6 +83,11 @@ class Sessions:
             return None
         found.seen_ms = now_ms
         return found
+
+    def roles_of(self, user: str) -> tuple[str, ...]:
+        """The roles that a provider gave to a user with the newest session."""
+        newest = (one for one in reversed(self._sessions.values()) if one.user == user)
+        return next((one.roles for one in newest), ())
 
     def end(self, token: str) -> None:
         """Ends a session; harmless when repeated."""

@@ -1,0 +1,339 @@
+"""`OpenIdProvider`: a log-in by OpenID Connect, the authorization code with PKCE (RFC 6749, RFC 7636).
+
+Theory of operation
+-------------------
+`begin` remembers a try (state, nonce and code verifier are random, ten minutes) and names the provider's
+page. The browser keeps the state in a cookie, so that a try that somebody else has begun cannot be ended with
+it. `end` is called with what the provider sent the browser back with. A state counts once. The code is
+changed for an ID token at the provider itself; PyJWT looks at its signature with the provider's keys, then
+issuer, audience, times and nonce are compared. What the provider says of its addresses (discovery) and its
+keys is kept for some minutes; a token with a key that is not among these has them read again, once.
+
+It refuses to know: access and refresh tokens, the UserInfo endpoint, symmetric signatures (HS256), logging
+out at the provider.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+import ssl
+import threading
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, quote_plus, urlencode, urlsplit
+
+from barnabas.core.errors import BarnabasError
+from barnabas.core.eventlog import EventLog
+from barnabas.network.errors import FetchError
+from barnabas.network.http_fetch import fetch
+from barnabas.network.sasl.oauthbearer.jwks import ALGORITHMS, VerificationKey, read_keys
+from barnabas.network.sasl.oauthbearer.token import TokenRefusedError, json_object, parts_of
+from barnabas.network.sasl.oauthbearer.validator import Expected, JwtValidator
+from barnabas.operations.clock import now_ms
+from barnabas.operations.errors import OperationError
+
+_log = EventLog("console")
+
+CALLBACK: Final = "/login/oidc/callback"
+TRY_MS: Final = 600_000
+_TRIES_MAX: Final = 1_000
+_KEPT_MS: Final = 600_000
+"""How long addresses and keys of the provider are kept."""
+_AGAIN_MS: Final = 10_000
+"""Keys are read again for an unknown one this often at most."""
+_TIMEOUT_S: Final = 10.0
+_BYTES_MAX: Final = 256 * 1024
+_USER_MAX: Final = 100
+_ROLES_MAX: Final = 200
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+_SYMMETRIC: Final = ALGORITHMS["oct"]
+PREFIX: Final = "oidc:"
+"""Of the names of users who come this way. No name in a file of passwords has a colon."""
+
+
+class OidcRefusedError(BarnabasError):
+    """A log-in that the provider did not grant, or that is not what was asked for (HTTP 401)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OidcSettings:
+    """What ``--oidc FILE`` says."""
+
+    issuer: str
+    client_id: str
+    redirect: str
+    """The console's own address with `CALLBACK`, as the provider knows it."""
+    client_secret: str = field(default="", repr=False)
+    """Empty for a public client, which PKCE alone proves."""
+    user_claim: str = "preferred_username"
+    roles_claim: str = ""
+    """Where the names of roles are; a dot goes into what is in it (``realm_access.roles``)."""
+    scopes: str = "openid profile"
+    label: str = "Log in with OpenID Connect"
+    ca: str = field(default="", repr=False)
+    """The PEM of the authorities that the provider's certificate is checked by; empty for the system's."""
+
+
+def parsed(text: str, folder: Path) -> OidcSettings:
+    """The settings of a TOML file; files that it names are in `folder`. Raises ValueError."""
+    table = tomllib.loads(text)
+    secret_file, ca_file = table.pop("client_secret_file", None), table.pop("ca_file", None)
+    names = {
+        "issuer",
+        "client_id",
+        "redirect",
+        "client_secret",
+        "user_claim",
+        "roles_claim",
+        "scopes",
+        "label",
+    }
+    if unknown := set(table) - names:
+        raise ValueError(f"there is no key {min(unknown)!r}")
+    if not all(isinstance(value, str) and value for value in table.values()):
+        raise ValueError("every value is a text")
+    for key in ("issuer", "client_id", "redirect"):
+        if key not in table:
+            raise ValueError(f"{key} is missing")
+    for key in ("issuer", "redirect"):
+        _check_url(table[key], key)
+    if urlsplit(table["redirect"]).path != CALLBACK:
+        raise ValueError(f"redirect is the console's address with {CALLBACK}")
+    if secret_file is not None:
+        table["client_secret"] = _read(folder, secret_file, "client_secret_file").strip()
+    ca = "" if ca_file is None else _read(folder, ca_file, "ca_file")
+    found = OidcSettings(**table, ca=ca)
+    if "openid" not in found.scopes.split():
+        raise ValueError("scopes have openid among them")
+    return found
+
+
+def _read(folder: Path, name: Any, key: str) -> str:
+    if not isinstance(name, str):
+        raise ValueError(f"{key} is a text")  # noqa: TRY004 - of the file, not of the program
+    try:
+        return (folder / name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"{key} cannot be read: {error.strerror}") from None
+
+
+def _check_url(url: Any, what: str) -> None:
+    """Secrets travel there: over TLS, or on this machine. Raises ValueError."""
+    try:
+        parts = urlsplit(str(url))
+        is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+        _ = parts.port
+    except ValueError:
+        is_safe = False
+    if not is_safe or not parts.hostname or parts.username is not None or parts.fragment:
+        raise ValueError(f"{what} is a URL with https (or http on this machine)")
+
+
+class OidcUser(NamedTuple):
+    """Who has logged in, and the roles that the provider gives."""
+
+    name: str
+    roles: tuple[str, ...]
+
+
+class _Try(NamedTuple):
+    nonce: str
+    verifier: str
+    target: str
+    expires_ms: int
+
+
+class Begun(NamedTuple):
+    """Where the browser goes, and what it keeps meanwhile."""
+
+    url: str
+    state: str
+
+
+class _Addresses(NamedTuple):
+    authorization: str
+    token: str
+    keys: str
+
+
+class OpenIdProvider:
+    """One provider. Its methods ask it over the network: they are for a thread."""
+
+    def __init__(self, settings: OidcSettings) -> None:
+        self.settings = settings
+        self._tls = ssl.create_default_context(cadata=settings.ca) if settings.ca else None
+        self._lock = threading.Lock()
+        self._tries: dict[str, _Try] = {}
+        self._addresses: tuple[int, _Addresses] | None = None
+        self._keys: tuple[int, list[VerificationKey]] | None = None
+
+    def begin(self, target: str) -> Begun:
+        """A try of a browser that wants to `target` afterwards. Raises OidcRefusedError where the provider
+        does not answer.
+        """
+        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=")
+        asked = {
+            "response_type": "code",
+            "client_id": self.settings.client_id,
+            "redirect_uri": self.settings.redirect,
+            "scope": self.settings.scopes,
+            "state": state,
+            "nonce": nonce,
+            "code_challenge": challenge.decode(),
+            "code_challenge_method": "S256",
+        }
+        address = self._addresses_now().authorization
+        now = now_ms()
+        with self._lock:
+            for key in [key for key, one in self._tries.items() if one.expires_ms <= now]:
+                del self._tries[key]
+            while len(self._tries) >= _TRIES_MAX:
+                del self._tries[next(iter(self._tries))]
+            self._tries[state] = _Try(nonce, verifier, target, now + TRY_MS)
+        join = "&" if urlsplit(address).query else "?"
+        return Begun(f"{address}{join}{urlencode(asked, quote_via=quote)}", state)
+
+    def end(self, given: Mapping[str, str], state: str) -> tuple[OidcUser, str]:
+        """Who it is, and where they wanted to. `given` is the query that the browser came back with, `state`
+        what it has kept. Raises OidcRefusedError.
+        """
+        returned = given.get("state", "")
+        if not state or not hmac.compare_digest(returned.encode(), state.encode()):
+            raise OidcRefusedError("this log-in was not begun in this browser: begin again")
+        with self._lock:
+            begun = self._tries.pop(returned, None)
+        if begun is None or begun.expires_ms <= now_ms():
+            raise OidcRefusedError("this log-in is over, or took too long: begin again")
+        # RFC 9207: an answer of another provider that was sent here.
+        if given.get("iss", self.settings.issuer) != self.settings.issuer:
+            raise OidcRefusedError("another provider answered")
+        if "code" not in given:
+            raise OidcRefusedError(f"the provider says {_plain(given.get('error', 'nothing'))}")
+        return self._user(self._token(given["code"], begun.verifier), begun.nonce), begun.target
+
+    # --- what the provider is asked
+
+    def _addresses_now(self) -> _Addresses:
+        kept, now = self._addresses, now_ms()
+        if kept is not None and 0 <= now - kept[0] < _KEPT_MS:
+            return kept[1]
+        answer = self._json(f"{self.settings.issuer.rstrip('/')}/.well-known/openid-configuration")
+        if answer.get("issuer") != self.settings.issuer:
+            raise OidcRefusedError("the provider is not the issuer that was named")
+        try:
+            for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+                _check_url(answer.get(name), name)
+        except ValueError as error:
+            raise OidcRefusedError(f"the provider's configuration: {error}") from None
+        found = _Addresses(answer["authorization_endpoint"], answer["token_endpoint"], answer["jwks_uri"])
+        self._addresses = now, found
+        return found
+
+    def _token(self, code: str, verifier: str) -> str:
+        settings = self.settings
+        fields = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": settings.redirect,
+            "client_id": settings.client_id,
+            "code_verifier": verifier,
+        }
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        if settings.client_secret:
+            pair = f"{quote_plus(settings.client_id)}:{quote_plus(settings.client_secret)}".encode()
+            headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+        answer = self._json(self._addresses_now().token, urlencode(fields).encode(), headers)
+        token = answer.get("id_token")
+        if not isinstance(token, str):
+            raise OidcRefusedError(f"the provider gives no ID token: {_plain(answer.get('error', ''))}")
+        return token
+
+    def _json(self, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Any:
+        """An object. What the provider refuses is one, too (RFC 6749, 5.2)."""
+        try:
+            answer = fetch(
+                url,
+                headers={"Accept": "application/json", **(headers or {})},
+                body=body,
+                tls=self._tls,
+                connect_timeout_s=_TIMEOUT_S,
+                timeout_s=_TIMEOUT_S,
+                bytes_max=_BYTES_MAX,
+            )
+            found = json.loads(answer.body)
+        except FetchError as error:
+            raise OidcRefusedError(f"the provider does not answer: {error}") from error
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict) or (answer.status != 200 and body is None):
+            raise OidcRefusedError(f"the provider answers with status {answer.status}")
+        return found
+
+    # --- the token
+
+    def find(self, key_id: str | None, algorithm: str) -> VerificationKey | None:
+        """The key that a token's header means."""
+        for is_last in (False, True):
+            for one in self._keys_now(0 if is_last else _KEPT_MS):
+                if algorithm in one.algorithms - _SYMMETRIC and key_id in (None, one.id):
+                    return one
+        return None
+
+    def _keys_now(self, fresh_ms: int) -> Sequence[VerificationKey]:
+        kept, now = self._keys, now_ms()
+        if kept is not None and 0 <= now - kept[0] < max(fresh_ms, _AGAIN_MS):
+            return kept[1]
+        try:
+            found = read_keys(self._addresses_now().keys, self._tls)
+        except BarnabasError as error:
+            raise OidcRefusedError(f"the provider's keys cannot be read: {error}") from error
+        self._keys = now, found
+        return found
+
+    def _user(self, token: str, nonce: str) -> OidcUser:
+        settings = self.settings
+        expected = Expected((settings.client_id,), settings.issuer, skew_s=60)
+        try:
+            JwtValidator(self, expected, now_ms)(token)
+            claims = json_object(parts_of(token)[1])
+        except TokenRefusedError as error:
+            raise OidcRefusedError(f"the provider's token is not valid: {error}") from error
+        if not hmac.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
+            raise OidcRefusedError("the provider's token is one of another log-in")
+        several = isinstance(claims.get("aud"), list) and len(claims["aud"]) > 1
+        if claims.get("azp", None if several else settings.client_id) != settings.client_id:
+            raise OidcRefusedError("the provider's token is for somebody else")
+        name = claims.get(settings.user_claim)
+        if not isinstance(name, str) or not 1 <= len(name.strip()) <= _USER_MAX or not name.isprintable():
+            raise OidcRefusedError(f"the provider's token has no {settings.user_claim} that is a name")
+        return OidcUser(PREFIX + name.strip(), _roles(claims, settings.roles_claim))
+
+
+def _roles(claims: Mapping[str, Any], path: str) -> tuple[str, ...]:
+    found: Any = claims
+    for step in path.split(".") if path else [""]:
+        found = found.get(step) if isinstance(found, dict) else None
+    names = found.split() if isinstance(found, str) else found if isinstance(found, list) else []
+    return tuple(one for one in names if isinstance(one, str))[:_ROLES_MAX]
+
+
+def _plain(text: Any) -> str:
+    """What somebody else has written, in a line of ours."""
+    said = str(text)[:200]
+    return said if said.isprintable() else "something that is no text"
+
+
+def provider_of(path: Path) -> OpenIdProvider:
+    """The provider of a file. Raises OperationError."""
+    try:
+        return OpenIdProvider(parsed(path.read_text(encoding="utf-8"), path.parent))
+    except OSError as error:
+        raise OperationError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, ssl.SSLError) as error:
+        raise OperationError(f"{path} cannot be read: {error}") from error
