@@ -39,6 +39,7 @@ from barnabas.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from barnabas.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from barnabas.protocol.registry import REQUESTS
 from barnabas.records.batch import batch_headers, decode_batch, parse_header, stamp
 
@@ -189,6 +190,9 @@ class FakeCluster:
             ],
             finalized_features_epoch=len(self.features) - 1,
         )
+
+    def _sasl_handshake(self, request, node_id):
+        return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
 
     def _metadata(self, request, node_id):
         names = list(self.topics) if request.topics is None else [one.name for one in request.topics]

@@ -291,6 +291,10 @@ def test_rules_are_made_found_and_removed_in_slices(brokers):
     found = sliced_pending(acls.index.matching(AclFilter()), clock)
     assert others_served(found) >= 0.8 * 2 * count / per_slice
     assert set(found.result()) == set(rules)
+    nothing = sliced_pending(acls.index.matching(AclFilter(name="none")), clock)
+    assert others_served(nothing) >= 0.8 * count / per_slice
+    in_vain = acls.delete([AclFilter(name="none")] * 20)
+    assert others_served(in_vain) >= 0.8 * 20 * count / per_slice
     filters = [AclFilter(principal="User:nobody")] * 20 + [AclFilter()]
     removed = acls.delete(filters)
     # Each filter is compared with each pattern, and with each rule.
