@@ -1,7 +1,7 @@
-"""Puts Apache Kafka 3.9, Barnabas (pure and compiled) and kfake side by side on this machine: rates, costs,
-ratios.
+"""Puts Apache Kafka 3.9, Barnabas (pure and compiled), kfake and a floor in C side by side on this machine:
+rates, costs, ratios.
 
-python -m bench [--quick] [--rows one,many,...] [--sides kafka,pure,compiled,kfake] [--compiled PATH]
+python -m bench [--quick] [--rows one,many,...] [--sides kafka,pure,compiled,kfake,floor] [--compiled PATH]
 [--write]
 """
 
@@ -20,7 +20,7 @@ from bench.sides import UnavailableError, running_sides
 def arguments() -> argparse.Namespace:
     """The command line."""
     summary = __doc__.partition("\n")[0]
-    parser = options.parser_of("python -m bench", summary, ROWS, "kafka,pure,compiled,kfake")
+    parser = options.parser_of("python -m bench", summary, ROWS, "kafka,pure,compiled,kfake,floor")
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     return parser.parse_args()
 

@@ -18,6 +18,7 @@ from bench.rounds import Effort, Row, Series, take
 from bench.sides import CHECKOUT, TITLES, Side
 
 DOCUMENT: Final = CHECKOUT / "docs" / "benchmarks.md"
+FLOOR: Final = "floor"
 BEGIN, END = "<!-- brokers: written by python -m bench -->", "<!-- end of brokers -->"
 
 
@@ -59,7 +60,8 @@ def compare(rows: Mapping[str, Row], sides: Sequence[Side], effort: Effort, mete
 def table(found: Results) -> str:
     """A markdown table of all sides, the mood below it."""
     titles = [TITLES[side] for side in found.sides]
-    head = ["row", "measure", "unit", *titles, "in fast rounds", "budget", ""]
+    over_floor = ["ours / floor"] if FLOOR in found.sides else []
+    head = ["row", "measure", "unit", *titles, *over_floor, "in fast rounds", "budget", ""]
     lines = [_line(head), "|---" * len(head) + "|"]
     lines += [_line(_cells(found.sides, name, figure)) for name, figure in found.figures()]
     moods = [f"- `{name}`, {row.title}: {series.mood}." for name, (row, series) in found.rows.items()]
@@ -79,6 +81,10 @@ def _cells(sides: Sequence[str], row: str, figure: Figure) -> list[str]:
         if cell and side != base and base in figure.sides and all(figure.values(base)):
             cell += f", {_spread(figure.ratios(side, base))}"
         values.append(cell)
+    if FLOOR in sides:
+        ours = next((side for side in ("compiled", "pure") if side in figure.sides), "")
+        there = ours and FLOOR in figure.sides and all(figure.values(FLOOR))
+        values.append(_spread(figure.ratios(ours, FLOOR)) if there else "")
     verdict = figure.verdict()
     shown = verdict if verdict in {"", "met"} else f"**{verdict}**"
     when_fast = _when_fast(figure, base)
@@ -117,7 +123,7 @@ def _number(value: float) -> str:
 def method(effort: Effort, command: str, sides: Sequence[str]) -> str:
     """How the figures came about, for those who want to repeat them."""
     rounds = effort.rounds
-    absent = [TITLES[side] for side in ("pure", "compiled", "kfake") if side not in sides]
+    absent = [TITLES[side] for side in ("pure", "compiled", "kfake", FLOOR) if side not in sides]
     return (
         f"Command: `{command}`, {time.strftime('%Y-%m-%d')}, Barnabas {barnabas.__version__}.\n"
         f"Machine: {_processor()}, {os.cpu_count()} cores, Linux {platform.release()},"

@@ -251,6 +251,7 @@ ROWS: Final[dict[str, Row]] = {
         "librdkafka produce + flush",
         [Measure("p50", "us", 0.6), Measure("p99", "us", 0.8), *_processor_time()],
         partial(_small_requests, _librdkafka),
+        without=("floor",),
     ),
     "perf": Row(
         "kafka-producer-perf-test, acks=1, 100 B, batches of 128 KB",
@@ -260,6 +261,7 @@ ROWS: Final[dict[str, Row]] = {
         ],
         _perf_test,
         "long",
+        without=("floor",),
     ),
     "bytes": Row(
         "1 KB records, 1 MB batches, five in flight",
@@ -275,13 +277,13 @@ ROWS: Final[dict[str, Row]] = {
         [Measure("time", "s", 0.1, any_mood=True)],
         _start,
         "long",
-        without=("kfake",),
+        without=("kfake", "floor"),
     ),
     "memory": Row(
         "resident memory after 3 GB in and 3 GB out",
         [Measure("memory", "MB", 0.1, any_mood=True)],
         _memory,
         "once",
-        without=("kfake",),
+        without=("kfake", "floor"),
     ),
 }

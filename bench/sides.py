@@ -34,6 +34,7 @@ TITLES: Final = {
     "compiled": "Barnabas, compiled",
     "before": "Barnabas of another commit",
     "kfake": "kfake (Go, in memory)",
+    "floor": "floor (C)",
 }
 
 
@@ -220,6 +221,29 @@ class Kfake(Side):
         return Server([str(self._program), str(port)], port, folder / "kfake.log")
 
 
+class Floor(Side):
+    """What a request costs in system calls and checksums: bench/floor/floor.c says what it leaves out."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        super().__init__(name, folder)
+        self._program = built("floor")
+
+    def _launch(self, folder: Path) -> Server:
+        port = kafka_harness.free_port()
+        return Server([str(self._program), str(port), str(folder)], port, folder / "floor.log")
+
+
+def built(program: str) -> Path:
+    """A program of bench/floor. Raises UnavailableError without a compiler."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        raise UnavailableError(f"no C compiler found to build bench/floor/{program}.c with")
+    place = kafka_harness.cache_folder().parent / f"bench-{program}"
+    source = CHECKOUT / "bench" / "floor" / f"{program}.c"
+    subprocess.run([compiler, "-O2", "-march=native", "-o", str(place), str(source)], check=True)
+    return place
+
+
 def wait_until_serving(server: Server, seconds: float = 60, *, create: bool = True) -> None:
     """Returns when the broker has taken a first record, into a topic made for it (unless it is there
     already): a broker listens before it knows itself to be part of a cluster. Raises RuntimeError with the
@@ -291,6 +315,8 @@ def running_sides(
             return ApacheKafka(name, folder, zookeeper(), settings)
         if name == "kfake":
             return Kfake(name, folder)
+        if name == "floor":
+            return Floor(name, folder)
         return Barnabas(name, folder, installation_of(name, trees, folder), settings)
 
     return running(folder, names, side)

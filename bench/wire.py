@@ -65,12 +65,12 @@ class ProduceResponse:
     """Where things lie in the answer to `produce`; its length depends on the topic's name only."""
 
     def __init__(self, topic: str) -> None:
-        self._error_at = 4 + 4 + 4 + 2 + len(topic.encode()) + 4 + 4
-        self.size = self._error_at + 2 + 8 + 8 + 8 + 4
+        self.error_at = 4 + 4 + 4 + 2 + len(topic.encode()) + 4 + 4
+        self.size = self.error_at + 2 + 8 + 8 + 8 + 4
 
     def base_offset(self, response: bytes) -> int:
         """The offset given to the batch; raises RuntimeError for an error code."""
-        error, offset = struct.unpack_from(">hq", response, self._error_at)
+        error, offset = struct.unpack_from(">hq", response, self.error_at)
         if error:
             raise RuntimeError(f"produce was answered with error code {error}")
         return offset

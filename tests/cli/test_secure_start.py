@@ -15,6 +15,7 @@ from barnabas.client import NoBrokerError
 from barnabas.core.broker_config import broker_config, read_properties
 from barnabas.core.errors import BarnabasError
 from barnabas.node.certificates import Authority
+from serving import free_port
 from waiting import until
 
 FILES = ("broker.pem", "broker.properties", "ca.key", "ca.pem", "client.properties")
@@ -41,15 +42,15 @@ def settings(data):
     return read_properties((data / "client.properties").read_text())
 
 
-def admin(server, given):
-    return Admin(server.bootstrap, **{key.replace(".", "_"): value for key, value in given.items()})
+def admin(server, given, **more):
+    return Admin(server.bootstrap, **{key.replace(".", "_"): value for key, value in given.items()}, **more)
 
 
 def comes_in(server, given):
     """Whether a client with these settings is let in."""
     try:
-        with admin(server, given) as client:
-            client.topics.list(timeout_ms=5000)
+        with admin(server, given, default_api_timeout_ms=5000) as client:
+            client.topics.list()
     except BarnabasError:
         return False
     return True
@@ -160,9 +161,13 @@ def test_a_new_name_is_added_to_the_certificate(secure, data):
 
 @pytest.mark.timeout(120)
 def test_several_brokers_share_it_and_copy_each_others_partitions(serve, data):
-    server = serve(data, "--secure", "--brokers", "2", port=None)
+    shared = free_port()
+    server = serve(data, "--secure", "--brokers", "2", "--bootstrap", str(shared), port=None)
     server.wait_until_ready()
     assert "brokers=2" in server.ready_line
+    assert f"--bootstrap-server 127.0.0.1:{shared} " in server.ready_line
+    server.port = shared  # the one address is as closed as each of theirs
+    assert not comes_in(server, with_password(settings(data), "wrong"))
     with admin(server, settings(data)) as client:
         client.topics.create([NewTopic("copied", 1, 2)])
 
