@@ -66,9 +66,14 @@ class Suite:
     """A program of C that runs the tests, which `make` has built beside `test.c`."""
 
     @property
+    def client(self) -> str:
+        """Whose suite it is: the name of the clone, and of the environment."""
+        return self.name.partition(",")[0]
+
+    @property
     def allow_list(self) -> Path:
         """The tests that must pass."""
-        return HERE / f"{self.name}.allow"
+        return HERE / f"{self.name.replace(', ', '-').replace(' ', '-')}.allow"
 
 
 AIOKAFKA_PARTS = ("admin", "client", "conn", "consumer", "coordinator", "fetcher", "pep492", "producer")
@@ -91,6 +96,13 @@ SUITES = (
         ("tests",),
         ("confluent-kafka[avro,json,protobuf,schemaregistry]", "pytest-asyncio", "trivup"),
         {"BROKERS": "{bootstrap}"},
+    ),
+    Suite(
+        "confluent-kafka-python, consumer protocol",
+        ("tests/integration/consumer",),
+        ("tests",),
+        ("confluent-kafka[avro,json,protobuf,schemaregistry]", "pytest-asyncio", "trivup"),
+        {"BROKERS": "{bootstrap}", "TEST_CONSUMER_GROUP_PROTOCOL": "consumer"},
     ),
     Suite(
         "aiokafka",
@@ -135,7 +147,7 @@ def our_broker(suite: Suite) -> Iterator[str]:
 
 def python_of(suite: Suite, repository: Path) -> str:
     """The interpreter of the suite's own environment, made the first time."""
-    folder = ENVIRONMENTS / suite.name
+    folder = ENVIRONMENTS / suite.client
     python = folder / "bin" / "python"
     ready = folder / ".ready"
     if not ready.exists():
@@ -321,7 +333,7 @@ def main() -> int:
     for suite in SUITES:
         if asked.suite not in {None, suite.name}:
             continue
-        repository = asked.folder.resolve() / suite.name
+        repository = asked.folder.resolve() / suite.client
         if not repository.is_dir():
             print(f"JUDGE DID NOT SPEAK: {suite.name}: no {repository} (clone its repository there)")
             good = False

@@ -88,7 +88,8 @@ def _when_handled(
     # The caller that completes this request may be about to complete others, as a whole group that waited for
     # one member. So an error here ends this connection only, and is not raised to the caller.
 
-    def respond(response: Pending[Response | None]) -> None:
+    # Quoted: a function inside another one evaluates its annotations each time.
+    def respond(response: "Pending[Response | None]") -> None:
         try:
             finished = finish(api, context, response.result())
         except Exception as unforeseen:
@@ -99,7 +100,7 @@ def _when_handled(
         else:
             answer.complete(finished)
 
-    def done(handled: Pending[Response | None]) -> None:
+    def done(handled: "Pending[Response | None]") -> None:
         error = handled.error
         if error is None:
             respond(handled)

@@ -20,7 +20,7 @@ class InOrder:
         ended: Pending[None] = Pending()
         before, self._last = self._last, ended
 
-        def end(done: Pending[T]) -> None:
+        def end(done: "Pending[T]") -> None:
             result.end_as(done)
             ended.complete(None)
 

@@ -65,7 +65,7 @@ def store(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Pending[Erro
     """``storeGroup``: writes the generation; NONE, or the error that members get. The Pending never fails."""
     stored: Pending[ErrorCode] = Pending()
 
-    def written(done: Pending[int]) -> None:
+    def written(done: "Pending[int]") -> None:
         stored.complete(_member_error(group, done.error))
 
     try:

@@ -160,7 +160,7 @@ def _once_confirmed(shard: Shard, group: ConsumerGroup, answer: T) -> T | Pendin
 def _when_acknowledged(appended: Pending[int], answer: T) -> Pending[T]:
     acknowledged: Pending[T] = Pending()
 
-    def settle(done: Pending[int]) -> None:
+    def settle(done: "Pending[int]") -> None:
         if done.error is None:
             acknowledged.complete(answer)
         else:

@@ -106,7 +106,7 @@ def write_commits(
         offsets.stage_transactional(producer_id, accepted)
         shard.open_transactions.setdefault(producer_id, set()).add(group_id)
 
-    def settle(done: Pending[int]) -> Codes:
+    def settle(done: "Pending[int]") -> Codes:
         if producer_id == NO_PRODUCER_ID:
             _settle(offsets, accepted, done)
         else:
