@@ -2,7 +2,7 @@
 
     python tests/suites/run.py FOLDER [--bootstrap HOST:PORT] [--suite NAME] [--write]
 
-FOLDER holds clones of the clients' repositories, each under its suite's name (kafka-python,
+FOLDER holds clones of the clients' repositories, each under its own name (kafka-python,
 confluent-kafka-python, aiokafka, franz-go, librdkafka). Without --bootstrap a `barnabas serve` of our own is
 the broker; point it at a genuine Kafka to see what the suite itself is worth. NAME.allow lists the tests that
 must pass; --write puts down those that do, and an allow-list only ever grows. Each suite of Python runs in a
@@ -23,9 +23,10 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "jvm"))
+sys.path[:0] = [str(HERE), str(HERE.parent / "jvm")]
 
 from kafka_harness import Server, free_port, write_properties  # noqa: E402 - it stands in the folder above
+from secure_listeners import LISTENERS, SecureListeners  # noqa: E402 - it stands beside this file
 
 ENVIRONMENTS = Path(os.environ.get("BARNABAS_SUITES_CACHE", Path.home() / ".cache" / "barnabas" / "suites"))
 SECONDS_A_SUITE = 1800
@@ -53,9 +54,12 @@ class Suite:
     """What is copied out of the repository; a package that has to be compiled is installed instead."""
     needs: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    """`{bootstrap}` stands for the broker."""
+    """`{bootstrap}` stands for the broker, and what `SecureListeners.given` names for its other listeners."""
     fixtures: str = ""
-    """A file beside this one whose fixtures take the place of those in the suite's `tests/conftest.py`."""
+    """A file beside this one whose fixtures take the place of those in the suite's `conftest`."""
+    conftest: str = "tests/conftest.py"
+    secure: bool = False
+    """Whether the broker listens with TLS and SASL as well, and has an authorizer."""
     options: tuple[str, ...] = ()
     """Of pytest."""
     settings: Mapping[str, int | str] = field(default_factory=dict)
@@ -77,8 +81,13 @@ class Suite:
 
 
 AIOKAFKA_PARTS = ("admin", "client", "conn", "consumer", "coordinator", "fetcher", "pep492", "producer")
-AIOKAFKA_PARTS += ("rack_awareness", "sender", "transactional_consumer", "transactional_producer")
-"""Those that need a broker; TLS and SASL apart."""
+AIOKAFKA_PARTS += ("rack_awareness", "sasl", "sender", "transactional_consumer", "transactional_producer")
+"""Those that need a broker."""
+SECURE_ENVIRONMENT = {
+    "SUITE_CERTIFICATES": "{certificates}",
+    "SUITE_PYTHON": "{python}",
+    **{f"SUITE_{name}_PORT": f"{{{name.lower()}}}" for name in LISTENERS},
+}
 
 SUITES = (
     Suite(
@@ -89,6 +98,17 @@ SUITES = (
         {"KAFKA_URI": "kafka://{bootstrap}", "KAFKA_VERSION": "3.9.0", "KAFKA_ROOT": "."},
         # It reads the version of the broker out of what that advertises.
         settings={"barnabas.api.profile": "3.9"},
+    ),
+    Suite(
+        "kafka-python, security",
+        ("test/integration/test_sasl_integration.py", "test/integration/test_ssl_integration.py"),
+        ("test", "kafka"),
+        ("kafka-python[crc32c,lz4,snappy,zstd]", "pytest-mock", "xxhash"),
+        {"KAFKA_VERSION": "3.9.0", "KAFKA_ROOT": ".", **SECURE_ENVIRONMENT},
+        fixtures="kafka_python_fixtures.py",
+        conftest="test/integration/conftest.py",
+        settings={"barnabas.api.profile": "3.9"},
+        secure=True,
     ),
     Suite(
         "confluent-kafka-python",
@@ -109,10 +129,11 @@ SUITES = (
         tuple(f"tests/test_{part}.py" for part in AIOKAFKA_PARTS),
         ("tests",),
         ("aiokafka[lz4,snappy,zstd]", "pytest-asyncio", "pytest-mock", "docker"),
-        {"SUITE_BOOTSTRAP": "{bootstrap}"},
+        {"SUITE_BOOTSTRAP": "{bootstrap}", **SECURE_ENVIRONMENT},
         fixtures="aiokafka_fixtures.py",
         options=("-o", "asyncio_mode=auto"),
         settings={"num.partitions": 2},
+        secure=True,
     ),
     Suite(
         "franz-go",
@@ -129,17 +150,27 @@ SUITES = (
 )
 
 
+NOTHING = dict.fromkeys((*(name.lower() for name in LISTENERS), "certificates", "python"), "")
+"""What stands for listeners that there are not."""
+
+
 @contextlib.contextmanager
-def our_broker(suite: Suite) -> Iterator[str]:
-    """The address of a `barnabas serve` with the settings that the suite expects."""
+def our_broker(suite: Suite) -> Iterator[dict[str, str]]:
+    """A `barnabas serve` with the settings that the suite expects; what stands for it in the environment."""
     folder = Path(tempfile.mkdtemp(prefix="barnabas-suites-"))
     port = free_port()
     values = {"broker.id": 0, "listeners": f"PLAINTEXT://127.0.0.1:{port}", "log.dirs": folder / "data"}
+    secure = SecureListeners(folder) if suite.secure else None
+    if secure is not None:
+        values |= secure.settings(port)
     properties = write_properties(folder / "server.properties", values | BROKER_SETTINGS | suite.settings)
     command = [sys.executable, "-m", "barnabas", "serve", "--config", properties]
     server = Server(command, port, folder / "barnabas.log")
     try:
-        yield server.wait_until_listening().bootstrap
+        bootstrap = server.wait_until_listening().bootstrap
+        if secure is not None:
+            secure.add_users(bootstrap)
+        yield {**NOTHING, **(secure.given() if secure is not None else {}), "bootstrap": bootstrap}
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
@@ -163,19 +194,19 @@ def python_of(suite: Suite, repository: Path) -> str:
     return str(python)
 
 
-def outcomes(suite: Suite, repository: Path, bootstrap: str) -> dict[str, str]:
+def outcomes(suite: Suite, repository: Path, broker: Mapping[str, str]) -> dict[str, str]:
     """passed, failed, error or skipped of every test, by its name."""
     if suite.go:
-        return go_outcomes(suite, repository, bootstrap)
+        return go_outcomes(suite, repository, broker)
     if suite.runner:
-        return runner_outcomes(suite, repository, bootstrap)
+        return runner_outcomes(suite, repository, broker)
     python = python_of(suite, repository)
     with tempfile.TemporaryDirectory(prefix=f"{suite.name}-") as work:
         for part in suite.parts:
             shutil.copytree(repository / part, Path(work, part))
         if suite.fixtures:
             # What is defined last in a module counts.
-            with Path(work, "tests", "conftest.py").open("a") as conftest:
+            with Path(work, suite.conftest).open("a") as conftest:
                 conftest.write((HERE / suite.fixtures).read_text())
         report = Path(work, "report.xml")
         command = [
@@ -190,7 +221,7 @@ def outcomes(suite: Suite, repository: Path, bootstrap: str) -> dict[str, str]:
             *suite.options,
         ]
         limits = ["--timeout=60", "--timeout-method=signal", "--tb=short"]
-        given = {name: value.format(bootstrap=bootstrap) for name, value in suite.environment.items()}
+        given = {name: value.format_map(broker) for name, value in suite.environment.items()}
         log = Path(tempfile.gettempdir(), f"barnabas-suite-{suite.name}.log")
         with log.open("w") as output:
             subprocess.run(
@@ -206,13 +237,13 @@ def outcomes(suite: Suite, repository: Path, bootstrap: str) -> dict[str, str]:
         return read_report(report) if report.exists() else {}
 
 
-def go_outcomes(suite: Suite, repository: Path, bootstrap: str) -> dict[str, str]:
+def go_outcomes(suite: Suite, repository: Path, broker: Mapping[str, str]) -> dict[str, str]:
     """As `outcomes`, of a package of Go; {} without a toolchain."""
     go = shutil.which("go")
     if go is None:
         print(f"JUDGE DID NOT SPEAK: {suite.name}: no go (https://go.dev/dl)")
         return {}
-    given = {name: value.format(bootstrap=bootstrap) for name, value in suite.environment.items()}
+    given = {name: value.format_map(broker) for name, value in suite.environment.items()}
     log = Path(tempfile.gettempdir(), f"barnabas-suite-{suite.name}.log")
     with log.open("w") as output:
         subprocess.run(
@@ -234,7 +265,7 @@ def read_go_log(log: str) -> dict[str, str]:
     return {name: kinds[kind] for kind, name in found}
 
 
-def runner_outcomes(suite: Suite, repository: Path, bootstrap: str) -> dict[str, str]:
+def runner_outcomes(suite: Suite, repository: Path, broker: Mapping[str, str]) -> dict[str, str]:
     """As `outcomes`, of librdkafka's own runner; {} where it is not built. Each test has a process, so that
     one that hangs or dies takes no other with it.
     """
@@ -246,7 +277,7 @@ def runner_outcomes(suite: Suite, repository: Path, bootstrap: str) -> dict[str,
     log = Path(tempfile.gettempdir(), f"barnabas-suite-{suite.name}.log")
     with tempfile.TemporaryDirectory(prefix=f"{suite.name}-") as work, log.open("w") as output:
         configuration = Path(work, "test.conf")
-        configuration.write_text(f"bootstrap.servers={bootstrap}\n")
+        configuration.write_text(f"bootstrap.servers={broker['bootstrap']}\n")
         given = os.environ | suite.environment | {"RDKAFKA_TEST_CONF": str(configuration)}
         for name in runner_tests((runner.parent / "test.c").read_text()):
             if name in found:  # its name was a part of an earlier one's
@@ -338,9 +369,10 @@ def main() -> int:
             print(f"JUDGE DID NOT SPEAK: {suite.name}: no {repository} (clone its repository there)")
             good = False
             continue
-        given = contextlib.nullcontext(asked.bootstrap) if asked.bootstrap else our_broker(suite)
-        with given as bootstrap:
-            good &= judge(suite, outcomes(suite, repository, bootstrap), write=asked.write)
+        elsewhere = {**NOTHING, "bootstrap": asked.bootstrap}
+        given = contextlib.nullcontext(elsewhere) if asked.bootstrap else our_broker(suite)
+        with given as broker:
+            good &= judge(suite, outcomes(suite, repository, broker), write=asked.write)
     return 0 if good else 1
 
 

@@ -115,12 +115,13 @@ def test_what_librdkafkas_runner_has_and_prints_is_read(run):
 
 
 def test_a_test_of_librdkafka_that_says_nothing_has_failed(run, monkeypatch, tmp_path):
+    broker = {"bootstrap": "127.0.0.1:1"}
     (suite,) = [each for each in run.SUITES if each.runner]
     tests = tmp_path / "tests"
     tests.mkdir()
     (tests / "test.c").write_text("    _TEST(0001_one, 0),\n    _TEST(0002_two, 0),\n")
     runner = tests / "test-runner"
     runner.write_text('#!/bin/sh\n[ "$TESTS" = 0001_one ] || exit 1\necho "==== Test $TESTS PASSED ===="\n')
-    assert run.outcomes(suite, tmp_path / "nowhere", "127.0.0.1:1") == {}
+    assert run.outcomes(suite, tmp_path / "nowhere", broker) == {}
     runner.chmod(0o755)
-    assert run.outcomes(suite, tmp_path, "127.0.0.1:1") == {"0001_one": "passed", "0002_two": "failure"}
+    assert run.outcomes(suite, tmp_path, broker) == {"0001_one": "passed", "0002_two": "failure"}

@@ -52,18 +52,19 @@ def throttle_ms(context: "RequestContext", now_ms: float, *, exempt: bool) -> in
     counted = context.counted
     if counted == NOTHING:
         return context.throttle_ms
-    if context.header.api_key == _API_VERSIONS and _logs_in(context.peer):
+    api_key = context.header.api_key
+    if api_key == _API_VERSIONS and _logs_in(context.peer):
         return 0
     held_to = _held_to(context)
     time_ms = own_ms = 0
     own: ClientQuotaManager | None = None
     if held_to.request is not None:
-        used = _used(context, now_ms)
+        used = ((context.handled_ms or now_ms) - context.arrived_ms) * _PER_CENT_OF_MS
         if (exempt and counted != REFUSED) or counted == NO_TIME:
             context.broker.quotas.exempt.record(used)
         else:
             time_ms = held_to.request.charge(used, now_ms)
-    if context.header.api_key == _PRODUCE:
+    if api_key == _PRODUCE:
         if held_to.produce is not None:
             own_ms = held_to.produce.charge(context.size, now_ms)
             own = context.broker.quotas.produce if own_ms else None
@@ -80,7 +81,8 @@ def fetch_throttle_ms(context: "RequestContext", response_bytes: int) -> int:
     held_to, now_ms = _held_to(context), context.broker.clock.monotonic_ms()
     time_ms = bytes_ms = 0
     if held_to.request is not None:
-        time_ms = held_to.request.charge(_used(context, now_ms), now_ms)
+        used = ((context.handled_ms or now_ms) - context.arrived_ms) * _PER_CENT_OF_MS
+        time_ms = held_to.request.charge(used, now_ms)
     if held_to.fetch is not None:
         bytes_ms = held_to.fetch.charge(response_bytes, now_ms)
         if time_ms or bytes_ms:
@@ -119,11 +121,6 @@ def _held_to(context: "RequestContext") -> HeldTo:
     if found is None or not found.is_of(peer.principal, client_id):
         found = peer.held_to = context.broker.quotas.held_to(peer.principal, client_id)
     return found
-
-
-def _used(context: "RequestContext", now_ms: float) -> float:
-    """The time of a request, in per cent of a second."""
-    return ((context.handled_ms or now_ms) - context.arrived_ms) * _PER_CENT_OF_MS
 
 
 def _longer(context: "RequestContext", own: ClientQuotaManager | None, own_ms: int, time_ms: int) -> int:
