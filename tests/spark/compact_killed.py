@@ -18,7 +18,7 @@ import append_killed
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from barnabas.spark.pipeline.settings import Sink
+from barnabas.spark.pipeline.sink_settings import Sink
 from barnabas.spark.pipeline.tables.parquet import ParquetFolder
 
 DAYS = {"1": "day=1", "a b/%": "day=a b%2F%25"}

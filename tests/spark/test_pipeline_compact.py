@@ -14,8 +14,9 @@ import pytest
 
 import barnabas
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.settings import Sink, load
+from barnabas.spark.pipeline.settings import load
 from barnabas.spark.pipeline.sink import BatchSink, compact, open_table
+from barnabas.spark.pipeline.sink_settings import Sink
 from barnabas.spark.pipeline.tables.compaction import groups, merge
 from barnabas.spark.pipeline.tables.parquet import ParquetFolder
 

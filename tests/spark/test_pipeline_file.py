@@ -242,7 +242,7 @@ violation = "deadLetter"
 def test_letters_and_rules_are_read_whole(read, tmp_path):
     found = read(LETTERS.replace('"letters"', '"letters"\nmaxRecords = 10\nmaxShare = 0.5'))
 
-    assert (found.letters.kind, found.letters.path) == ("parquet", tmp_path / "letters")
+    assert (found.letters.table.kind, found.letters.table.path) == ("parquet", tmp_path / "letters")
     assert (found.letters.records_max, found.letters.share_max) == (10, 0.5)
     assert [(one.rule, one.violation) for one in found.expectations] == [("a > 0", "deadLetter")]
 
@@ -258,7 +258,8 @@ def test_letters_and_rules_are_read_whole(read, tmp_path):
         ('"parquet"\npath = "letters"', '"topic"\ntopic = "flights"', "is read by the pipeline itself"),
         ('"letters"', '"table/x"', "must be a folder apart from sink.path"),
         ('"letters"', '"c"', "must be a folder apart from checkpoint"),
-        ('"letters"', '"s3://a"', "deadLetter.path is 's3://a': it must be a folder of a file system"),
+        ('"letters"', '"s3://a"', "deadLetter.path must be a folder, or an address such as s3://bucket/flights"),
+        ('"letters"', '"s3://key:s3cret@a/b"', "deadLetter.path must be a folder, or an address"),
         ('"letters"', '"letters"\nmaxRecords = -1', "deadLetter.maxRecords is -1: it must be a whole number"),
         ('"letters"', '"letters"\nmaxShare = 2', "deadLetter.maxShare is 2: it must be a number from 0 to 1"),
         ('"letters"', '"letters"\nmaxshare = 1', "deadLetter.maxshare is unknown; did you mean maxShare?"),

@@ -17,8 +17,8 @@ from pyiceberg.catalog import load_catalog
 from pyspark.sql.types import ByteType, StructField, StructType
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.settings import Sink
 from barnabas.spark.pipeline.sink import BatchSink, compact, open_table, table_schema
+from barnabas.spark.pipeline.sink_settings import Sink
 
 pytestmark = pytest.mark.spark
 

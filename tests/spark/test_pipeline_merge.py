@@ -8,8 +8,8 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.settings import Sink
 from barnabas.spark.pipeline.sink import BatchSink, compact, open_table
+from barnabas.spark.pipeline.sink_settings import Sink
 from barnabas.spark.pipeline.tables.rewriting import Changes
 
 pytestmark = pytest.mark.spark

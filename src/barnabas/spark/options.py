@@ -47,7 +47,7 @@ SOURCE_OPTIONS: Final = (
     "startingOffsetsByTimestampStrategy", "failOnDataLoss", "includeHeaders", "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition", "tasksPerBatch",
     "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix",
-    "corruptBatches",
+    "corruptBatches", "backfillLogs",
 )  # fmt: skip
 """Each option of the source but those of the client, which begin with ``kafka.``."""
 
@@ -107,6 +107,8 @@ class SourceOptions:
     fetch_retry_interval_ms: int = 1000
     skip_corrupt: bool = False
     """Whether batches that cannot be read are left out (ours); else they end the query."""
+    backfill: tuple[str, ...] = ()
+    """Log directories that have older records (ours)."""
 
     def asks_for(self, tp: TopicPartition) -> bool:
         """Whether a partition is among those that the strategy names, be it there or not."""
@@ -170,6 +172,7 @@ def source_options(
         fetch_retries=_whole(texts, "fetchoffset.numretries", 3),
         fetch_retry_interval_ms=_whole(texts, "fetchoffset.retryintervalms", 1000),
         skip_corrupt=_skip_corrupt(texts),
+        backfill=_backfill(texts, starting),
     )
 
 
@@ -369,6 +372,22 @@ def _skip_corrupt(texts: Mapping[str, str]) -> bool:
             f"Invalid value {texts['corruptbatches']} for option corruptBatches: it must be fail or skip"
         )
     return text == "skip"
+
+
+def _backfill(texts: Mapping[str, str], starting: OffsetSpec) -> tuple[str, ...]:
+    paths = tuple(path.strip() for path in texts.get("backfilllogs", "").split(",") if path.strip())
+    if "backfilllogs" in texts and not paths:
+        raise OptionError("Invalid value for option backfillLogs: it must be log directories, as in log.dirs")
+    if paths and starting.kind is not SpecKind.EARLIEST:
+        raise OptionError(
+            "The option backfillLogs reads from the first record on: startingOffsets must be earliest"
+        )
+    if paths and texts.get("kafka.isolation.level") == "read_committed":
+        raise OptionError(
+            "The option backfillLogs does not go with kafka.isolation.level=read_committed: which "
+            "transactions were aborted is not read from log directories"
+        )
+    return paths
 
 
 def _long(text: str) -> int:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from barnabas.spark.kafka import KafkaCatalog
+    from barnabas.spark.logs.backfill import Backfill, LogPart
     from barnabas.spark.sink import BatchTopicWriter, StreamTopicWriter
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -64,6 +65,8 @@ class TopicTask(InputPartition):  # type: ignore[misc]
     ranges: list[OffsetRange]
     topic_ids: TopicIds = field(default_factory=dict)
     """Of the topics that the ranges were planned for."""
+    parts: "list[LogPart]" = field(default_factory=list)
+    """Of log directories (``backfillLogs``)."""
 
 
 class TopicSource(TableSource):
@@ -131,6 +134,7 @@ class _TopicReader:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._opened: KafkaCatalog | None = None
+        self._backfill: Backfill | None = None
 
     def __getstate__(self) -> SourceOptions:
         return self._options
@@ -138,13 +142,20 @@ class _TopicReader:
     def __setstate__(self, options: SourceOptions) -> None:
         self._options = options
         self._opened = None
+        self._backfill = None
 
     def _planner(self) -> Planner:
         from barnabas.spark.kafka import KafkaCatalog
 
         if self._opened is None:
             self._opened = KafkaCatalog(self._options)
-        return Planner(self._options, self._opened)
+        if not self._options.backfill:
+            return Planner(self._options, self._opened)
+        from barnabas.spark.logs.backfill import Backfill, BackfilledCatalog
+
+        if self._backfill is None:
+            self._backfill = Backfill(self._options)
+        return Planner(self._options, BackfilledCatalog(self._opened, self._backfill))
 
     def _close(self) -> None:
         if self._opened is not None:
@@ -158,7 +169,11 @@ class _TopicReader:
             self._options.max_records_per_partition,
         )
         ids = self._opened.topic_ids if self._opened is not None else {}
-        return [
+        parts: list[LogPart] = []
+        if self._backfill is not None:
+            parts, ranges = self._backfill.split(ranges)
+        from_logs = [TopicTask([], {}, [part]) for part in parts]
+        return from_logs + [
             TopicTask(task, {piece.tp.topic: ids[piece.tp.topic] for piece in task if piece.tp.topic in ids})
             for task in plan_tasks(ranges, packing)
         ]
@@ -170,6 +185,11 @@ class _TopicReader:
 
         assert isinstance(partition, TopicTask)
         with in_one_line():
+            if partition.parts:
+                from barnabas.spark.logs.backfill import read_parts
+
+                yield from read_parts(partition.parts, self._options)
+                return
             fetcher = shared_fetcher(self._options.client)
             yield from read_ranges(partition.ranges, fetcher, self._options, partition.topic_ids)
 

@@ -1,5 +1,6 @@
 """``barnabas pipeline``: topics into tables by PySpark, from a TOML file."""
 
+import datetime as dt
 import re
 import signal
 import threading
@@ -38,6 +39,7 @@ def pipeline() -> None:
       barnabas pipeline status flights.toml
       barnabas pipeline compact flights.toml
       barnabas pipeline replay flights.toml
+      barnabas pipeline rewind flights.toml --to 2026-11-01T00:00:00Z
     """
 
 
@@ -289,6 +291,49 @@ def replay(file: Path) -> None:
 
     found = settings.load(file)
     click.echo(f"{found.name}: {replaying.replay(found):,} records sent again")
+
+
+def _time(_context: click.Context, _option: click.Parameter, text: str) -> dt.datetime:
+    """A time, in UTC unless it says otherwise."""
+    try:
+        found = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} must be a time such as 2026-11-01T00:00:00Z") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
+
+
+@pipeline.command()
+@FILE
+@click.option(
+    "--to",
+    required=True,
+    metavar="TIME",
+    callback=_time,
+    help="Such as 2026-11-01T00:00:00Z; in UTC unless given.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and take nothing back.")
+def rewind(file: Path, to: dt.datetime, dry_run: bool) -> None:
+    """Take back what FILE has done since a time: the next run does it again, into the same table.
+
+    It begins with the batch that has the first record of that time or later, so a few older ones are done
+    again too. No Spark is started; the pipeline must not run.
+
+    \b
+    Example:
+      barnabas pipeline rewind flights.toml --to 2026-11-01T00:00:00Z
+    """
+    settings, _ = _modules()
+    from barnabas.spark.pipeline import rewind as rewinding
+
+    found = settings.load(file)
+    done = rewinding.rewind(found, to, dry_run=dry_run)
+    if done.first is None:
+        click.echo(f"{found.name}: no record that was read is of that time or later")
+    else:
+        click.echo(
+            f"{found.name}: {'would take' if dry_run else 'took'} back {done.batches:,} batches from "
+            f"{done.first:,} on; {done.records:,} offsets are read again"
+        )
 
 
 def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:

@@ -92,11 +92,11 @@ def _one_replica(segments: list[Segment]) -> list[Segment]:
         if segment.is_last:
             newest.setdefault(segment.tp, []).append(segment)
     # Replicas roll at offsets of their own, so the names of segments do not say it.
-    farthest = {tp: max(ends, key=_end_offset) if len(ends) > 1 else ends[0] for tp, ends in newest.items()}
+    farthest = {tp: max(ends, key=end_offset) if len(ends) > 1 else ends[0] for tp, ends in newest.items()}
     return [one for one in segments if Path(one.path).parent == Path(farthest[one.tp].path).parent]
 
 
-def _end_offset(segment: Segment) -> int:
+def end_offset(segment: Segment) -> int:
     """The offset behind the last whole batch, by the headers behind the last entry of its index."""
     end = segment.base_offset
     try:
@@ -166,11 +166,11 @@ def _batch_starts(segment: Segment, wanted: int) -> Iterator[int]:
     """Positions of batches, each at least `wanted` bytes behind the one before."""
     at = 0
     with Path(segment.path).open("rb") as log:
-        for position in _indexed(segment):
+        for _, position in indexed(segment):
             if (
                 position - at >= wanted
                 and segment.size - position >= wanted // 2
-                and _begins(log.fileno(), position)
+                and begins(log.fileno(), position)
             ):
                 at = position
                 yield position
@@ -181,23 +181,25 @@ def batch_start(segment: Segment, before: int) -> int:
     Raises OSError.
     """
     with Path(segment.path).open("rb") as log:
-        positions = sorted(position for position in _indexed(segment) if 0 < position <= before)
-        return next((position for position in reversed(positions) if _begins(log.fileno(), position)), 0)
+        positions = sorted(position for _, position in indexed(segment) if 0 < position <= before)
+        return next((position for position in reversed(positions) if begins(log.fileno(), position)), 0)
 
 
-def _indexed(segment: Segment) -> Iterator[int]:
-    """The positions in the segment's offset index; without an index there are none."""
+def indexed(segment: Segment) -> Iterator[tuple[int, int]]:
+    """What the segment's offset index says: the last offset of what was appended at a position, and the
+    position. Without an index there is nothing.
+    """
     path = Path(segment.path)
     try:
         entries = path.with_name(offset_name(segment.base_offset, INDEX_SUFFIX)).read_bytes()
     except OSError:
         return
     # The file of the newest segment's index is larger than what it holds: zeros follow.
-    for _, position in _ENTRY.iter_unpack(entries[: len(entries) // _ENTRY.size * _ENTRY.size]):
-        yield position
+    for relative, position in _ENTRY.iter_unpack(entries[: len(entries) // _ENTRY.size * _ENTRY.size]):
+        yield segment.base_offset + relative, position
 
 
-def _begins(log: int, position: int) -> bool:
+def begins(log: int, position: int) -> bool:
     """Whether a whole batch with the right checksum begins there."""
     head = os.pread(log, HEADER_SIZE, position)
     if len(head) < HEADER_SIZE:

@@ -20,7 +20,8 @@ from barnabas.spark.pipeline.debezium import DELETED, TRUNCATED, UNSENT, parsed,
 from barnabas.spark.pipeline.format_settings import Format
 from barnabas.spark.pipeline.formats import CORRUPT
 from barnabas.spark.pipeline.letters import REASON, with_record
-from barnabas.spark.pipeline.settings import Pipeline, Sink
+from barnabas.spark.pipeline.settings import Pipeline
+from barnabas.spark.pipeline.sink_settings import Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -7,7 +7,7 @@ from pyspark.sql import types as spark
 
 from barnabas.spark.pipeline import changes, expectations, frames, records
 from barnabas.spark.pipeline.letters import REASON, RECORD, STAGES, as_records, judge, letters
-from barnabas.spark.pipeline.settings import Pipeline, Sink
+from barnabas.spark.pipeline.settings import Pipeline
 from barnabas.spark.pipeline.sink import BatchSink
 
 if TYPE_CHECKING:
@@ -39,10 +39,9 @@ class LetterBox:
         """Those that were written."""
 
     def __enter__(self) -> Self:
-        if self._limits.kind != "topic":
-            kind, path = self._limits.kind, self._limits.path
-            sink = Sink(kind, path, (), None, "day", self._limits.table, self._limits.catalog)
-            self._table = self._open.enter_context(BatchSink(sink, self._pipeline.checkpoint, _SCHEMA))
+        if self._limits.table is not None:
+            sink = BatchSink(self._limits.table, self._pipeline.checkpoint, _SCHEMA)
+            self._table = self._open.enter_context(sink)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -5,11 +5,10 @@ topic at least once, as a batch that is done again sends them again. On a topic 
 Connect's dead letters (KIP-298, ``DeadLetterQueueReporter``); its ``exception.stacktrace`` is left out.
 """
 
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline.sink_settings import DeadLetters
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -21,22 +20,6 @@ STAGES: Final = ("VALUE_CONVERTER", "TRANSFORMATION")
 """Of Connect's ``Stage``: a value that cannot be read, and a row that violates a rule."""
 PREFIX: Final = "__connect.errors."
 _COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetters:
-    """Where they go, and how many there may be."""
-
-    kind: str
-    topic: str = ""
-    path: Path = Path()
-    table: str = ""
-    """The name of an Iceberg table, in its catalog."""
-    catalog: dict[str, str] = field(default_factory=dict)
-    records_max: int | None = None
-    """With more of them in one batch the pipeline stops."""
-    share_max: float | None = None
-    """With a larger part of a batch it stops."""
 
 
 def with_record(frame: "DataFrame") -> "DataFrame":

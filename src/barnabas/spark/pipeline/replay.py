@@ -5,25 +5,25 @@ letters as the offsets of a group, of a table as the last offset of each partiti
 which only grow.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from barnabas.client import Consumer, Producer
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.kafka import consumer_client
-from barnabas.spark.pipeline.letters import PREFIX, DeadLetters
+from barnabas.spark.pipeline.letters import PREFIX
 from barnabas.spark.pipeline.settings import Pipeline
+from barnabas.spark.pipeline.sink import open_table
+from barnabas.spark.pipeline.sink_settings import Sink
 from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
 from barnabas.spark.pipeline.tables.synchronise import synchronise_up
 from barnabas.spark.pipeline.tables.table import OURS
 from barnabas.spark.sink import producer_client
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 _POLL_MS: Final = 500
+_COLUMNS: Final = ("topic", "partition", "offset", "key", "value", "headers")
 _UNSENT_MAX: Final = 1000
 """Letters that are sent before it is remembered that they were."""
 
@@ -50,12 +50,12 @@ def replay(pipeline: Pipeline) -> int:
         )
     client = pipeline.source_options.client
     with closing(producer_client(dict(client))) as producer:
-        if limits.kind == "topic":
+        if limits.table is None:
             with closing(
                 consumer_client({**client, "group.id": f"barnabas-replay-{pipeline.name}"})
             ) as consumer:
                 return _from_topic(consumer, producer, limits.topic)
-        return _from_table(producer, limits)
+        return _from_table(producer, limits.table)
 
 
 def _from_topic(consumer: Consumer, producer: Producer, topic: str) -> int:
@@ -97,8 +97,8 @@ def _letter(topic: str, offset: int, record: Any) -> Letter:
     return Letter(came, partition, record.key, record.value, own)
 
 
-def _from_table(producer: Producer, limits: DeadLetters) -> int:
-    folder = limits.path
+def _from_table(producer: Producer, letters: Sink) -> int:
+    folder = letters.path
     marker = folder / OURS / "replayed.json"
     done = read_note(marker, "note of a replay") or {}
     if not all(type(offset) is int for offset in done.values()):
@@ -106,22 +106,22 @@ def _from_table(producer: Producer, limits: DeadLetters) -> int:
     if not folder.exists():
         return 0  # no record has ever not fitted
     sent = 0
-    for place, offset, letter in _rows(limits):
+    for place, offset, letter in _rows(letters):
         if offset > done.get(place, -1):
             _send(producer, letter)
             sent += 1
     producer.flush()
     last = dict(done)
-    for place, offset, _ in _rows(limits):
+    for place, offset, _ in _rows(letters):
         last[place] = max(offset, last.get(place, -1))
     replace_note(marker, last)
     synchronise_up(marker.parent, folder)
     return sent
 
 
-def _rows(limits: DeadLetters) -> Iterator[tuple[str, int, Letter]]:
+def _rows(letters: Sink) -> Iterator[tuple[str, int, Letter]]:
     """The letters of a table with where they came from."""
-    for batch in _batches(limits):
+    for batch in open_table(letters).rows(_COLUMNS):
         for row in batch.to_pylist():
             headers = [(one["key"], one["value"]) for one in row["headers"] or ()]
             place = f"{row['topic']}-{row['partition']}"
@@ -130,25 +130,6 @@ def _rows(limits: DeadLetters) -> Iterator[tuple[str, int, Letter]]:
                 row["offset"],
                 Letter(row["topic"], row["partition"], row["key"], row["value"], headers),
             )
-
-
-def _batches(limits: DeadLetters) -> "Iterable[pa.RecordBatch]":
-    import pyarrow.dataset as ds
-
-    folder, columns = limits.path, ("topic", "partition", "offset", "key", "value", "headers")
-    if limits.kind == "iceberg":
-        from barnabas.spark.pipeline.tables.iceberg import IcebergFolder
-
-        return IcebergFolder(folder, limits.table, limits.catalog).batches(columns)
-    if limits.kind == "delta":
-        from deltalake import DeltaTable
-
-        if not DeltaTable.is_deltatable(str(folder)):
-            return ()
-        source = DeltaTable(str(folder)).to_pyarrow_dataset()
-    else:
-        source = ds.dataset(folder, format="parquet")
-    return source.to_batches(columns=list(columns)) if source.schema.names else ()
 
 
 def _send(producer: Producer, letter: Letter) -> None:

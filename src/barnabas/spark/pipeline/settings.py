@@ -6,11 +6,10 @@ Paths are relative to the file's folder. docs/pipeline.md has every key.
 import os
 import re
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from barnabas.core.ids import is_topic_name
 from barnabas.spark.errors import OptionError, PipelineError
 from barnabas.spark.options import (
     SOURCE_OPTIONS,
@@ -21,45 +20,12 @@ from barnabas.spark.options import (
 from barnabas.spark.pipeline.environment import expanded
 from barnabas.spark.pipeline.expectations import RULES_MAX, VIOLATIONS, Expectation, forbidden
 from barnabas.spark.pipeline.format_settings import Format, format_of
-from barnabas.spark.pipeline.letters import DeadLetters
 from barnabas.spark.pipeline.section import Section, unknown
-from barnabas.spark.pipeline.tables.rewriting import Changes
+from barnabas.spark.pipeline.sink_settings import DeadLetters, Sink, letters_of, local_path, sink_of
 
 _STORES: Final = ("kafka.ssl.keystore.location", "kafka.ssl.truststore.location")
-SINKS: Final = ("parquet", "delta", "iceberg", "topic")
-UNITS: Final = ("month", "day", "hour")
-"""What a table can be partitioned by, of an event time; Iceberg's transforms have these names."""
 _WHOLE_TYPE: Final = re.compile(r"\s*(array|map|struct)\s*<", re.IGNORECASE)
 _FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-
-
-@dataclass(frozen=True, slots=True)
-class Sink:
-    """Where the rows go."""
-
-    kind: str
-    path: Path
-    partition_by: tuple[str, ...]
-    """Columns of the rows, one folder a value."""
-    event_time: str | None
-    """A column whose time gives one partition column more."""
-    event_unit: str
-    table: str = ""
-    """The name of an Iceberg table in its catalog, with its namespace."""
-    catalog: dict[str, str] = field(default_factory=dict)
-    """PyIceberg's properties of that catalog, and the `name` that SQL catalogs keep their tables by."""
-    changes: Changes | None = None
-    """How rows change those of their key; without it they are appended."""
-    compact_every: int = 0
-    """After how many batches small files are merged; 0: never."""
-    topic: str = ""
-    topic_key: tuple[str, ...] = ()
-    """Columns that the keys of a topic's records are made of."""
-
-    @property
-    def layout(self) -> tuple[str, ...]:
-        """All partition columns, in the order of the folders."""
-        return (*((f"{self.event_time}_{self.event_unit}",) if self.event_time else ()), *self.partition_by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,29 +80,33 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
     name = top.text("name", path.stem)
     if "/" in name:
         raise top.wrong("name", f"is {name!r}: it must be a name, not a path, as the log is named after it")
-    source, options = _source(top.section("source"), path.parent)
+    backfill = top.section("backfill")
+    logs = backfill.optional_text("logs")
+    source, options = _source(top.section("source"), path.parent, logs)
     sql, python = _transform(top.section("transform"))
-    checkpoint = _local(top, "checkpoint", path.parent)
+    checkpoint = local_path(top, "checkpoint", path.parent)
     restart, follow, notify = top.section("restart"), top.section("follow"), top.section("notify")
     pipeline = Pipeline(
         name=name,
         folder=path.parent,
         checkpoint=checkpoint,
-        log=_local(top, "log", path.parent, f"{name}.log"),
+        log=local_path(top, "log", path.parent, f"{name}.log"),
         trigger=_trigger(top),
         source=source,
         source_options=options,
         format=format_of(top.section("format"), path.parent, checkpoint, options.topics),
         sql=sql,
         python=python,
-        sink=_sink(top.section("sink"), path.parent, checkpoint),
+        sink=sink_of(top.section("sink"), path.parent, checkpoint),
         restarts=5 if (attempts := restart.whole("attempts", most=1000)) is None else attempts,
         backoff_ms=restart.duration_ms("backoff", "2s"),
         group=follow.optional_text("group"),
         metrics_port=follow.whole("metricsPort", most=65535),
-        events=_local(top, "events", path.parent) if "events" in top else None,
+        events=local_path(top, "events", path.parent) if "events" in top else None,
         webhook=_webhook(notify),
-        letters=_letters(top.section("deadLetter"), path.parent) if "deadLetter" in top else None,
+        letters=letters_of(top.section("deadLetter"), path.parent, checkpoint)
+        if "deadLetter" in top
+        else None,
         expectations=tuple(map(_expectation, top.sections("expect", most=RULES_MAX))),
         spark={f"spark.{key}": value for key, value in top.section("spark").settings().items()},
     )
@@ -146,7 +116,7 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
             f"spark.sql.session.timeZone is {zone}: with sink.eventTime it must be UTC, in which its folders "
             "are named"
         )
-    for section in (restart, follow, notify, top):
+    for section in (backfill, restart, follow, notify, top):
         section.close()
     _keep_apart(pipeline, path)
     _require_letters(pipeline)
@@ -174,25 +144,6 @@ def _expectation(section: Section) -> Expectation:
     return Expectation(rule, violation)
 
 
-def _letters(section: Section, folder: Path) -> DeadLetters:
-    kind = section.choice("kind", SINKS)
-    path = _local(section, "path", folder) if kind != "topic" else Path()
-    table, catalog = _iceberg(section, path, folder) if kind == "iceberg" else ("", {})
-    found = DeadLetters(
-        kind,
-        topic=section.text("topic") if kind == "topic" else "",
-        path=path,
-        table=table,
-        catalog=catalog,
-        records_max=section.whole("maxRecords", most=2**31 - 1),
-        share_max=section.share("maxShare"),
-    )
-    section.close()
-    if found.topic and not is_topic_name(found.topic):
-        raise section.wrong("topic", f"is {found.topic!r}, which is no name of a topic")
-    return found
-
-
 def _require_letters(pipeline: Pipeline) -> None:
     """Refuses what letters and rules cannot be together with."""
     letters = pipeline.letters
@@ -205,12 +156,17 @@ def _require_letters(pipeline: Pipeline) -> None:
         return
     if pipeline.format.keep_malformed:
         raise PipelineError("format.malformed must be fail with [deadLetter], where malformed values go")
-    for place, whose in ((pipeline.sink.path, "sink.path"), (pipeline.checkpoint, "checkpoint")):
-        inside = letters.path in (place, *place.parents) or place in letters.path.parents
-        if letters.kind != "topic" and inside:
-            raise PipelineError(f"deadLetter.path {letters.path} must be a folder apart from {whose}")
+    for place, whose in ((pipeline.sink.where, "sink.path"), (str(pipeline.checkpoint), "checkpoint")):
+        if letters.table is not None and _overlap(letters.table.where, place):
+            raise PipelineError(f"deadLetter.path {letters.table.where} must be a folder apart from {whose}")
     if letters.topic and letters.topic in pipeline.source.get("subscribe", "").split(","):
         raise PipelineError(f"deadLetter.topic {letters.topic} is read by the pipeline itself")
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether one of two places lies in the other."""
+    one, other = f"{one}/", f"{other}/"
+    return one.startswith(other) or other.startswith(one)
 
 
 def _keep_apart(pipeline: Pipeline, file: Path) -> None:
@@ -230,18 +186,24 @@ def _keep_apart(pipeline: Pipeline, file: Path) -> None:
                 raise PipelineError(f"{name} {place} must not be in the {whose}'s folder")
 
 
-def _source(section: Section, folder: Path) -> tuple[dict[str, str], SourceOptions]:
-    """The options of ``format("barnabas")``, in Spark's words and checked by the same code."""
+def _source(section: Section, folder: Path, logs: str | None) -> tuple[dict[str, str], SourceOptions]:
+    """The options of ``format("barnabas")``, in Spark's words and checked by the same code. A stream that
+    reads log directories first begins at the first record.
+    """
     options = {
         name: str(folder / value) if name.lower() in _STORES else value
         for name, value in section.settings().items()
     }
-    known = {name.lower() for name in SOURCE_OPTIONS}
+    known = {name.lower() for name in SOURCE_OPTIONS} - {"backfilllogs"}
     for name, value in options.items():
         if name.lower() not in known and not name.lower().startswith("kafka."):
             raise section.wrong(name, unknown(name, SOURCE_OPTIONS))
         if name.lower() == "maxtriggerdelay":
             section.require_unit(name, value)
+    if logs is not None:
+        options["backfillLogs"] = ",".join(str(folder / one.strip()) for one in logs.split(","))
+        if not any(name.lower().startswith("starting") for name in options):
+            options["startingOffsets"] = "earliest"
     try:
         return options, source_options(options, streaming=True, quiet=True)
     except OptionError as error:
@@ -258,79 +220,6 @@ def _transform(section: Section) -> tuple[str | None, str | None]:
     return sql, python
 
 
-def _sink(section: Section, folder: Path, checkpoint: Path) -> Sink:
-    if section.peek("kind") == "topic":
-        section.choice("kind", SINKS)
-        found = Sink(
-            "topic",
-            checkpoint / "topic",
-            (),
-            None,
-            "day",
-            topic=section.text("topic"),
-            topic_key=section.texts("key"),
-        )
-        section.close()
-        if not is_topic_name(found.topic):
-            raise section.wrong("topic", f"is {found.topic!r}, which is no name of a topic")
-        return found
-    event = section.section("eventTime")
-    given = "eventTime" in section
-    kind, path = section.choice("kind", SINKS), _local(section, "path", folder)
-    table, catalog = _iceberg(section, path, folder) if kind == "iceberg" else ("", {})
-    sink = Sink(
-        kind=kind,
-        path=path,
-        partition_by=section.texts("partitionBy"),
-        event_time=event.text("column") if given else None,
-        event_unit=event.choice("by", UNITS, "day") if given else "day",
-        table=table,
-        changes=_changes(section, kind),
-        compact_every=section.whole("compactEvery", most=1_000_000) or 0,
-        catalog=catalog,
-    )
-    event.close()
-    section.close()
-    if len(set(sink.layout)) < len(sink.layout):
-        raise section.wrong("partitionBy", f"names a column twice: {', '.join(sink.layout)}")
-    return sink
-
-
-def _changes(section: Section, kind: str) -> Changes | None:
-    """The keys by which rows are changed, None for a table that only grows."""
-    mode = section.choice("mode", ("append", "merge", "history"), "append")
-    key, deleted_by = section.texts("key"), section.optional_text("deletedBy")
-    if mode == "append":
-        for name, given in (("key", key), ("deletedBy", deleted_by)):
-            if given:
-                raise section.wrong(name, 'has no use without mode = "merge" or "history"')
-        return None
-    if kind == "parquet":
-        raise section.wrong(
-            "mode", f"is {mode!r}, and plain Parquet files only grow: kind must be delta or iceberg"
-        )
-    if not key:
-        raise section.wrong("key", "is missing: a list of the columns that tell the rows apart")
-    if len(set(key)) < len(key):
-        raise section.wrong("key", f"names a column twice: {', '.join(key)}")
-    return Changes(key, mode == "history", deleted_by)
-
-
-def _iceberg(section: Section, path: Path, folder: Path) -> tuple[str, dict[str, str]]:
-    """The table's name and its catalog, which is a URI or a table of properties."""
-    table = section.text("table", f"default.{path.name}")
-    if not re.fullmatch(r"[^.\s]+(\.[^.\s]+)+", table):
-        raise section.wrong("table", f"is {table!r}: it must be namespace.name")
-    if isinstance(section.peek("catalog"), dict):
-        catalog = section.section("catalog").settings()
-    else:
-        catalog = {"uri": section.text("catalog", "sqlite:///catalog.db")}
-    sqlite, _, file = catalog.get("uri", "").partition("sqlite:///")
-    if file and not sqlite:
-        catalog["uri"] = f"sqlite:///{folder / file}"
-    return table, catalog
-
-
 def _trigger(top: Section) -> dict[str, str | bool]:
     text = top.text("trigger", "availableNow")
     if text in {"availableNow", "once"}:
@@ -342,13 +231,3 @@ def _trigger(top: Section) -> dict[str, str | bool]:
         raise top.wrong(
             "trigger", f'is {text!r}: it must be "availableNow", "once" or a time such as "10s"'
         ) from None
-
-
-def _local(section: Section, key: str, folder: Path, default: str | None = None) -> Path:
-    """A path on this machine: what is renamed and synchronised must be in a file system."""
-    text = section.text(key, default)
-    if "\0" in text:
-        raise section.wrong(key, f"is {text!r}: no path has a null character")
-    if "://" in text or text.startswith("file:"):
-        raise section.wrong(key, f"is {text!r}: it must be a folder of a file system, not an address")
-    return Path(os.path.normpath(folder / text))  # Spark takes `..` in an address for a name

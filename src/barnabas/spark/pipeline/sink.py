@@ -17,8 +17,9 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline import changes, expectations, records
+from barnabas.spark.pipeline.checkpoint import query_id
 from barnabas.spark.pipeline.expectations import Expectation
-from barnabas.spark.pipeline.settings import Sink
+from barnabas.spark.pipeline.sink_settings import Sink
 from barnabas.spark.pipeline.tables.compaction import TARGET_BYTES
 from barnabas.spark.pipeline.tables.evolution import merged
 from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
@@ -44,11 +45,11 @@ def open_table(sink: Sink) -> Table:
         if sink.kind == "delta":
             from barnabas.spark.pipeline.tables.delta import DeltaFolder
 
-            return DeltaFolder(sink.path)
+            return DeltaFolder(sink.path, sink.address)
         if sink.kind == "iceberg":
             from barnabas.spark.pipeline.tables.iceberg import IcebergFolder
 
-            return IcebergFolder(sink.path, sink.table, sink.catalog)
+            return IcebergFolder(sink.path, sink.table, sink.catalog, sink.address)
         if sink.kind == "topic":
             from barnabas.spark.pipeline.tables.sent import SentBatches
 
@@ -58,7 +59,7 @@ def open_table(sink: Sink) -> Table:
             f"sink.kind: {sink.kind} needs packages that are not here ({error.name}): pip install "
             "'barnabas[lake]'"
         ) from error
-    return ParquetFolder(sink.path)
+    return ParquetFolder(sink.path, sink.address)
 
 
 def compact(sink: Sink, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:
@@ -67,12 +68,12 @@ def compact(sink: Sink, target_bytes: int, step: Step, *, dry_run: bool = False)
     """
     table = open_table(sink)
     if table.state(None) is None:
-        raise PipelineError(f"{sink.path} has no table yet: run the pipeline first")
+        raise PipelineError(f"{sink.where} has no table yet: run the pipeline first")
     with table:
         try:
             return table.compact(target_bytes, step, dry_run=dry_run)
         except OSError as error:
-            raise PipelineError(f"{error.filename or sink.path}: {error.strerror or error}") from error
+            raise PipelineError(f"{error.filename or sink.where}: {error.strerror or error}") from error
 
 
 def table_schema(table: Table, sink: Sink, checkpoint: Path, rows: StructType) -> StructType:
@@ -84,12 +85,12 @@ def table_schema(table: Table, sink: Sink, checkpoint: Path, rows: StructType) -
     state = table.state(query_id(checkpoint))
     if state is not None and state.batch is None:
         raise PipelineError(
-            f"{sink.path} was written with another checkpoint: with this one its records would be read "
+            f"{sink.where} was written with another checkpoint: with this one its records would be read "
             "again. Use that checkpoint, or give the pipeline another path"
         )
     if state is not None and state.layout != list(sink.layout):
         raise PipelineError(
-            f"{sink.path} is partitioned by {', '.join(state.layout) or 'nothing'}, "
+            f"{sink.where} is partitioned by {', '.join(state.layout) or 'nothing'}, "
             f"not by {', '.join(sink.layout) or 'nothing'}: give the pipeline another path"
         )
     known = StructType.fromJson(state.schema) if state is not None else None
@@ -111,7 +112,7 @@ def _require_mode(table: Table, sink: Sink) -> None:
         raise damaged(path, "mode of a table", ValueError("it has no mode or no key"))
     if was != _mode(sink) and (was is not None or table.state(None) is not None):
         raise PipelineError(
-            f"{sink.path} was written with {_words(was)}, not with {_words(_mode(sink))}: "
+            f"{sink.where} was written with {_words(was)}, not with {_words(_mode(sink))}: "
             "give the pipeline another path"
         )
 
@@ -132,15 +133,6 @@ def _keep_mode(table: Table, sink: Sink) -> None:
     if mode is not None and not path.exists():
         replace_note(path, mode)
         synchronise_up(path.parent, table.folder)
-
-
-def query_id(checkpoint: Path) -> str | None:
-    """The id of the query that a checkpoint belongs to, None before its first start."""
-    path, what = checkpoint / "metadata", "checkpoint's"
-    found = read_note(path, what)
-    if found is not None and "id" not in found:
-        raise damaged(path, what, ValueError("it has no id"))
-    return None if found is None else str(found["id"])
 
 
 class BatchSink:
@@ -221,7 +213,7 @@ class BatchSink:
             try:
                 self._table.compact(TARGET_BYTES, lambda *_: None)
             except (PipelineError, OSError) as error:
-                _log.warning("%s was not compacted: %s", self._sink.path, first_line(error))
+                _log.warning("%s was not compacted: %s", self._sink.where, first_line(error))
 
     def _take(self, query: str, rows: "DataFrame", batch: int) -> None:
         self._seen = Observation()

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import fcntl
-import json
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,8 @@ from barnabas.core.errors import BarnabasError
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.groups.lag import lag_rows, one_record_at_a_time, standings_of
 from barnabas.spark.kafka import KafkaFetcher, admin_client
-from barnabas.spark.offsets import Positions, SourceOffset
+from barnabas.spark.offsets import Positions
+from barnabas.spark.pipeline.checkpoint import end_of, ended
 from barnabas.spark.pipeline.events import last_event
 from barnabas.spark.pipeline.settings import Pipeline
 from barnabas.spark.pipeline.sink import open_table
@@ -118,20 +118,15 @@ def _is_locked(path: Path) -> bool:
 
 def _last_batch(checkpoint: Path) -> tuple[int | None, float | None, Positions]:
     """The last batch that has ended, when, and where the next one begins."""
-    ended = [int(path.name) for path in (checkpoint / "commits").glob("[0-9]*") if path.name.isdigit()]
-    if not ended:
+    batches = ended(checkpoint)
+    if not batches:
         return None, None, {}
-    last = max(ended)
-    offsets = checkpoint / "offsets" / str(last)
+    last = batches[-1]
+    positions = end_of(checkpoint, last).positions
     try:
-        seconds = (checkpoint / "commits" / str(last)).stat().st_mtime
-        # Spark's own form: a version, what it knows of the batch, and the end of each source.
-        positions = SourceOffset.decode(
-            json.loads(offsets.read_text(encoding="utf-8").splitlines()[2])
-        ).positions
-    except (OSError, ValueError, TypeError, AttributeError, IndexError, RecursionError) as error:
-        raise PipelineError(f"{offsets} cannot be read: {error}") from None
-    return last, seconds, positions
+        return last, (checkpoint / "commits" / str(last)).stat().st_mtime, positions
+    except OSError as error:
+        raise PipelineError(f"{error.filename} cannot be read: {error.strerror}") from None
 
 
 def _lag(pipeline: Pipeline, positions: Positions) -> tuple[int | None, float | None, str | None]:

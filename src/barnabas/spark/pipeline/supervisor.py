@@ -26,7 +26,7 @@ from barnabas.spark import sessions
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.follower import QueryFollower, Totals
 from barnabas.spark.kafka import KafkaCatalog, admin_client
-from barnabas.spark.pipeline import expectations, frames
+from barnabas.spark.pipeline import expectations, frames, rewind
 from barnabas.spark.pipeline.events import Events
 from barnabas.spark.pipeline.formats.reader_schema import keep, settled
 from barnabas.spark.pipeline.letterbox import LetterBox
@@ -138,6 +138,7 @@ def run(
 def _run(
     spark: "SparkSession", pipeline: Pipeline, console: Console, stop: threading.Event, events: Events
 ) -> RunOutcome:
+    rewind.finish(pipeline)
     pipeline = _settled(pipeline, console, stop)
     built = _checked(frames.build(spark, pipeline), pipeline)
     with contextlib.ExitStack() as held:

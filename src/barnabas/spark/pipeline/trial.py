@@ -14,8 +14,9 @@ from barnabas.spark.kafka import KafkaCatalog
 from barnabas.spark.offsets import EARLIEST, LATEST, to_nested
 from barnabas.spark.pipeline import changes, expectations, frames
 from barnabas.spark.pipeline.formats.reader_schema import settled
-from barnabas.spark.pipeline.letters import REASON, RECORD, DeadLetters
+from barnabas.spark.pipeline.letters import REASON, RECORD
 from barnabas.spark.pipeline.settings import Pipeline
+from barnabas.spark.pipeline.sink_settings import DeadLetters
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _STREAMS: Final = ("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp", "failondataloss",
     "startingoffsetsbytimestampstrategy", "maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay",
-    "subscribe", "subscribepattern", "assign")  # fmt: skip
+    "subscribe", "subscribepattern", "assign", "backfilllogs")  # fmt: skip
 """Options that say what is read, or that only a stream has."""
 
 
@@ -63,7 +64,7 @@ def attempt(spark: "SparkSession", pipeline: Pipeline, records: int) -> Trial:
             ids = dataclasses.replace(form.key.ids, checkpoint=Path(folder))
             form = dataclasses.replace(form, key=dataclasses.replace(form.key, ids=ids))
         tried = dataclasses.replace(
-            pipeline, source=source, format=form, letters=pipeline.letters or DeadLetters("topic")
+            pipeline, source=source, format=form, letters=pipeline.letters or DeadLetters()
         )
         frame = frames.records(spark.read, tried).persist()
         try:

@@ -5,8 +5,8 @@ of table: see `parquet`, `delta` and `iceberg`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline.tables.synchronise import synchronise
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+P = TypeVar("P", bound=PurePath)
 TARGET_BYTES: Final = 128 << 20
 """How large merged files become unless the caller says otherwise."""
 _ROW_GROUP_BYTES: Final = 64 << 20
@@ -22,13 +23,13 @@ _ROW_GROUP_BYTES: Final = 64 << 20
 _BATCH_ROWS: Final = 16_384
 
 
-def groups(files: Iterable[tuple[Path, int]], target_bytes: int) -> Iterator[list[Path]]:
+def groups(files: "Iterable[tuple[P, int]]", target_bytes: int) -> "Iterator[list[P]]":
     """Neighbours, of files in their order with their sizes, which make one file of at most `target_bytes`.
 
     A file of half that size is large enough and stays, or the newest merged file would be written again each
     time.
     """
-    group: list[Path] = []
+    group: list[P] = []
     size = 0
     for path, file_bytes in files:
         if file_bytes >= target_bytes // 2 or size + file_bytes > target_bytes:

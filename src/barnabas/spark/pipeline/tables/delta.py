@@ -24,14 +24,18 @@ from barnabas.spark.pipeline.tables.logged import Held, LoggedTable, folder_valu
 from barnabas.spark.pipeline.tables.rewriting import Keys
 from barnabas.spark.pipeline.tables.stats import statistics
 from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_files, synchronise_up
-from barnabas.spark.pipeline.tables.table import Compacted, State, Step
+from barnabas.spark.pipeline.tables.table import Compacted, RewindRefusedError, State, Step
 
+_ERRORS: Final = (DeltaError, OSError)
+"""What delta-rs raises, the second one of object stores."""
+_CHANGING: Final = ("WRITE", "DELETE", "UPDATE", "MERGE")
+"""Operations by which rows come and go; others only arrange them."""
 _MEMORY_BYTES: Final = 256 << 20
 """What delta-rs may hold of the rows that it merges before it goes to the disk."""
 
 
 class DeltaFolder(LoggedTable):
-    """The table in a folder."""
+    """The table in a folder, or at an address."""
 
     types: ClassVar = frozenset({
         "boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "string", "binary",
@@ -41,8 +45,8 @@ class DeltaFolder(LoggedTable):
     # delta-rs has no typeWidening, and cannot compact files whose maps differ in their structs.
     growth: ClassVar = Growth(fields_in_structs=True)
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, files=folder)
+    def __init__(self, folder: Path, address: str = "") -> None:
+        super().__init__(folder, address=address)
         self._table: DeltaTable | None = None
 
     def state(self, query: str | None) -> State | None:
@@ -57,16 +61,22 @@ class DeltaFolder(LoggedTable):
         """By what the log says."""
         table = self._newest()
         assert table is not None
-        return [int(size) for size in pa.table(table.get_add_actions(flatten=True))["size_bytes"].to_pylist()]
+        return list(self._sizes(table).values())
+
+    def rows(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """By pyarrow, of the log's newest version."""
+        table = self._newest()
+        if table is not None:
+            yield from table.to_pyarrow_dataset().to_batches(columns=list(columns))
 
     def _newest(self) -> DeltaTable | None:
         try:
             if self._table is not None:
                 self._table.update_incremental()
-            elif DeltaTable.is_deltatable(str(self.folder)):
-                self._table = DeltaTable(str(self.folder))
-        except DeltaError as error:
-            raise PipelineError(f"{self.folder}: its log cannot be read: {first_line(error)}") from error
+            elif DeltaTable.is_deltatable(self.where):
+                self._table = DeltaTable(self.where)
+        except _ERRORS as error:
+            raise PipelineError(f"{self.where}: its log cannot be read: {first_line(error)}") from error
         return self._table
 
     def _prepare(self, query: str, schema: dict[str, Any], layout: Sequence[str]) -> None:
@@ -74,7 +84,7 @@ class DeltaFolder(LoggedTable):
         if table is None:
             # The identifier says whose table it is from its first version on.
             DeltaTable.create(
-                str(self.folder),
+                self.where,
                 _schema(schema["fields"]),
                 partition_by=list(layout),
                 commit_properties=_identified(query, -1),
@@ -95,11 +105,11 @@ class DeltaFolder(LoggedTable):
         before, now_ms = table.version(), time.time_ns() // 1_000_000
         gone = [
             RemoveAction(
-                path=held.path.relative_to(self.folder).as_posix(),
+                path=held.name,
                 data_change=True,
                 deletion_timestamp=now_ms,
                 size=held.entry["size_bytes"],
-                partition_values=folder_values(held.path.relative_to(self.folder)),
+                partition_values=folder_values(Path(held.name)),
             )
             for held in removed
         ]
@@ -111,8 +121,8 @@ class DeltaFolder(LoggedTable):
                 table.metadata().partition_columns,
                 commit_properties=_identified(query, batch, tries=0 if removed else None),
             )
-        except DeltaError as error:
-            raise PipelineError(f"{self.folder}: {first_line(error)}") from error
+        except _ERRORS as error:
+            raise PipelineError(f"{self.where}: {first_line(error)}") from error
         self._synchronise_behind(before)
 
     def _holding(self, keys: Keys) -> Iterator[Held]:
@@ -120,12 +130,47 @@ class DeltaFolder(LoggedTable):
         assert table is not None
         layout = table.metadata().partition_columns
         for entry in pa.table(table.get_add_actions(flatten=True)).to_pylist():
-            path = self.folder / unquote(entry["path"])  # as an address has it
-            values = folder_values(path.relative_to(self.folder))
+            name = unquote(entry["path"])  # as an address has it
+            values = folder_values(Path(name))
             if set(values) != set(layout):
-                raise PipelineError(f"{path} was written by others, to no folder of its partition")
-            if all(keys.may_be_in(name, *_bounds(entry, name, values)) for name in keys.names):
-                yield Held(path, _folders(path.relative_to(self.folder)), values, entry)
+                raise PipelineError(
+                    f"{self.where}/{name} was written by others, to no folder of its partition"
+                )
+            if all(keys.may_be_in(one, *_bounds(entry, one, values)) for one in keys.names):
+                with self._place.readable(name, self._ours) as path:
+                    yield Held(name, path, _folders(Path(name)), values, entry)
+
+    def rewind(self, query: str, batch: int) -> None:
+        """One version more, which has the files of an older one, and its batch's id."""
+        assert self._lock is not None
+        table = self._newest()
+        assert table is not None
+        newest, before = table.version(), table.version()
+        had = table.transaction_version(query)
+        try:
+            while had is not None and had > batch and before > 0:
+                before -= 1
+                older = DeltaTable(self.where, version=before).transaction_version(query)
+                if older == had:
+                    self._require_no_rows(table, before + 1)
+                had = older
+            if had is None or had > batch:
+                raise RewindRefusedError(
+                    f"{self.where} has no version any more that is as old as batch {batch}"
+                )
+            table.restore(before, commit_properties=_identified(query, batch))
+        except _ERRORS as error:
+            raise PipelineError(f"{self.where} cannot be taken back: {first_line(error)}") from error
+        self._synchronise_behind(newest)
+
+    def _require_no_rows(self, table: DeltaTable, version: int) -> None:
+        """Raises PipelineError for a version by which others have changed rows."""
+        said = [one["operation"] for one in table.history() if one.get("version") == version]
+        if said and said[0].upper() in _CHANGING:
+            raise RewindRefusedError(
+                f"{self.where}: version {version} ({said[0]}) was written by others, and would be taken "
+                "back too"
+            )
 
     def compact(self, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:
         """One version that adds the merged files and removes their sources, by delta-rs;
@@ -147,15 +192,14 @@ class DeltaFolder(LoggedTable):
             metrics = table.optimize.compact(
                 target_size=target_bytes, max_concurrent_tasks=1, max_spill_size=_MEMORY_BYTES
             )
-        except DeltaError as error:
-            raise PipelineError(f"{self.folder} was not compacted: {first_line(error)}") from error
+        except _ERRORS as error:
+            raise PipelineError(f"{self.where} was not compacted: {first_line(error)}") from error
         table = self._newest()
         assert table is not None
         new = self._sizes(table)
         added = new.keys() - old.keys()
-        synchronise_files(
-            self.folder, [path.relative_to(self.folder).as_posix() for path in added], self.folder
-        )
+        if added and self._objects is None:
+            synchronise_files(self.folder, map(str, added), self.folder)
         if added:
             self._synchronise_behind(before)
         step(len(old), len(old))
@@ -164,12 +208,9 @@ class DeltaFolder(LoggedTable):
         return done
 
     def _sizes(self, table: DeltaTable) -> dict[Path, int]:
-        """The files of the table's version, and their bytes."""
-        # The root is written as an address, with signs for spaces and the like; what is behind it as it is on
-        # the disk.
-        root = table.table_uri.removeprefix("file://").rstrip("/") + "/"
-        paths = [self.folder / uri.removeprefix("file://").removeprefix(root) for uri in table.file_uris()]
-        return {path: path.stat().st_size for path in paths}
+        """The files of the table's version by their paths in it, and their bytes."""
+        actions = pa.table(table.get_add_actions(flatten=True)).select(["path", "size_bytes"]).to_pylist()
+        return {Path(unquote(one["path"])): one["size_bytes"] for one in actions}
 
     def _synchronise_behind(self, version: int) -> None:
         """Spark commits the batch next:
@@ -177,6 +218,8 @@ class DeltaFolder(LoggedTable):
         """
         table, log = self._newest(), self.folder / "_delta_log"
         assert table is not None
+        if self._objects is not None:
+            return  # a store has what it has answered for
         for newer in range(version + 1, table.version() + 1):
             synchronise(log / f"{newer:020d}.json")
         synchronise_up(log, self.folder)

@@ -5,19 +5,22 @@ The files that Spark has written are named to the table (``add_files``); no row 
 PyIceberg takes the values of partition columns from the files, so they hold those columns too.
 """
 
+import os
 import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final
+from urllib.parse import urlsplit
 
 import pyarrow as pa
+from pyarrow import fs
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, In, LessThanOrEqual
-from pyiceberg.io.pyarrow import parquet_files_to_data_files
+from pyiceberg.io.pyarrow import PyArrowFileIO, parquet_files_to_data_files
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import DataScan
 from pyiceberg.table import Table as IcebergTable
@@ -27,9 +30,10 @@ from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline.tables.compaction import groups, merge
 from barnabas.spark.pipeline.tables.evolution import Growth
 from barnabas.spark.pipeline.tables.logged import Held, LoggedTable, shape
+from barnabas.spark.pipeline.tables.places import Objects
 from barnabas.spark.pipeline.tables.rewriting import Keys
 from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_up
-from barnabas.spark.pipeline.tables.table import Compacted, State, Step
+from barnabas.spark.pipeline.tables.table import Compacted, RewindRefusedError, State, Step
 
 _QUERY: Final = "barnabas.query"
 _BATCH: Final = "barnabas.batch"
@@ -56,16 +60,17 @@ _PASSWORD: Final = re.compile(r"(://[^:/@\s]*):\S*@")
 
 
 class IcebergFolder(LoggedTable):
-    """The table, whose location is a folder; its catalog may be anywhere."""
+    """The table, whose location is a folder or an address; its catalog may be anywhere."""
 
     keeps_partition_columns: ClassVar = True
     types: ClassVar = frozenset({*_TYPES, "decimal"})
     growth: ClassVar = Growth(fields_in_structs=True, fields_in_maps=True, wider_types=True)
 
-    def __init__(self, folder: Path, table: str, catalog: Mapping[str, str]) -> None:
-        super().__init__(folder, files=folder / "data")
+    def __init__(self, folder: Path, table: str, catalog: Mapping[str, str], address: str = "") -> None:
+        super().__init__(folder, "data", address)
+        self._location = self.address or f"{_FILE}{folder}"
         self._name = table
-        self._properties = dict(catalog)
+        self._properties = {**_of_environment(self.address), **catalog}
         self._catalog_name = self._properties.pop("name", "default")
         self._catalog: Catalog | None = None
         self._looked_up: IcebergTable | None = None
@@ -76,9 +81,10 @@ class IcebergFolder(LoggedTable):
         table = self._newest()
         if table is None:
             return None
-        place = table.location().removeprefix(_FILE)
-        if place != str(self.folder):
-            raise PipelineError(f"sink.path is {self.folder}, but the table {self._name} is in {place}")
+        place = table.location().rstrip("/")
+        if place != self._location:
+            place = place.removeprefix(_FILE)
+            raise PipelineError(f"sink.path is {self.where}, but the table {self._name} is in {place}")
         batch = int(table.properties[_BATCH]) if query and table.properties.get(_QUERY) == query else None
         return State(batch, _spark(table.schema().as_struct()), [field.name for field in table.spec().fields])
 
@@ -88,8 +94,8 @@ class IcebergFolder(LoggedTable):
         assert table is not None
         return [task.file.file_size_in_bytes for task in table.scan().plan_files()]
 
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of the table, none where there is no table."""
+    def rows(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """By PyIceberg."""
         table = self._newest()
         if table is not None:
             yield from table.scan(selected_fields=tuple(columns)).to_arrow_batch_reader()
@@ -110,7 +116,11 @@ class IcebergFolder(LoggedTable):
                 return None
 
     def _prepare(self, query: str, schema: dict[str, Any], layout: Sequence[str]) -> None:
-        table, columns = self._newest(), pa.schema(_arrow(schema))
+        with _in_one_line("sink.catalog"):
+            self._grow(query, pa.schema(_arrow(schema)), schema, layout)
+
+    def _grow(self, query: str, columns: pa.Schema, schema: dict[str, Any], layout: Sequence[str]) -> None:
+        table = self._newest()
         if table is not None:
             if shape(_spark(table.schema().as_struct())) != shape(schema):
                 with table.update_schema() as update:
@@ -121,7 +131,7 @@ class IcebergFolder(LoggedTable):
         # The properties say whose table it is from its first version on.
         properties = {**_TIDY, _QUERY: query, _BATCH: "-1"}
         creation = catalog.create_table_transaction(
-            self._name, columns, location=f"{_FILE}{self.folder}", properties=properties
+            self._name, columns, location=self._location, properties=properties
         )
         with creation, creation.update_spec() as partitions:
             for name in layout:
@@ -132,7 +142,7 @@ class IcebergFolder(LoggedTable):
         table = self._looked_up if removed else self._newest()
         assert table is not None
         identity = {_QUERY: query, _BATCH: str(batch)}
-        names = [f"{_FILE}{file}" for file in files]
+        names = [self._uri(file) for file in files]
         with _in_one_line("sink.catalog"), table.transaction() as change:
             if removed:
                 new = list(parquet_files_to_data_files(table.io, table.metadata, iter(names)))
@@ -156,7 +166,70 @@ class IcebergFolder(LoggedTable):
             bounds = [each for name in keys.names for each in _range(name, keys.values(name))]
             scan = table.scan(And(AlwaysTrue(), *bounds))
         for file in self._data_files(scan):
-            yield Held(_path(file), (), {}, file)
+            name = self._in_table(file)
+            with self._place.readable(name, self._ours) as path:
+                yield Held(name, path, (), {}, file)
+
+    def _uri(self, file: Path) -> str:
+        """Where the log finds a file that was written below `folder`."""
+        return f"{self._location}/{self._name_of(file)}"
+
+    def _in_table(self, file: DataFile) -> str:
+        """The path of a file in the table. Raises PipelineError for one that others have elsewhere."""
+        if not file.file_path.startswith(f"{self._location}/"):
+            raise PipelineError(f"{file.file_path} was written by others, to no folder of {self.where}")
+        return str(file.file_path).removeprefix(f"{self._location}/")
+
+    def _store(self) -> Objects:
+        """With what the catalog says of it, such as credentials."""
+
+        def connect(address: str) -> tuple[fs.FileSystem, str]:
+            io, at = PyArrowFileIO(dict(self._connected().properties)), urlsplit(address)
+            return io.fs_by_scheme(at.scheme, at.netloc), f"{at.netloc}{at.path}"
+
+        return Objects(self.address, connect)
+
+    def rewind(self, query: str, batch: int) -> None:
+        """One snapshot more, which has the files of an older one; the batch's id is set with it."""
+        assert self._lock is not None
+        table = self._newest()
+        assert table is not None
+        older = self._snapshot_behind(table, query, batch)
+        now = {file.file_path: file for file in self._data_files(table.scan())}
+        then = (
+            {}
+            if older is None
+            else {file.file_path: file for file in self._data_files(table.scan(snapshot_id=older))}
+        )
+        ours = _ours()
+        for path in now.keys() - then.keys():
+            if not ours.fullmatch(path):
+                raise RewindRefusedError(f"{path} was written by others, and would be taken back too")
+        identity = {_QUERY: query, _BATCH: str(batch)}
+        with _in_one_line(f"{self._name} was not taken back"), table.transaction() as change:
+            with change.update_snapshot(identity).overwrite() as snapshot:
+                for path in sorted(now.keys() - then.keys()):
+                    snapshot.delete_data_file(now[path])
+                for path in sorted(then.keys() - now.keys()):
+                    snapshot.append_data_file(then[path])
+            change.set_properties(identity)
+        self._synchronise(table)
+
+    def _snapshot_behind(self, table: IcebergTable, query: str, batch: int) -> int | None:
+        """The newest snapshot in which the query had come to a batch or less far, None where the table had no
+        rows then. Raises PipelineError where it has been forgotten.
+        """
+        snapshot = table.current_snapshot()
+        while snapshot is not None:
+            summary = snapshot.summary
+            said = summary.additional_properties if summary is not None else {}
+            if said.get(_QUERY) == query and int(said[_BATCH]) <= batch:
+                return int(snapshot.snapshot_id)
+            parent = snapshot.parent_snapshot_id
+            snapshot = table.snapshot_by_id(parent) if parent is not None else None
+            if parent is not None and snapshot is None:
+                raise RewindRefusedError(f"{self._name} has forgotten the snapshot of batch {batch}")
+        return None
 
     def compact(self, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:
         """One snapshot that adds the merged files and removes their sources;
@@ -202,12 +275,14 @@ class IcebergFolder(LoggedTable):
         done, merging, paths = 0, sum(map(len, planned)), []
         for number, group in enumerate(planned):
             path = folder / f"{number:05d}.parquet"
-            merge([_path(file) for file in group], path)
-            paths.append(f"{_FILE}{path}")
+            with ExitStack() as held:
+                names = map(self._in_table, group)
+                merge([held.enter_context(self._place.readable(name, self._ours)) for name in names], path)
+            paths.append(path)
             done += len(group)
             step(done, merging)
-        synchronise_up(folder, self.folder)
-        return list(parquet_files_to_data_files(table.io, table.metadata, iter(paths)))
+        self._publish(paths)
+        return list(parquet_files_to_data_files(table.io, table.metadata, map(self._uri, paths)))
 
     def _remove_leftovers(self, table: IcebergTable) -> None:
         """Merged files that no snapshot has, of a compaction that was killed before its commit."""
@@ -216,8 +291,11 @@ class IcebergFolder(LoggedTable):
             files = table.inspect.all_data_files()["file_path"].to_pylist()
             known = {Path(file).parent.name for file in files}
             for folder in left:
-                if folder.name not in known:
-                    shutil.rmtree(folder)
+                if folder.name in known and self._objects is None:
+                    continue
+                if folder.name not in known and self._objects is not None:
+                    self._objects.remove(map(self._name_of, folder.glob("*.parquet")))
+                shutil.rmtree(folder)
 
     def _take_place(self, table: IcebergTable, old: Sequence[DataFile], new: Sequence[DataFile]) -> None:
         with (
@@ -235,6 +313,8 @@ class IcebergFolder(LoggedTable):
         """Spark commits the batch next:
         by then the metadata must be on the disk, which PyIceberg leaves to the system.
         """
+        if self._objects is not None:
+            return  # a store has what it has answered for
         snapshot = table.current_snapshot()
         assert snapshot is not None
         new = [one for one in snapshot.manifests(table.io) if one.added_snapshot_id == snapshot.snapshot_id]
@@ -243,11 +323,19 @@ class IcebergFolder(LoggedTable):
         synchronise_up(self.folder / "metadata", self.folder)
 
 
+def _of_environment(address: str) -> dict[str, str]:
+    """What PyIceberg does not look for in the environment, as other clients of S3 do."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    return {"s3.endpoint": endpoint} if endpoint and address.startswith("s3://") else {}
+
+
 @contextmanager
 def _in_one_line(words: str) -> Iterator[None]:
     """Has a catalog's errors in one line and without a password; each catalog has those of its own client."""
     try:
         yield
+    except PipelineError:
+        raise
     except Exception as error:
         reason = _PASSWORD.sub(r"\1:***@", first_line(error))
         raise PipelineError(f"{words}: {type(error).__name__}: {reason}") from None
@@ -260,28 +348,29 @@ def _range(name: str, values: Sequence[Any]) -> tuple[BooleanExpression, ...]:
     return GreaterThanOrEqual(name, values[0]), LessThanOrEqual(name, values[-1])
 
 
+def _ours() -> re.Pattern[str]:
+    """The names of files that a pipeline has written."""
+    return re.compile(rf".*/data/(batch-|{_COMPACTED})[^/]*/.*")
+
+
 def _planned(table: IcebergTable, files: Sequence[DataFile], target_bytes: int) -> list[list[DataFile]]:
     """What can be merged: files that the pipeline has written, of one partition and of the table's layout."""
-    ours = re.compile(rf".*/data/(batch-|{_COMPACTED})[^/]*/.*")
+    ours = _ours()
     partitions: dict[tuple[object, ...], list[DataFile]] = {}
     for file in sorted(files, key=lambda file: file.file_path):
         if file.spec_id == table.spec().spec_id and ours.fullmatch(file.file_path):
             partitions.setdefault(_values(file), []).append(file)
-    by_path = {_path(file): file for file in files}
+    by_path = {Path(file.file_path): file for file in files}
     return [
         [by_path[path] for path in group]
         for same in partitions.values()
-        for group in groups(((_path(file), file.file_size_in_bytes) for file in same), target_bytes)
+        for group in groups(((Path(file.file_path), file.file_size_in_bytes) for file in same), target_bytes)
     ]
 
 
 def _values(file: DataFile) -> tuple[object, ...]:
     """Those of the partition columns."""
     return tuple(file.partition[at] for at in range(len(file.partition)))
-
-
-def _path(file: DataFile) -> Path:
-    return Path(file.file_path.removeprefix(_FILE))
 
 
 def _arrow(kind: Any) -> Any:

@@ -3,8 +3,13 @@
 A batch has a folder of its own, ``batch-0000000017-9f...``. A kill before the commit leaves one that the log
 does not know; it is removed before the batch is appended again. The log keeps the batch's id in the same
 commit as its files, so they are in the table together or not at all, and no reader sees a part of a batch.
+
+In an object store the folder is put under the same name, file by file, before the commit. What a kill has
+left there is removed behind the next commit and not before: a request of the process that was killed may
+still be on its way, and its commit with it. Once another commit has its place, the store refuses it.
 """
 
+import os
 import re
 import shutil
 import uuid
@@ -15,8 +20,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 from urllib.parse import unquote
 
+from barnabas.spark.pipeline.tables.places import COPY, Disk, Objects, TablePlace
 from barnabas.spark.pipeline.tables.rewriting import Changes, Keys, keys_of
-from barnabas.spark.pipeline.tables.synchronise import synchronise_files, synchronise_up
+from barnabas.spark.pipeline.tables.synchronise import synchronise_files
 from barnabas.spark.pipeline.tables.table import Table, Write, WriteChanges
 from barnabas.spark.pipeline.tables.unsent import Unsent
 
@@ -30,7 +36,10 @@ _BATCH_FOLDER: Final = re.compile(r"batch-(\d{10,})-[0-9a-f]{32}")
 class Held:
     """A file of the table that a batch may change."""
 
+    name: str
+    """Its path in the table."""
     path: Path
+    """Where it can be read until the next one is asked for."""
     folders: tuple[str, ...]
     """Those in which the rows that are left belong, below a batch's own."""
     partition: dict[str, str | None]
@@ -45,9 +54,12 @@ class LoggedTable(Table):
     types: ClassVar[frozenset[str]]
     """Spark's names of the simple types that the format has."""
 
-    def __init__(self, folder: Path, files: Path) -> None:
-        super().__init__(folder)
-        self._files = files
+    def __init__(self, folder: Path, files: str = "", address: str = "") -> None:
+        """`files` is where in the table batches have their folders."""
+        super().__init__(folder, address)
+        self._files = folder / files
+        self._objects = self._store() if address else None
+        self._place: TablePlace = self._objects or Disk(folder)
 
     def takes(self, field: dict[str, Any]) -> bool:
         """Whether the format has the type, and those in it."""
@@ -61,12 +73,8 @@ class LoggedTable(Table):
     ) -> None:
         """Appends a batch that the table does not have; one without rows leaves the log as it is."""
         folder = self._begin(query, batch, schema, layout)
-        files = sorted(write(folder))
-        synchronise_files(folder, files, self.folder)
-        if files:
-            self._commit(query, batch, [folder / file for file in files], [])
-        else:
-            shutil.rmtree(folder)  # Spark writes a file without rows
+        files = [folder / file for file in sorted(write(folder))]
+        self._put_through(query, batch, folder, files, [])
 
     def merge(
         self,
@@ -93,9 +101,7 @@ class LoggedTable(Table):
         unsent = Unsent(placed(staged.unsent), changes)
         for file in staged.deleted:
             (folder / file).unlink()
-        files = sorted(staged.added)
-        synchronise_files(folder, files, self.folder)
-        added, removed = [folder / file for file in files], []
+        added, removed = [folder / file for file in sorted(staged.added)], []
         for number, held in enumerate(self._holding(keys) if keys else ()):
             target = folder.joinpath(*held.folders, f"kept-{number:05d}.parquet")
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -107,28 +113,67 @@ class LoggedTable(Table):
             removed.append(held)
             if rows:
                 added.append(target)
-                synchronise_up(target.parent, self.folder)
         for number, (path, partition) in enumerate(placed(staged.unsent)):
             target = folder.joinpath(*path.relative_to(folder).parts[1:-1], f"filled-{number:05d}.parquet")
             unsent.fill(path, partition, target)
             path.unlink()
             added.append(target)
-            synchronise_up(target.parent, self.folder)
+        self._put_through(query, batch, folder, added, removed)
+
+    def _put_through(
+        self, query: str, batch: int, folder: Path, added: Sequence[Path], removed: Sequence[Held]
+    ) -> None:
+        """Has the files where readers of the log find them, then commits. A batch that changes nothing leaves
+        the log as it is.
+        """
         if added or removed:
+            self._publish(added)
             self._commit(query, batch, added, removed)
+            if self._objects is not None:
+                self._clear(batch, folder, self._objects)
         else:
-            shutil.rmtree(folder)
+            shutil.rmtree(folder)  # Spark writes a file without rows
+
+    def _publish(self, files: Sequence[Path]) -> None:
+        """What the next commit names is on the disk, or in the store, when this returns."""
+        if self._objects is not None:
+            self._objects.put({file: self._name_of(file) for file in files})
+        elif files:
+            synchronise_files(self.folder, map(self._name_of, files), self.folder)
+
+    def _name_of(self, file: Path) -> str:
+        """The path in the table of a file that was written below `folder`."""
+        return file.relative_to(self.folder).as_posix()
+
+    def _clear(self, batch: int, folder: Path, objects: Objects) -> None:
+        """Removes what is on the disk of batches that are in the store, and there what other tries left."""
+        for left in self._batch_folders():
+            if left != folder and _batch_of(left) == batch:
+                objects.remove(map(self._name_of, left.rglob("*.parquet")))
+            shutil.rmtree(left)
 
     def _begin(self, query: str, batch: int, schema: dict[str, Any], layout: Sequence[str]) -> Path:
         """The folder of a batch, which is not there yet; what a kill has left of it is gone."""
         assert self._lock is not None
         assert not self.has(query, batch)
-        for left in self._files.glob("batch-*"):
-            named = _BATCH_FOLDER.fullmatch(left.name)
-            if named is not None and int(named[1]) >= batch:
-                shutil.rmtree(left)
+        for left in self._batch_folders():
+            if _batch_of(left) >= batch:
+                if self._objects is None:
+                    shutil.rmtree(left)
+                else:  # by their names `_clear` finds them in the store
+                    for path in left.rglob("*.parquet"):
+                        os.truncate(path, 0)
+        for copy in self._ours.glob(f"{COPY}*"):
+            copy.unlink()
         self._prepare(query, schema, layout)
         return self._files / f"batch-{batch:010d}-{uuid.uuid4().hex}"
+
+    def _store(self) -> Objects:
+        return Objects(self.address)
+
+    def _batch_folders(self) -> list[Path]:
+        """Those that are on the disk."""
+        return [path for path in self._files.glob("batch-*") if _BATCH_FOLDER.fullmatch(path.name)]
 
     def _partition(self, file: str, columns: Collection[str]) -> dict[str, str | None]:
         """The values of the partition columns that a file in a batch's folder lacks."""
@@ -149,6 +194,12 @@ class LoggedTable(Table):
         """The commit point: the files are in the table from here on, the removed ones are not, and the
         batch's id is with them.
         """
+
+
+def _batch_of(folder: Path) -> int:
+    named = _BATCH_FOLDER.fullmatch(folder.name)
+    assert named is not None
+    return int(named[1])
 
 
 def folder_values(path: Path) -> dict[str, str | None]:

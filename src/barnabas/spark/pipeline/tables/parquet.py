@@ -37,22 +37,39 @@ A compaction has these steps for each merged file, mended in the same way:
 
 A merged file is called ``batch-0000000003-00000-to-0000000017-00002.parquet`` after its first and last
 source. Names that are not of this form are somebody else's, and are left alone.
+
+In an object store the steps are the same. ``_barnabas`` is then on the disk of the checkpoint, with the batch
+that is being written and the commit; a move is a PUT of the whole file under its final name, which is done
+again, to the same bytes, if a kill came in between.
 """
 
 import itertools
 import re
 import shutil
 import uuid
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.tables.compaction import groups, merge
 from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
+from barnabas.spark.pipeline.tables.places import Disk, Objects, TablePlace
 from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_files, synchronise_up
-from barnabas.spark.pipeline.tables.table import OURS, Compacted, State, Step, Table, Write
+from barnabas.spark.pipeline.tables.table import (
+    OURS,
+    Compacted,
+    RewindRefusedError,
+    State,
+    Step,
+    Table,
+    Write,
+)
 
 _STAGING: Final = "staging-"
 _FILE: Final = re.compile(r"batch-(\d{10,})-(\d{5,})(?:-to-(\d{10,})-(\d{5,}))?\.parquet")
@@ -86,10 +103,11 @@ class Merge:
 
 
 class ParquetFolder(Table):
-    """The folder; ``with`` takes its lock and finishes what was committed."""
+    """The folder, or what is at an address; ``with`` takes the lock and finishes what was committed."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, address: str = "") -> None:
+        super().__init__(folder, address)
+        self._place: TablePlace = Objects(self.address) if address else Disk(folder)
         self.last: TableCommit | None = None
 
     def state(self, query: str | None) -> State | None:
@@ -100,11 +118,32 @@ class ParquetFolder(Table):
         return State(last.batch if last.query == query else None, last.schema, last.layout)
 
     def sizes(self) -> list[int]:
-        """By what is in the folder now."""
+        """By what is there now."""
+        return list(self._listed(read_commit(self.folder)).values())
+
+    def rows(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """File by file."""
         last = read_commit(self.folder)
+        for name in sorted(self._listed(last)) if last is not None else ():
+            with self._place.readable(str(name), self._ours) as path, pq.ParquetFile(path) as file:
+                yield from file.iter_batches(columns=list(columns))
+
+    def _open(self) -> None:
+        place = self._place
+        if isinstance(place, Objects) and read_commit(self.folder) is None and not place.is_empty():
+            raise PipelineError(
+                f"{self.where} is not empty, and nothing there was written with this checkpoint: "
+                "give another path"
+            )
+        super()._open()
+
+    def _listed(self, last: TableCommit | None) -> dict[PurePosixPath, int]:
+        """The files of the table by their paths in it, and their bytes; those of others too, if they are
+        named as ours.
+        """
         depth = len(last.layout) if last is not None else 0
-        found = self.folder.glob("*/" * depth + "batch-*.parquet")
-        return [path.stat().st_size for path in found if OURS not in path.relative_to(self.folder).parts]
+        found = self._place.sizes("*/" * depth + "batch-*.parquet")
+        return {path: size for path, size in found.items() if OURS not in path.parts}
 
     def recover(self) -> None:
         """Moves what the last commit has not moved yet, then removes all that nothing refers to.
@@ -142,95 +181,113 @@ class ParquetFolder(Table):
         """Merges the files of each partition folder, in the order of their batches."""
         assert self._lock is not None
         self.recover()
-        files = self._files()
+        listed = self._listed(self.last)
+        files = self._by_folder(listed)
         planned = [
             group
             for folder in sorted(files)
-            for group in groups(((path, path.stat().st_size) for path in files[folder]), target_bytes)
+            for group in groups(((path, listed[path]) for path in files[folder]), target_bytes)
         ]
         done, merging = 0, sum(map(len, planned))
         step(done, merging)
         before = [path for found in files.values() for path in found]
-        size = sum(path.stat().st_size for path in before)
         for group in [] if dry_run else planned:
             self._merge(group)
             done += len(group)
             step(done, merging)
+        after = None if dry_run else self._listed(self.last)
         return Compacted(
             files_before=len(before),
             files_after=len(before) - merging + len(planned),
-            bytes_before=size,
-            bytes_after=None if dry_run else sum(p.stat().st_size for f in self._files().values() for p in f),
+            bytes_before=sum(listed[path] for path in before),
+            bytes_after=None
+            if after is None
+            else sum(after[path] for found in self._by_folder(after).values() for path in found),
             folders=len({group[0].parent for group in planned}),
         )
 
-    def _files(self) -> dict[Path, list[Path]]:
+    def rewind(self, query: str, batch: int) -> None:
+        """Removes the files of later batches, then says so. Readers see a part of it for a moment.
+        Raises PipelineError for a file that has rows of both sides.
+        """
+        assert self._lock is not None
+        self.recover()
+        last = self.last
+        assert last is not None
+        assert last.query == query
+        ours = [name for name in self._listed(last) if _FILE.fullmatch(name.name)]
+        for name in ours:
+            (begin, _), (end, _) = _span(name)
+            if begin <= batch < end:
+                raise RewindRefusedError(
+                    f"{self.where}/{name} was merged of batches {begin} to {end}, and only those up to "
+                    f"{batch} are to stay: give an earlier time"
+                )
+        self._place.remove(str(name) for name in ours if _span(name)[0][0] > batch)
+        # No files: they are where they belong.
+        self._replace("commit.json", replace(last, batch=batch, files={}))
+        self.recover()
+
+    def _by_folder(self, listed: Iterable[PurePosixPath]) -> dict[PurePosixPath, list[PurePosixPath]]:
         """Our files by their partition folders, each in the order of batches."""
-        depth = len(self.last.layout) if self.last is not None else 0
-        found: dict[Path, list[Path]] = {}
-        for path in self.folder.glob("*/" * depth + "batch-*.parquet"):
-            if _FILE.fullmatch(path.name) and OURS not in path.relative_to(self.folder).parts:
+        found: dict[PurePosixPath, list[PurePosixPath]] = {}
+        for path in listed:
+            if _FILE.fullmatch(path.name):
                 found.setdefault(path.parent, []).append(path)
         for paths in found.values():
             paths.sort(key=_span)
             for path, following in itertools.pairwise(paths):
                 if _span(following)[0] <= _span(path)[1]:
                     raise PipelineError(
-                        f"{following} has rows that {path.name} has too, as if it was put back from a copy: "
-                        "remove one of them"
+                        f"{self.where}/{following} has rows that {path.name} has too, as if it was put back "
+                        "from a copy: remove one of them"
                     )
         return found
 
-    def _merge(self, sources: Sequence[Path]) -> None:
+    def _merge(self, sources: Sequence[PurePosixPath]) -> None:
         (batch, number), (last, last_number) = _span(sources[0])[0], _span(sources[-1])[1]
         name = f"batch-{batch:010d}-{number:05d}-to-{last:010d}-{last_number:05d}.parquet"
         staging = self._ours / f"{_STAGING}{uuid.uuid4().hex}"
         staging.mkdir()
-        merge(sources, staging / name)
+        with ExitStack() as held:
+            found = [held.enter_context(self._place.readable(str(one), staging)) for one in sources]
+            merge(found, staging / name)
         synchronise_up(staging, self._ours)
-        file = sources[0].with_name(name).relative_to(self.folder)
-        names = [str(source.relative_to(self.folder)) for source in sources]
-        self._replace("compaction.json", Merge(staging.name, str(file), names))
+        file = sources[0].with_name(name)
+        self._replace("compaction.json", Merge(staging.name, str(file), list(map(str, sources))))
         self.recover()
 
     def _take_place(self, change: Merge) -> None:
         """Puts the merged file into the table and removes its sources."""
-        target = self.folder / change.file
-        source = self._ours / change.staging / target.name
-        if source.exists():
-            source.replace(target)
-        elif not target.exists():
-            raise PipelineError(f"{target} is gone, a merged file whose sources were not removed yet")
-        for old in change.sources:
-            (self.folder / old).unlink(missing_ok=True)
-        synchronise(target.parent)
+        source = self._ours / change.staging / PurePosixPath(change.file).name
+        self._move({source: change.file}, "a merged file whose sources were not removed yet")
+        self._place.remove(change.sources)
         (self._ours / "compaction.json").unlink()
         synchronise(self._ours)
+
+    def _move(self, files: Mapping[Path, str], what: str) -> None:
+        """Has staged files at their places in the table, of which some may be there already.
+        Raises PipelineError for `what` is neither here nor there.
+        """
+        staged = {source: name for source, name in files.items() if source.exists()}
+        for source, name in files.items():
+            if source not in staged and not self._place.has(name):
+                raise PipelineError(f"{self.where}/{name} is gone, {what}")
+        self._place.put(staged)
 
     def _replace(self, name: str, commit: TableCommit | Merge) -> None:
         """The commit point."""
         replace_note(self._ours / name, asdict(commit))
 
     def _publish(self, commit: TableCommit) -> None:
-        folders = set()
-        for staged, final in commit.files.items():
-            source, target = self._ours / commit.staging / staged, self.folder / final
-            target.parent.mkdir(parents=True, exist_ok=True)
-            folders.add(target.parent)
-            if source.exists():
-                source.replace(target)
-            elif not target.exists():
-                raise PipelineError(
-                    f"{target} is gone, a file of batch {commit.batch} that was not published yet"
-                )
-        for folder in sorted(folders):
-            synchronise_up(folder, self.folder)
+        files = {self._ours / commit.staging / staged: final for staged, final in commit.files.items()}
+        self._move(files, f"a file of batch {commit.batch} that was not published yet")
 
     def __repr__(self) -> str:
-        return f"<ParquetFolder {self.folder} batch={self.last.batch if self.last else None}>"
+        return f"<ParquetFolder {self.where} batch={self.last.batch if self.last else None}>"
 
 
-def _span(path: Path) -> tuple[tuple[int, int], tuple[int, int]]:
+def _span(path: PurePath) -> tuple[tuple[int, int], tuple[int, int]]:
     """The batch and the number in it of the first and of the last file that a file of ours was made of."""
     named = _FILE.fullmatch(path.name)
     assert named is not None

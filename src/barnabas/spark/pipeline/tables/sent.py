@@ -4,12 +4,15 @@ A batch is sent and then written down. A kill in between has it sent once more; 
 not sent again, as Spark may ask for after its own kill.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
 from barnabas.spark.pipeline.tables.table import Compacted, State, Step, Table, Write
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _WHAT = "note of a batch that was sent"
 
@@ -33,6 +36,11 @@ class SentBatches(Table):
         """None: a topic's bytes are the broker's."""
         return []
 
+    def rows(self, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
+        """None are kept."""
+        del columns
+        return iter(())
+
     def recover(self) -> None:
         """Nothing: what was sent was sent."""
 
@@ -45,6 +53,11 @@ class SentBatches(Table):
         for _ in write(self.folder):
             raise AssertionError("a topic has no files")
         replace_note(self._ours / "sent.json", {"query": query, "batch": batch})
+
+    def rewind(self, query: str, batch: int) -> None:
+        """Raises PipelineError: what was sent stays."""
+        del query, batch
+        raise PipelineError("sink.kind is topic: what was sent cannot be taken back")
 
     def compact(self, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:
         """Raises PipelineError: a topic has no files of ours."""

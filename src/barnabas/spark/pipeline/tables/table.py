@@ -7,7 +7,7 @@ The kinds of tables are in `parquet` (plain files), `delta` and `iceberg`. None 
 import datetime as dt
 import fcntl
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, Self
@@ -16,6 +16,8 @@ from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.tables.evolution import Growth
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from barnabas.spark.pipeline.tables.rewriting import Changes
 
 OURS: Final = "_barnabas"
@@ -72,6 +74,10 @@ class Compacted:
     """Partition folders in which files were merged."""
 
 
+class RewindRefusedError(PipelineError):
+    """A table cannot be taken back. Nothing of it was changed."""
+
+
 class Table(ABC):
     """A table, for the one process that writes to it: ``with`` takes its lock."""
 
@@ -82,10 +88,19 @@ class Table(ABC):
     growth: ClassVar = Growth()
     """What the columns of the table may become."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, address: str = "") -> None:
+        """With an address the table is in an object store, and `folder` is where batches are written first:
+        a part of the checkpoint.
+        """
         self.folder = folder
+        self.address = address.rstrip("/")
         self._ours = folder / OURS
         self._lock: IO[bytes] | None = None
+
+    @property
+    def where(self) -> str:
+        """Where the table is, for people."""
+        return self.address or str(self.folder)
 
     def __enter__(self) -> Self:
         """Raises PipelineError where another process writes, the folder holds something else or cannot be
@@ -101,7 +116,7 @@ class Table(ABC):
     def _open(self) -> None:
         if not self._ours.exists() and self.folder.exists() and any(self.folder.iterdir()):
             raise PipelineError(
-                f"{self.folder} is not empty, and no pipeline has written it: give another path"
+                f"{self.where} is not empty, and no pipeline has written it: give another path"
             )
         self._ours.mkdir(parents=True, exist_ok=True)
         lock = (self._ours / "lock").open("wb")
@@ -111,7 +126,7 @@ class Table(ABC):
             self.recover()
         except BlockingIOError:
             lock.close()
-            raise PipelineError(f"{self.folder} is being written by another process") from None
+            raise PipelineError(f"{self.where} is being written by another process") from None
         except BaseException:
             self._lock = None
             lock.close()
@@ -143,6 +158,10 @@ class Table(ABC):
         """The bytes of each file of the table, of one that is there. Needs no lock."""
 
     @abstractmethod
+    def rows(self, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
+        """Some columns of all rows, none where there is no table. Needs no lock."""
+
+    @abstractmethod
     def recover(self) -> None:
         """Finishes what was committed.
         Comes behind an append that has failed, as it may have committed or not.
@@ -168,6 +187,12 @@ class Table(ABC):
         """
         del query, batch, schema, layout, changes, write
         raise PipelineError("plain Parquet files only grow: give sink.kind delta or iceberg")
+
+    @abstractmethod
+    def rewind(self, query: str, batch: int) -> None:
+        """Has the table as it was behind a batch of the query, -1 for before its first. Raises
+        RewindRefusedError where that cannot be, or rows of others would be lost.
+        """
 
     @abstractmethod
     def compact(self, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:

@@ -1,0 +1,167 @@
+"""Log directories as the older part of topics: what a stream reads from them before it goes on with Kafka.
+
+A range of offsets that begins in the directories is read there as far as they reach, and what is behind that
+from the brokers. Offsets are the same in both, so a checkpoint knows nothing of it: a batch that is done
+again reads the same records from wherever they are then.
+"""
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas.core.ids import TopicPartition, uuid_text
+from barnabas.log.checkpoint import LOG_START_OFFSET, OffsetCheckpoint
+from barnabas.log.filesystem import OsFilesystem
+from barnabas.log.partition_metadata import read_topic_id
+from barnabas.records.batch import HEADER_SIZE, parse_header
+from barnabas.spark.errors import OffsetError
+from barnabas.spark.logs.options import LogOptions
+from barnabas.spark.logs.segments import Piece, Segment, begins, end_offset, find_segments, indexed
+from barnabas.spark.offsets import EARLIEST, Positions
+from barnabas.spark.options import SourceOptions
+from barnabas.spark.planner import Catalog, FoundTopics
+from barnabas.spark.ranges import OffsetRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class LogPart(NamedTuple):
+    """Records of a segment that a task reads: those of the piece from one offset up to another."""
+
+    piece: Piece
+    start: int
+    end: int
+
+
+class Backfill:
+    """What log directories have, as it was when it was first asked for."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._segments: dict[TopicPartition, list[Segment]] | None = None
+        self._spans: dict[TopicPartition, tuple[int, int]] = {}
+
+    def spans(self) -> Mapping[TopicPartition, tuple[int, int]]:
+        """The first offset of each partition, and the one behind its last whole batch. Raises OptionError."""
+        if self._segments is None:
+            self._look()
+        return self._spans
+
+    def _look(self) -> None:
+        found: dict[TopicPartition, list[Segment]] = {}
+        for segment in find_segments(LogOptions(self._options.backfill)):
+            if self._options.asks_for(segment.tp):
+                found.setdefault(segment.tp, []).append(segment)
+        for tp, segments in found.items():
+            segments.sort(key=lambda one: one.base_offset)
+            begin = max(segments[0].base_offset, _log_start(segments[0]))
+            end = end_offset(segments[-1])
+            if end > begin:
+                self._spans[tp] = begin, end
+        self._segments = found
+
+    def require_same(self, topic_ids: Mapping[str, str]) -> None:
+        """Raises OffsetError for a directory of a topic that was deleted, and made again under its name."""
+        filesystem = OsFilesystem()
+        for tp in self.spans():
+            assert self._segments is not None
+            directory = str(Path(self._segments[tp][0].path).parent)
+            there, now = read_topic_id(filesystem, directory), topic_ids.get(tp.topic)
+            if there is not None and now is not None and uuid_text(there) != now:
+                raise OffsetError(
+                    f"{directory} has the topic {tp.topic} with the id {uuid_text(there)}, and the brokers "
+                    f"have another one of that name, {now}: its offsets mean other records"
+                )
+
+    def split(self, ranges: Sequence[OffsetRange]) -> tuple[list[LogPart], list[OffsetRange]]:
+        """What of the ranges is read from the directories, and what from the brokers."""
+        parts: list[LogPart] = []
+        others = []
+        for tp, start, end in ranges:
+            begin, behind = self.spans().get(tp, (0, 0))
+            cut = min(behind, end) if begin <= start < behind else start
+            parts += self._parts(tp, start, cut)
+            others.append(OffsetRange(tp, cut, end))
+        return parts, others
+
+    def _parts(self, tp: TopicPartition, start: int, end: int) -> Iterator[LogPart]:
+        assert self._segments is not None
+        segments = self._segments[tp] if end > start else []
+        first = max(bisect_right([one.base_offset for one in segments], start) - 1, 0)
+        for segment in segments[first:]:
+            if segment.base_offset >= end:
+                return
+            yield LogPart(Piece(segment, *_bytes_of(segment, start, end)), start, end)
+
+
+class BackfilledCatalog:
+    """A catalog whose partitions begin where the log directories do."""
+
+    def __init__(self, catalog: Catalog, backfill: Backfill) -> None:
+        self._catalog = catalog
+        self._backfill = backfill
+
+    def topics(self, options: SourceOptions) -> FoundTopics:
+        """Those of Kafka. Raises OffsetError where a directory has another topic of that name."""
+        found = self._catalog.topics(options)
+        self._backfill.require_same(found.topic_ids)
+        return found
+
+    def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Those of Kafka; the earliest one may be in the directories."""
+        found, spans = self._catalog.offsets(wanted), self._backfill.spans()
+        for tp, time in wanted.items():
+            if time == EARLIEST and tp in spans and tp in found:
+                found[tp] = min(found[tp], spans[tp][0])
+        return found
+
+    def committed(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
+        """Those of Kafka."""
+        return self._catalog.committed(group, partitions)
+
+
+def read_parts(parts: Sequence[LogPart], options: SourceOptions) -> "Iterator[pa.RecordBatch]":
+    """The rows of one task. Raises CorruptBatchError unless such batches are skipped, and OSError, also for a
+    file that has become shorter.
+    """
+    from barnabas.spark.logs.views import read_pieces
+
+    how = LogOptions(
+        options.backfill, include_headers=options.include_headers, skip_corrupt=options.skip_corrupt
+    )
+    for part in parts:
+        segment = part.piece.segment
+        if Path(segment.path).stat().st_size < part.piece.end:
+            raise OSError(f"{segment.path} has become shorter since it was looked at")
+        for rows in read_pieces([part.piece], how):
+            offsets = rows.column("offset").to_numpy()
+            begin, end = offsets.searchsorted([part.start, part.end]).tolist()
+            if end > begin:
+                yield rows.slice(begin, end - begin)
+            if end < len(offsets):
+                break
+
+
+def _log_start(segment: Segment) -> int:
+    """What DeleteRecords has left of a partition, 0 where its directory does not say."""
+    path = Path(segment.path).parents[1] / LOG_START_OFFSET
+    return OffsetCheckpoint(OsFilesystem(), str(path)).read().get(segment.tp, 0)
+
+
+def _bytes_of(segment: Segment, start: int, end: int) -> tuple[int, int]:
+    """From which byte to which the offsets of a range are, as near as the index says."""
+    entries = [entry for entry in indexed(segment) if 0 < entry[1] < segment.size]
+    with Path(segment.path).open("rb") as log:
+        number = log.fileno()
+        before = (at for offset, at in reversed(entries) if offset <= start)
+        first = next((at for at in before if begins(number, at)), 0)
+        behind = (at for offset, at in entries if offset >= end and at > first)
+        return first, next((at for at in behind if _begins_from(number, at, end)), segment.size)
+
+
+def _begins_from(log: int, position: int, offset: int) -> bool:
+    """Whether a batch begins there that has no offset before the given one."""
+    return begins(log, position) and parse_header(os.pread(log, HEADER_SIZE, position)).base_offset >= offset

@@ -1,0 +1,54 @@
+"""What Spark's checkpoint of a query says: its id, which batches have ended, and where each of them ended.
+
+``offsets/17`` is written before batch 17 is read: a version, what Spark knows of the batch, and the end of
+each source, of which a pipeline has one. ``commits/17`` is written when the batch has ended.
+"""
+
+import json
+from pathlib import Path
+
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.offsets import SourceOffset
+from barnabas.spark.pipeline.tables.notes import damaged, read_note
+from barnabas.spark.pipeline.tables.synchronise import synchronise
+
+
+def query_id(checkpoint: Path) -> str | None:
+    """The id of the query that a checkpoint belongs to, None before its first start."""
+    path, what = checkpoint / "metadata", "checkpoint's"
+    found = read_note(path, what)
+    if found is not None and "id" not in found:
+        raise damaged(path, what, ValueError("it has no id"))
+    return None if found is None else str(found["id"])
+
+
+def ended(checkpoint: Path) -> list[int]:
+    """The batches that have ended, in order; Spark forgets all but the last hundred or so."""
+    return _numbers(checkpoint / "commits")
+
+
+def end_of(checkpoint: Path, batch: int) -> SourceOffset:
+    """Where a batch ended that was begun. Raises PipelineError where Spark has forgotten it, or for a file
+    that is damaged.
+    """
+    path = checkpoint / "offsets" / str(batch)
+    try:
+        return SourceOffset.decode(json.loads(path.read_text(encoding="utf-8").splitlines()[2]))
+    except (OSError, ValueError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        raise PipelineError(f"{path} cannot be read: {error}") from None
+
+
+def go_back(checkpoint: Path, batch: int) -> None:
+    """Has Spark do a batch again that it has begun, with the same records, and then those behind it."""
+    for name, first in (("commits", batch), ("offsets", batch + 1)):
+        folder = checkpoint / name
+        for number in reversed(_numbers(folder)):
+            if number >= first:
+                (folder / str(number)).unlink()
+                (folder / f".{number}.crc").unlink(missing_ok=True)
+        if folder.is_dir():
+            synchronise(folder)
+
+
+def _numbers(folder: Path) -> list[int]:
+    return sorted(int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit())

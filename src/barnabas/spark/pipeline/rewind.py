@@ -1,0 +1,136 @@
+"""Goes back in time: the batches since then are taken out of the table, and the next run does them again.
+
+Theory of operation
+-------------------
+A batch is what a table can be taken back to, so the way goes to the end of the last batch that has no record
+of the time or later. Three things are taken back: the table, the letters' table, and Spark's checkpoint, in
+this order, as a checkpoint that is behind its table would have batches passed over. ``rewind.json`` says in
+between how far. It is written before the first step and removed behind the last one, and a run finishes what
+it says first. Each step changes nothing when it is done again.
+"""
+
+import datetime as dt
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.kafka import KafkaCatalog
+from barnabas.spark.offsets import EARLIEST, Positions
+from barnabas.spark.pipeline.checkpoint import end_of, ended, go_back, query_id
+from barnabas.spark.pipeline.settings import Pipeline
+from barnabas.spark.pipeline.sink import open_table
+from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
+from barnabas.spark.pipeline.tables.synchronise import synchronise
+from barnabas.spark.pipeline.tables.table import RewindRefusedError, Table
+from barnabas.spark.planner import Catalog
+
+_NOTE: Final = "rewind.json"
+_WHAT: Final = "note of a rewind"
+
+
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """What a rewind does."""
+
+    first: int | None
+    """The first batch that is done again, None where none has a record that is young enough."""
+    batches: int
+    records: int
+    """The distance of the offsets that are read again."""
+
+
+def rewind(pipeline: Pipeline, to: dt.datetime, *, dry_run: bool = False) -> Rewind:
+    """Takes back what was done since the first record of that time. Raises PipelineError, and what clients
+    raise.
+    """
+    if pipeline.sink.kind == "topic":
+        raise PipelineError("sink.kind is topic: what was sent cannot be taken back")
+    if (pipeline.checkpoint / "state").exists():
+        raise PipelineError(
+            "transform remembers rows of earlier batches, and Spark cannot take its state back"
+        )
+    finish(pipeline)
+    with closing(KafkaCatalog(pipeline.source_options)) as catalog:
+        found = plan(pipeline.checkpoint, to, catalog)
+    if found.first is not None and not dry_run:
+        replace_note(pipeline.checkpoint / _NOTE, {"first": found.first})
+        finish(pipeline)
+    return found
+
+
+def plan(checkpoint: Path, to: dt.datetime, catalog: Catalog) -> Rewind:
+    """Which batch is the first to be done again, and whether that can be. Raises PipelineError."""
+    batches = ended(checkpoint)
+    if not batches:
+        raise PipelineError(f"{checkpoint} has no batch that has ended: there is nothing to take back")
+    last = end_of(checkpoint, batches[-1]).positions
+    times = catalog.offsets(dict.fromkeys(last, int(to.timestamp() * 1000)))
+    behind = {tp: at for tp in last if 0 <= (at := times.get(tp, -1)) < last[tp]}
+    first = next((one for one in batches if _reaches(end_of(checkpoint, one).positions, behind)), None)
+    if first is None:
+        return Rewind(None, 0, 0)
+    if first > 0 and first - 1 not in batches:
+        raise PipelineError(
+            f"batch {first} is the oldest that Spark still knows, and it has records of that time: give a "
+            "later one"
+        )
+    start = _start_of(checkpoint, first)
+    there = catalog.offsets(dict.fromkeys(start, EARLIEST))
+    for tp in sorted(start):
+        if there.get(tp, 0) > start[tp]:
+            raise PipelineError(
+                f"batch {first} begins at offset {start[tp]:,} of {tp}, and the brokers have it from "
+                f"{there[tp]:,} on: its rows would be lost"
+            )
+    records = sum(last[tp] - at for tp, at in start.items() if tp in last)
+    return Rewind(first, batches[-1] - first + 1, records)
+
+
+def _reaches(end: Positions, behind: Positions) -> bool:
+    """Whether a batch that ends there has one of the offsets behind which all is taken back."""
+    return any(end.get(tp, 0) > at for tp, at in behind.items())
+
+
+def _start_of(checkpoint: Path, batch: int) -> Positions:
+    """Where a batch begins; partitions that were new in it are not there."""
+    if batch > 0:
+        return end_of(checkpoint, batch - 1).positions
+    return end_of(checkpoint, batch).start or {}
+
+
+def finish(pipeline: Pipeline) -> None:
+    """Takes the steps of a rewind that was begun. Raises PipelineError where the pipeline runs, and for a
+    table that cannot be taken back.
+    """
+    note = pipeline.checkpoint / _NOTE
+    found = read_note(note, _WHAT)
+    if found is None:
+        return
+    first, query = found.get("first"), query_id(pipeline.checkpoint)
+    if type(first) is not int or first < 0 or query is None:
+        raise damaged(note, _WHAT, ValueError("it has no batch"))
+    with ExitStack() as held:
+        tables = [held.enter_context(table) for table in _tables(pipeline)]
+        for table in tables:
+            state = table.state(query)
+            if state is not None and state.batch is None:
+                raise PipelineError(f"{table.where} was written with another checkpoint")
+            if state is not None and state.batch is not None and state.batch >= first:
+                try:
+                    table.rewind(query, first - 1)
+                except RewindRefusedError:
+                    if table is tables[0]:  # nothing has been taken back yet
+                        note.unlink()
+                    raise
+        go_back(pipeline.checkpoint, first)
+    note.unlink()
+    synchronise(note.parent)
+
+
+def _tables(pipeline: Pipeline) -> Iterator[Table]:
+    yield open_table(pipeline.sink)
+    if pipeline.letters is not None and pipeline.letters.table is not None:
+        yield open_table(pipeline.letters.table)

@@ -1,0 +1,172 @@
+"""Log directories as the older part of a stream: each record once, whichever batches and whatever is left at
+the brokers.
+"""
+
+import shutil
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barnabas.core.ids import TopicPartition, uuid_text
+from barnabas.log.filesystem import OsFilesystem
+from barnabas.log.index import OffsetIndex
+from barnabas.log.partition_metadata import write_topic_id
+from barnabas.records.batch import build_batch
+from barnabas.records.record import Record
+from barnabas.spark.errors import CorruptBatchError, OffsetError, OptionError
+from barnabas.spark.logs.backfill import Backfill, BackfilledCatalog, read_parts
+from barnabas.spark.offsets import EARLIEST
+from barnabas.spark.options import source_options
+from barnabas.spark.planner import FoundTopics, Planner
+from barnabas.spark.ranges import OffsetRange
+from barnabas.spark.stream import TopicStream
+
+TP = TopicPartition("t", 0)
+SEGMENT = 40
+"""Offsets in a segment; a batch has 5."""
+LAST = 3 * SEGMENT
+
+
+def options(logs, **more):
+    texts = {
+        "kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t", "startingOffsets": "earliest",
+        "backfillLogs": str(logs), **more,
+    }  # fmt: skip
+    return source_options(texts, streaming=True, quiet=True)
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory):
+    """Three segments with indexes, up to LAST."""
+    folder = tmp_path_factory.mktemp("logs") / "t-0"
+    folder.mkdir()
+    for base in range(0, LAST, SEGMENT):
+        data, index = b"", b""
+        for start in range(base, base + SEGMENT, 5):
+            offsets = range(start, start + 5)
+            records = [Record(one, 1_700_000_000_000 + one, None, b"x" * 50) for one in offsets]
+            if start > base:
+                index += OffsetIndex.ENTRY.pack(start + 4 - base, len(data))
+            data += build_batch(records)
+        (folder / f"{base:020d}.log").write_bytes(data)
+        (folder / f"{base:020d}.index").write_bytes(index)
+    return folder.parent
+
+
+class Brokers:
+    """A topic that ends at `end`, of which the brokers have what is behind `first`."""
+
+    def __init__(self, first, end):
+        self.first, self.end = first, end
+        self.ids = {}
+
+    def topics(self, _options):
+        return FoundTopics({TP}, self.ids)
+
+    def offsets(self, wanted):
+        return {tp: self.first if time == EARLIEST else self.end for tp, time in wanted.items()}
+
+    def committed(self, _group, _partitions):
+        return {}
+
+
+def read(parts, how):
+    found = list(read_parts(parts, how))
+    return pa.Table.from_batches(found)["offset"].to_pylist() if found else []
+
+
+@settings(max_examples=30, deadline=None)
+@given(first=st.integers(0, LAST + 10), limit=st.integers(1, 70))
+def test_each_record_comes_once_in_its_order(logs, first, limit):
+    how, end = options(logs), LAST + 30
+    backfill = Backfill(how)
+    stream = TopicStream(
+        how, Planner(how, BackfilledCatalog(Brokers(min(first, LAST), end), backfill)), lambda: 0
+    )
+    stream.stop_at_latest()
+    at, seen = {}, []
+    while (behind := stream.next_end(at, limit)) != at:
+        ranges = stream.ranges(at, behind)
+        parts, left = Backfill(how).split(ranges)  # as behind a restart
+        seen += read(parts, how)
+        assert all(one.start >= LAST for one in left if one.size)
+        seen += [offset for one in left for offset in range(one.start, one.end)]
+        at = behind
+    assert seen == list(range(end))
+
+
+@settings(max_examples=50, deadline=None)
+@given(start=st.integers(0, LAST - 1), size=st.integers(1, LAST))
+def test_a_range_opens_no_more_of_the_files_than_the_index_says(logs, start, size):
+    how, end = options(logs), min(start + size, LAST)
+    parts, left = Backfill(how).split([OffsetRange(TP, start, end)])
+    assert read(parts, how) == list(range(start, end))
+    assert left == [OffsetRange(TP, end, end)]
+    batch = parts[0].piece.segment.size * 5 // SEGMENT
+    # A batch at each end that is not whole, and one before it, as an entry says where a batch ends.
+    assert sum(part.piece.size for part in parts) <= ((end - start) // 5 + 4) * batch
+
+
+def test_offsets_that_neither_has_are_left_to_the_brokers_who_say_so(logs):
+    how = options(logs)
+    parts, left = Backfill(how).split([OffsetRange(TP, 100, LAST + 5), OffsetRange(TP, LAST, LAST + 5)])
+    assert read(parts, how) == list(range(100, LAST))
+    assert left == [OffsetRange(TP, LAST, LAST + 5)] * 2
+
+
+def test_what_delete_records_has_taken_does_not_come_back(logs, tmp_path):
+    copy = tmp_path / "logs"
+    shutil.copytree(logs, copy)
+    (copy / "log-start-offset-checkpoint").write_text("0\n1\nt 0 50\n")
+    how = options(copy)
+    catalog = BackfilledCatalog(Brokers(100, LAST), Backfill(how))
+    assert catalog.offsets({TP: EARLIEST}) == {TP: 50}
+
+
+def test_a_directory_of_another_topic_of_that_name_is_refused(logs, tmp_path):
+    copy = tmp_path / "logs"
+    shutil.copytree(logs, copy)
+    write_topic_id(OsFilesystem(), str(copy / "t-0"), bytes([1] * 16))
+    brokers = Brokers(0, LAST)
+    catalog = BackfilledCatalog(brokers, Backfill(options(copy)))
+    brokers.ids = {"t": uuid_text(bytes([1] * 16))}
+    catalog.topics(options(copy))
+    brokers.ids = {"t": uuid_text(bytes([2] * 16))}
+    with pytest.raises(OffsetError, match="its offsets mean other records"):
+        catalog.topics(options(copy))
+
+
+def test_damage_and_files_that_shrink_end_the_read(logs, tmp_path):
+    copy = tmp_path / "logs"
+    shutil.copytree(logs, copy)
+    parts, _ = Backfill(options(copy)).split([OffsetRange(TP, 0, LAST)])
+    path = copy / "t-0" / f"{SEGMENT:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CorruptBatchError):
+        read(parts, options(copy))
+    assert len(read(parts, options(copy, corruptBatches="skip"))) == LAST - 5
+    path.write_bytes(data[:-1])
+    with pytest.raises(OSError, match="has become shorter"):
+        read(parts, options(copy))
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"startingOffsets": "latest"}, "startingOffsets must be earliest"),
+        ({"kafka.isolation.level": "read_committed"}, "read_committed"),
+        ({"backfillLogs": " , "}, "must be log directories"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(logs, more, words):
+    with pytest.raises(OptionError, match=words):
+        options(logs, **more)
+
+
+def test_a_path_that_is_no_log_directory_is_one_line(tmp_path):
+    with pytest.raises(OptionError, match="is neither a log directory nor"):
+        Backfill(options(tmp_path)).spans()

@@ -1,0 +1,273 @@
+"""Going back in time: tables of each kind and a checkpoint as Spark writes it, without Spark."""
+
+import datetime as dt
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyiceberg.catalog import load_catalog
+
+from barnabas.core.ids import TopicPartition
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.offsets import EARLIEST, SourceOffset
+from barnabas.spark.pipeline import rewind
+from barnabas.spark.pipeline.sink import open_table
+from barnabas.spark.pipeline.sink_settings import DeadLetters, Sink
+from barnabas.spark.pipeline.tables.rewriting import Changes
+from barnabas.spark.pipeline.tables.table import Staged
+
+TP = TopicPartition("t", 0)
+FROM = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+SCHEMA = {"type": "struct", "fields": [
+    {"name": name, "type": kind, "nullable": True, "metadata": {}}
+    for name, kind in (("id", "integer"), ("name", "string"))
+]}  # fmt: skip
+ARROW = pa.schema([("id", pa.int32()), ("name", pa.string())])
+every_kind = pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+
+
+class Died(BaseException):
+    """The process is killed here; nothing may catch it."""
+
+
+class Catalog:
+    """A topic whose record of offset n is n minutes younger than FROM."""
+
+    def __init__(self, first=0, end=100):
+        self.first, self.end = first, end
+
+    def offsets(self, wanted):
+        return {tp: self.first if time == EARLIEST else self._behind(time) for tp, time in wanted.items()}
+
+    def _behind(self, time_ms):
+        offset = max(self.first, -(-(time_ms - int(FROM.timestamp() * 1000)) // 60_000))
+        return offset if offset < self.end else -1
+
+
+class World:
+    """A pipeline of which each batch has two records: its table, its letters and its checkpoint."""
+
+    def __init__(self, folder, kind, changes=None):
+        self.kind, self.changes, self.folder = kind, changes, folder
+        self.catalog = {"uri": f"sqlite:///{folder}/catalog.db"}
+        self.sink = Sink(kind, folder / "t", table="lake.t", catalog=self.catalog, changes=changes)
+        letters = DeadLetters(table=Sink("delta", folder / "letters"))
+        self.pipeline = SimpleNamespace(sink=self.sink, letters=letters, checkpoint=folder / "checkpoint")
+        for name in ("offsets", "commits"):
+            (self.pipeline.checkpoint / name).mkdir(parents=True)
+        (self.pipeline.checkpoint / "metadata").write_text('{"id": "query"}')
+
+    def run(self, *batches, word="old"):
+        """Does batches as Spark and the sink do them."""
+        for batch in batches:
+            start = {TP: 0} if batch == 0 else None
+            offset = SourceOffset({TP: 2 * batch + 2}, start=start).encode()
+            (self.pipeline.checkpoint / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{json.dumps(offset)}")
+            rows = {2 * batch: f"{word}{batch}", 2 * batch + 1: f"{word}{batch}"}
+            if self.changes is not None:
+                rows = {0: f"{word}{batch}", 10 + batch: word}
+            self.write(self.sink, batch, rows, self.changes)
+            self.write(self.pipeline.letters.table, batch, {batch: word}, None)
+            (self.pipeline.checkpoint / "commits" / str(batch)).write_text("v1\n{}")
+            (self.pipeline.checkpoint / "commits" / f".{batch}.crc").write_bytes(b"crc")
+
+    def write(self, sink, batch, rows, changes):
+        def stage(folder):
+            folder.mkdir(parents=True)
+            found = [{"id": key, "name": name} for key, name in rows.items()]
+            pq.write_table(pa.Table.from_pylist(found, ARROW), folder / "0.parquet")
+            return ["0.parquet"] if changes is None else Staged(["0.parquet"], [])
+
+        with open_table(sink) as table:
+            if table.has("query", batch):
+                return
+            if changes is None:
+                table.append("query", batch, SCHEMA, [], stage)
+            else:
+                table.merge("query", batch, SCHEMA, [], changes, stage)
+
+    def rewind(self, minutes, catalog=None):
+        """Goes back to the record of that offset."""
+        found = rewind.plan(
+            self.pipeline.checkpoint, FROM + dt.timedelta(minutes=minutes), catalog or Catalog()
+        )
+        if found.first is not None:
+            rewind.replace_note(self.pipeline.checkpoint / "rewind.json", {"first": found.first})
+            rewind.finish(self.pipeline)
+        return found
+
+    def rows(self):
+        if self.kind == "delta":
+            found = DeltaTable(str(self.sink.path)).to_pyarrow_table()
+        elif self.kind == "iceberg":
+            found = load_catalog("default", **self.catalog).load_table("lake.t").scan().to_arrow()
+        else:
+            found = ds.dataset(self.sink.path, format="parquet").to_table()
+        return sorted((row["id"], row["name"]) for row in found.to_pylist())
+
+    def letters(self):
+        found = DeltaTable(str(self.folder / "letters")).to_pyarrow_table().to_pylist()
+        return sorted((row["id"], row["name"]) for row in found)
+
+    def begun(self):
+        """Which batches Spark will take for begun, and for ended."""
+        folder = self.pipeline.checkpoint
+        return (
+            sorted(int(path.name) for path in (folder / "offsets").iterdir()),
+            sorted(path.name for path in (folder / "commits").iterdir()),
+        )
+
+
+def rows_of(**batches):
+    return sorted((2 * int(b[1:]) + n, f"{word}{b[1:]}") for b, word in batches.items() for n in (0, 1))
+
+
+@every_kind
+def test_batches_since_a_time_are_taken_back_and_done_again(tmp_path, kind):
+    world = World(tmp_path, kind)
+    world.run(0, 1, 2, 3)
+    found = world.rewind(5)  # the second record of batch 2
+    assert (found.first, found.batches, found.records) == (2, 2, 4)
+    assert world.rows() == rows_of(b0="old", b1="old")
+    assert world.letters() == [(0, "old"), (1, "old")]
+    assert world.begun() == ([0, 1, 2], [".0.crc", ".1.crc", "0", "1"])
+
+    world.run(2, 3, word="new")
+    assert world.rows() == rows_of(b0="old", b1="old", b2="new", b3="new")
+    assert world.letters() == [(0, "old"), (1, "old"), (2, "new"), (3, "new")]
+    world.rewind(3)  # once more, across what was taken back
+    assert world.rows() == rows_of(b0="old")
+
+
+@every_kind
+def test_all_of_it_can_be_taken_back(tmp_path, kind):
+    world = World(tmp_path, kind)
+    world.run(0, 1)
+    assert world.rewind(-1000).first == 0
+    assert world.rows() == []
+    assert world.begun() == ([0], [])
+    world.run(0, 1, word="new")
+    assert world.rows() == rows_of(b0="new", b1="new")
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_table_that_is_changed_has_its_older_rows_again(tmp_path, kind):
+    world = World(tmp_path, kind, Changes(("id",)))
+    world.run(0, 1, 2)
+    assert world.rows() == [(0, "old2"), (10, "old"), (11, "old"), (12, "old")]
+    world.rewind(4)
+    assert world.rows() == [(0, "old1"), (10, "old"), (11, "old")]
+    world.run(2, word="new")
+    assert world.rows() == [(0, "new2"), (10, "old"), (11, "old"), (12, "new")]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_a_kill_at_any_step_is_mended_by_the_next_start(tmp_path, kind, monkeypatch):
+    world = World(tmp_path, kind)
+    world.run(0, 1, 2)
+    left = [0]
+
+    def dying(original):
+        def call(*args, **kwargs):
+            left[0] -= 1
+            if left[0] < 0:
+                raise Died
+            return original(*args, **kwargs)
+
+        return call
+
+    for owner, name in ((Path, "unlink"), (Path, "replace"), (DeltaTable, "restore")):
+        monkeypatch.setattr(owner, name, dying(getattr(owner, name)))
+    deaths = 0
+    for step in range(100):
+        left[0] = step
+        try:
+            world.rewind(3)
+        except Died:
+            deaths += 1
+            left[0] = 1000
+            rewind.finish(world.pipeline)  # as a run does
+            if world.rows() != rows_of(b0="old"):  # it died before the first step
+                assert world.rows() == rows_of(b0="old", b1="old", b2="old")
+                world.rewind(3)
+        assert world.rows() == rows_of(b0="old")
+        assert world.begun()[0] == [0, 1]
+        assert world.letters() == [(0, "old")]
+        if left[0] < 900:
+            break
+        left[0] = 1000
+        world.run(1, 2)
+    assert deaths >= 5
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_a_time_behind_all_records_takes_nothing_back(tmp_path, kind):
+    world = World(tmp_path, kind)
+    world.run(0, 1)
+    assert world.rewind(4).first is None
+    assert world.rows() == rows_of(b0="old", b1="old")
+
+
+def test_records_that_the_brokers_have_no_more_are_not_taken_back(tmp_path):
+    world = World(tmp_path, "delta")
+    world.run(0, 1, 2)
+    with pytest.raises(
+        PipelineError, match=r"batch 1 begins at offset 2 of t-0, and the brokers have it from 3"
+    ):
+        world.rewind(3, Catalog(first=3))
+    assert len(world.rows()) == 6
+
+
+def test_batches_that_spark_has_forgotten_are_not_taken_back(tmp_path):
+    world = World(tmp_path, "delta")
+    world.run(0, 1, 2)
+    for batch in (0, 1):
+        (world.pipeline.checkpoint / "commits" / str(batch)).unlink()
+    with pytest.raises(PipelineError, match="batch 2 is the oldest that Spark still knows"):
+        world.rewind(4)
+
+
+def test_rows_of_others_are_not_taken_back(tmp_path):
+    world = World(tmp_path, "delta")
+    world.run(0, 1)
+    write_deltalake(str(world.sink.path), pa.table({"id": pa.array([9], pa.int32())}), mode="append",
+                    schema_mode="merge")  # fmt: skip
+    world.run(2)
+    with pytest.raises(PipelineError, match="was written by others"):
+        world.rewind(0)
+    rewind.finish(world.pipeline)  # nothing is left to do
+    assert len(world.rows()) == 7
+    world.rewind(4)
+    assert world.rows() == sorted([*rows_of(b0="old", b1="old"), (9, None)], key=str)
+
+
+def test_a_merged_file_of_both_sides_is_not_taken_back(tmp_path):
+    world = World(tmp_path, "parquet")
+    world.run(0, 1, 2)
+    with open_table(world.sink) as table:
+        table.compact(1 << 20, lambda *_: None)
+    with pytest.raises(PipelineError, match="was merged of batches 0 to 2"):
+        world.rewind(3)
+    world.rewind(0)
+    assert world.rows() == []
+
+
+@pytest.mark.parametrize("note", ["{}", '{"first": -1}', '{"first": "1"}', "[1]", "no json"])
+def test_a_damaged_note_is_one_line(tmp_path, note):
+    world = World(tmp_path, "delta")
+    world.run(0)
+    (world.pipeline.checkpoint / "rewind.json").write_text(note)
+    with pytest.raises(PipelineError, match=r"rewind\.json is no note of a rewind"):
+        rewind.finish(world.pipeline)
+
+
+def test_a_topic_cannot_be_taken_back(tmp_path):
+    world = World(tmp_path, "delta")
+    world.pipeline.sink = Sink("topic", tmp_path / "topic", topic="t")
+    with pytest.raises(PipelineError, match="what was sent cannot be taken back"):
+        rewind.rewind(world.pipeline, FROM)

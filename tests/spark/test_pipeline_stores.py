@@ -1,0 +1,339 @@
+"""Tables in an object store, judged against moto's S3: what is there is read back by other readers."""
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from pyarrow import fs
+from pyiceberg.catalog import load_catalog
+from rich.console import Console
+
+from barnabas.admin import Admin, NewTopic
+from barnabas.client import Producer
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline import replay, supervisor
+from barnabas.spark.pipeline.settings import load
+from barnabas.spark.pipeline.sink import open_table
+from barnabas.spark.pipeline.sink_settings import Sink
+from barnabas.spark.pipeline.status import status
+from barnabas.spark.pipeline.tables.places import Objects, is_address
+from barnabas.spark.pipeline.tables.rewriting import Changes
+from barnabas.spark.pipeline.tables.table import Staged
+
+KINDS = ["parquet", "delta", "iceberg"]
+SCHEMA = {"type": "struct", "fields": [
+    {"name": name, "type": kind, "nullable": True, "metadata": {}}
+    for name, kind in (("id", "integer"), ("name", "string"))
+]}  # fmt: skip
+ARROW = pa.schema([("id", pa.int32()), ("name", pa.string())])
+
+
+class Died(BaseException):
+    """The writer is killed here; nothing may catch it."""
+
+
+class Server:
+    """moto's S3 in a child, whose answers can be spoilt."""
+
+    def __init__(self):
+        command = [sys.executable, str(Path(__file__).with_name("store_server.py"))]
+        self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.address = f"http://127.0.0.1:{int(self._child.stdout.readline())}"
+
+    def ask(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.address}{path}", data, method=method)
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.read()
+
+    def fault(self, pattern="$^", kind="", **more):
+        """From now on requests such as "PUT /lake/.*" are answered so: one of `every`, `times` in all."""
+        self.ask("PUT", "/fault", {"pattern": pattern, "kind": kind, **more})
+
+    def faults(self):
+        """How many there were."""
+        return json.loads(self.ask("GET", "/fault"))["done"]
+
+    def stop(self):
+        self._child.kill()
+        self._child.communicate()
+
+
+@pytest.fixture(scope="module")
+def store():
+    with pytest.MonkeyPatch.context() as environment:
+        running = Server()
+        for name, value in (
+            ("AWS_ACCESS_KEY_ID", "key"), ("AWS_SECRET_ACCESS_KEY", "secret"), ("AWS_REGION", "us-east-1"),
+            ("AWS_ENDPOINT_URL", running.address), ("AWS_ALLOW_HTTP", "true"),
+            ("AWS_EC2_METADATA_DISABLED", "true"),
+        ):  # fmt: skip
+            environment.setenv(name, value)
+        running.ask("PUT", "/lake")
+        yield running
+        running.stop()
+
+
+@pytest.fixture(autouse=True)
+def no_fault(store):
+    store.fault()
+
+
+class Written:
+    """A table in the store, to which batches are given as the executors would write them."""
+
+    def __init__(self, folder, kind, name, changes=None):
+        self.kind, self.changes = kind, changes
+        self.path = f"lake/{name}"
+        self.catalog = {"uri": f"sqlite:///{folder}/catalog.db"}
+        self.sink = Sink(
+            kind, folder / "checkpoint" / "table", table="lake.t", catalog=self.catalog, changes=changes,
+            address=f"s3://{self.path}",
+        )  # fmt: skip
+
+    def write(self, batch, *files, gone=()):
+        """Has a batch in the table once: each of `files` is a dictionary of keys and names."""
+        with open_table(self.sink) as table:
+            table.recover()
+            if table.has("query", batch):
+                return
+
+            def stage(folder):
+                folder.mkdir(parents=True)
+                names = [self._file(folder, f"{number}.parquet", rows) for number, rows in enumerate(files)]
+                if self.changes is None:
+                    return names
+                deleted = [self._file(folder, "gone.parquet", dict.fromkeys(gone))] if gone else []
+                return Staged(names, deleted)
+
+            if self.changes is None:
+                table.append("query", batch, SCHEMA, [], stage)
+            else:
+                table.merge("query", batch, SCHEMA, [], self.changes, stage)
+
+    def _file(self, folder, name, rows):
+        found = [{"id": key, "name": value} for key, value in rows.items()]
+        pq.write_table(pa.Table.from_pylist(found, ARROW), folder / name)
+        return name
+
+    def rows(self):
+        """As other readers see them."""
+        if self.kind == "delta":
+            found = DeltaTable(self.sink.address).to_pyarrow_table()
+        elif self.kind == "iceberg":
+            place = {"s3.endpoint": os.environ["AWS_ENDPOINT_URL"]}
+            found = load_catalog("default", **self.catalog, **place).load_table("lake.t").scan().to_arrow()
+        else:
+            found = ds.dataset(self.sink.address, format="parquet").to_table()
+        return sorted((row["id"], row["name"]) for row in found.to_pylist())
+
+    def objects(self):
+        """All files of rows in the store, also those that no log knows."""
+        store, path = fs.FileSystem.from_uri(self.sink.address)
+        found = store.get_file_info(fs.FileSelector(path, recursive=True))
+        return [one.path for one in found if one.path.endswith(".parquet") and "checkpoint" not in one.path]
+
+
+@pytest.fixture
+def table(store, tmp_path, request):
+    kind = getattr(request, "param", "delta")
+    return Written(tmp_path, kind, f"{tmp_path.name}-{kind}")
+
+
+every_kind = pytest.mark.parametrize("table", KINDS, indirect=True)
+plain_and_logged = pytest.mark.parametrize("table", KINDS[:2], indirect=True)
+
+
+@every_kind
+def test_batches_are_in_the_store_once_and_not_on_the_disk(table):
+    table.write(0, {1: "a"}, {2: "b"})
+    table.write(1, {3: "c"})
+    table.write(1, {3: "again"})
+    assert table.rows() == [(1, "a"), (2, "b"), (3, "c")]
+    assert len(table.objects()) == 3
+    assert not list(table.sink.path.rglob("*.parquet"))
+    with open_table(table.sink) as opened:
+        assert opened.state("query").batch == 1
+        assert opened.state("another").batch is None
+        assert len(opened.sizes()) == 3
+        found = [row for batch in opened.rows(["id"]) for row in batch.to_pylist()]
+        assert sorted(row["id"] for row in found) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("table", ["parquet", "iceberg"], indirect=True)
+def test_small_files_become_one(table):
+    table.write(0, {0: "a"}, {1: "a"}, {2: "a"})
+    with open_table(table.sink) as opened:
+        planned = opened.compact(1 << 20, lambda *_: None, dry_run=True)
+        assert (planned.files_before, planned.files_after) == (3, 1)
+        assert opened.compact(1 << 20, lambda *_: None).files_after == 1
+    assert table.rows() == [(0, "a"), (1, "a"), (2, "a")]
+    table.write(1, {3: "a"})
+    assert len(table.rows()) == 4
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_rows_are_changed_by_their_key(store, tmp_path, kind):
+    table = Written(tmp_path, kind, f"{tmp_path.name}-merged", Changes(("id",)))
+    table.write(0, {1: "a", 2: "b"}, {7: "g", 9: "i"})
+    table.write(1, {2: "B"}, gone=[9])
+    assert table.rows() == [(1, "a"), (2, "B"), (7, "g")]
+    assert not list(table.sink.path.rglob("*.parquet"))
+
+
+def deaths(monkeypatch, table):
+    """The calls by which a batch gets into the store; the given one is the writer's last."""
+    left = [None]
+
+    def dying(owner, name):
+        original = getattr(owner, name)
+
+        def call(*args, **kwargs):
+            if left[0] is not None:
+                left[0] -= 1
+                if left[0] < 0:
+                    raise Died(name)
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, call)
+
+    for owner, name in [(Objects, "_put"), (Objects, "remove"), (DeltaTable, "create_write_transaction"),
+                        (shutil, "rmtree")]:  # fmt: skip
+        dying(owner, name)
+    return left
+
+
+@plain_and_logged
+def test_a_writer_that_is_killed_at_any_step_leaves_each_row_once(table, monkeypatch):
+    left = deaths(monkeypatch, table)
+    died = []
+    for batch in range(20):
+        left[0] = batch
+        try:
+            table.write(batch, {2 * batch: "a"}, {2 * batch + 1: "b"})
+        except Died as death:
+            died.append(str(death))
+        else:
+            break
+        left[0] = None
+        table.write(batch, {2 * batch: "a"}, {2 * batch + 1: "b"})
+        expected = [(key, "ab"[key % 2]) for key in range(2 * batch + 2)]
+        assert table.rows() == expected, died[-1]
+    assert died.count("_put") >= 2
+    left[0] = None
+    table.write(20, {100: "z"})
+    assert len(table.objects()) == len(table.rows())
+    assert not list(table.sink.path.rglob("*.parquet"))
+
+
+@plain_and_logged
+def test_a_store_that_is_busy_or_slow_is_asked_again(table, store):
+    store.fault("PUT .*", "busy", every=2)
+    table.write(0, {1: "a"}, {2: "b"})
+    assert store.faults()
+    store.fault(".*", "slow")
+    table.write(1, {3: "c"})
+    store.fault()
+    assert table.rows() == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_a_commit_whose_answer_is_lost_counts_once(table, store):
+    table.write(0, {1: "a"})
+    store.fault("PUT .*_delta_log/00000000000000000002.*", "lost", times=1)
+    with contextlib.suppress(PipelineError):  # it does not know
+        table.write(1, {2: "b"})
+    assert store.faults()
+    store.fault()
+    table.write(1, {2: "b"})
+    assert table.rows() == [(1, "a"), (2, "b")]
+
+
+@plain_and_logged
+def test_a_bucket_that_is_not_there_is_one_line(table):
+    table = Written(table.sink.path, table.kind, "x")
+    table.sink = replace(table.sink, address="s3://nowhere/t")
+    with pytest.raises(PipelineError, match=r"s3://nowhere/t|sink\.catalog") as error:
+        table.write(0, {1: "a"})
+    assert "\n" not in str(error.value)
+
+
+def test_what_others_have_put_there_is_not_written_over(table, tmp_path):
+    table.write(0, {1: "a"})
+    other = Written(tmp_path / "other", "parquet", table.path.removeprefix("lake/"))
+    with pytest.raises(PipelineError, match="is not empty"):
+        other.write(0, {2: "b"})
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("s3://bucket/a/table", True),
+        ("s3://bucket/table/", True),
+        ("gs://bucket/table", True),
+        ("abfss://files@account.dfs.core.windows.net/table", True),
+        ("s3://bucket", False),
+        ("s3://key:secret@bucket/table", False),
+        ("s3://bucket/table?endpoint_override=x", False),
+        ("s3://bucket/../table", False),
+        ("abfss://account.dfs.core.windows.net/table", False),
+        ("hdfs://namenode/table", False),
+        ("http://bucket/table", False),
+    ],
+)
+def test_which_addresses_there_are(text, is_one):
+    assert is_address(text) is is_one
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(120)
+def test_a_pipeline_of_a_store_goes_on_and_puts_its_letters_there(spark, broker, store, tmp_path, topic_name):
+    name, place = topic_name("stored"), f"s3://lake/{tmp_path.name}"
+    file = tmp_path / "stored.toml"
+    file.write_text(f"""
+checkpoint = "c"
+[source]
+kafka.bootstrap.servers = "{broker}"
+subscribe = "{name}"
+startingOffsets = "earliest"
+[format]
+kind = "json"
+schema = "id INT, name STRING"
+[sink]
+kind = "delta"
+path = "{place}/table"
+mode = "merge"
+key = ["id"]
+[deadLetter]
+kind = "parquet"
+path = "{place}/letters"
+""")
+    with Admin(broker) as admin:
+        admin.topics.create([NewTopic(name, partitions=1)])
+    for values in (
+        [b'{"id": 1, "name": "a"}', b'{"id": 2, "name": "b"}'],
+        [b'{"id": 1, "name": "A"}', b"none"],
+    ):
+        with Producer(broker) as producer:
+            for value in values:
+                producer.send_and_wait(name, value)
+        outcome = supervisor.run(spark, load(file), Console(file=io.StringIO()))
+    assert outcome.letters == 1
+    rows = DeltaTable(f"{place}/table").to_pyarrow_table().to_pylist()
+    assert sorted((row["id"], row["name"]) for row in rows) == [(1, "A"), (2, "b")]
+    assert [
+        row["value"] for row in ds.dataset(f"{place}/letters", format="parquet").to_table().to_pylist()
+    ] == [b"none"]
+    assert replay.replay(load(file)) == 1
+    assert status(load(file)).files == 2
