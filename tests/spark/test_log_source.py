@@ -52,6 +52,38 @@ def test_a_directory_that_our_broker_writes(spark, broker, broker_folder):
     assert from_disk.count() == 500
 
 
+def test_a_stream_reads_a_copy_of_the_directory_first_and_then_the_broker(
+    spark, broker, broker_folder, tmp_path, topic_name
+):
+    name = topic_name("backfilled")
+
+    def send(producer, *numbers):
+        for number in numbers:
+            producer.send(name, b"v%d" % number, partition=number % 2)
+        producer.flush()
+
+    with Admin(broker) as admin, Producer(broker) as producer:
+        admin.topics.create([NewTopic(name, partitions=2)])
+        send(producer, *range(60))
+        for number in range(2):
+            shutil.copytree(broker_folder / f"{name}-{number}", tmp_path / "copy" / f"{name}-{number}")
+        send(producer, *range(60, 80))
+        admin.partitions.delete_records({TopicPartition(name, number): 25 for number in range(2)})
+
+    options = {
+        "kafka.bootstrap.servers": broker, "subscribe": name, "startingOffsets": "earliest",
+        "backfillLogs": str(tmp_path / "copy"), "maxOffsetsPerTrigger": "30",
+    }  # fmt: skip
+    stream = spark.readStream.format("barnabas").options(**options).load()
+    writer = stream.writeStream.format("memory").queryName("backfilled").trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(tmp_path / "c")).start()
+    query.awaitTermination()
+    found = spark.sql("SELECT partition, offset, CAST(value AS STRING) FROM backfilled").collect()
+    assert sorted(tuple(row) for row in found) == sorted(
+        (number % 2, number // 2, f"v{number}") for number in range(80)
+    )
+
+
 def test_commits_and_lag_of_a_broker_and_of_its_directory(spark, broker, broker_folder):
     with Admin(broker) as admin:
         admin.topics.create([NewTopic("lag-source", partitions=1, configs={"retention.ms": "-1"})])

@@ -1,4 +1,4 @@
-"""What a run tells others: a file of JSON lines, a webhook when it fails, and what `status` reads."""
+"""What a run tells others: a file of JSON lines, a catalog of lineage, a webhook when it fails, `status`."""
 
 import datetime as dt
 import json
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline.lineage import Lineage
 from barnabas.spark.pipeline.tables.notes import read_note
 from barnabas.spark.pipeline.tables.table import OURS
 
@@ -34,6 +35,7 @@ class Events:
         self._webhook = pipeline.webhook
         self._run = pipeline.sink.path / OURS / RUN_FILE
         self._figures: dict[str, Any] = {}
+        self._lineage = Lineage(pipeline, pipeline.lineage) if pipeline.lineage is not None else None
 
     def emit(self, event: str, **more: Any) -> None:
         """Tells of an event; numbers and texts of `more` are kept for those that follow."""
@@ -47,6 +49,8 @@ class Events:
             self._keep({**self._figures, "time": now, "event": event})
         except OSError as error:
             _log.warning("an event of %s was not written: %s", self._name, error)
+        if self._lineage is not None:
+            self._lineage.emit(event, now, self._figures)
         if event == "failed" and self._webhook is not None:
             self._send(self._webhook, found)
 

@@ -60,6 +60,8 @@ class Pipeline:
     """A file that gets a line of JSON for each event."""
     webhook: str | None = None
     """What is told when the pipeline fails."""
+    lineage: str | None = None
+    """The namespace of its job in OpenLineage, where it is told of."""
 
 
 def load(path: Path) -> Pipeline:
@@ -104,6 +106,7 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
         metrics_port=follow.whole("metricsPort", most=65535),
         events=local_path(top, "events", path.parent) if "events" in top else None,
         webhook=_webhook(notify),
+        lineage=notify.optional_text("openLineage"),
         letters=letters_of(top.section("deadLetter"), path.parent, checkpoint)
         if "deadLetter" in top
         else None,

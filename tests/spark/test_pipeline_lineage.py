@@ -1,0 +1,95 @@
+"""What a catalog of lineage is told of a pipeline: by the client's own transport, and without Spark."""
+
+import http.server
+import json
+import sys
+import threading
+
+import pytest
+from openlineage.client import OpenLineageClient
+
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline.events import Events
+from barnabas.spark.pipeline.settings import load
+
+FILE = """
+name = "flights"
+checkpoint = "c"
+trigger = "10s"
+[source]
+kafka.bootstrap.servers = "one:9092,two:9092"
+subscribe = "flights,weather"
+[sink]
+kind = "delta"
+path = "s3://lake/tables/flights"
+[notify]
+openLineage = "warehouse"
+"""
+
+
+@pytest.fixture
+def catalog(monkeypatch):
+    """What is posted to a server that the client finds by its usual variable."""
+    heard = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            heard.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    monkeypatch.setenv("OPENLINEAGE_URL", f"http://127.0.0.1:{server.server_port}")
+    yield heard
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def pipeline(tmp_path):
+    path = tmp_path / "flights.toml"
+    path.write_text(FILE)
+    return load(path)
+
+
+def test_a_run_is_told_from_its_start_to_its_failure(catalog, pipeline):
+    events = Events(pipeline)
+    events.emit("started", rows_written=0)
+    events.emit("batch", rows_written=7)
+    events.emit("restart", reason="away")
+    events.emit("failed", reason="no brokers")
+
+    told = [body for _, body in catalog]
+    assert [one["eventType"] for one in told] == ["START", "RUNNING", "FAIL"]
+    assert len({one["run"]["runId"] for one in told}) == 1
+    assert {(one["job"]["namespace"], one["job"]["name"]) for one in told} == {("warehouse", "flights")}
+    assert [(one["namespace"], one["name"]) for one in told[0]["inputs"]] == [
+        ("kafka://one:9092", "flights"),
+        ("kafka://one:9092", "weather"),
+    ]
+    (output,) = told[1]["outputs"]
+    assert (output["namespace"], output["name"]) == ("s3://lake", "tables/flights")
+    assert output["outputFacets"]["outputStatistics"]["rowCount"] == 7
+    assert told[2]["run"]["facets"]["errorMessage"]["message"] == "no brokers"
+    assert told[0]["job"]["facets"]["jobType"]["processingType"] == "STREAMING"
+
+
+def test_a_catalog_that_is_away_is_a_line(pipeline, monkeypatch, caplog):
+    def fail(*_):
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr(OpenLineageClient, "emit", fail)
+    Events(pipeline).emit("started")
+    assert "the lineage of flights was not told of started" in caplog.text
+
+
+def test_packages_that_are_missing_are_named(pipeline, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openlineage.client", None)
+    with pytest.raises(PipelineError, match=r"pip install 'barnabas\[lineage\]'"):
+        Events(pipeline)
