@@ -84,12 +84,12 @@ class Lineage:
         rows = statistics.OutputStatisticsOutputDatasetFacet(rowCount=figures.get("rows_written"))
         sink, facets = self._pipeline.sink, {"outputStatistics": rows}
         if sink.topic:
-            return OutputDataset(self._brokers(), sink.topic, outputFacets=facets)  # type: ignore[arg-type]
+            return OutputDataset(self._brokers(), sink.topic, outputFacets=facets)
         at = urlsplit(sink.address)
         place = (
             (f"{at.scheme}://{at.netloc}", at.path.lstrip("/")) if sink.address else ("file", str(sink.path))
         )
-        return OutputDataset(*place, outputFacets=facets)  # type: ignore[arg-type]
+        return OutputDataset(*place, outputFacets=facets)
 
     def _brokers(self) -> str:
         first = self._pipeline.source_options.client["bootstrap.servers"].split(",")[0].strip()
