@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final, Protocol
 
 from barnabas.cluster.controller.controller import KafkaController
@@ -54,14 +55,18 @@ def _hears_of_roles(broker: Watched, _table: MemoryTable) -> bool:
     return any(other.channels.waits_for_roles(broker.id) for other in broker.brokers.values())
 
 
+@lru_cache(maxsize=64)
+def _adding(topic_znode: bytes) -> frozenset[int]:
+    """The brokers that reassignments add to partitions of a topic. Kept: a fault looks for its moment many times
+    between two changes of a topic.
+    """
+    assignments = znodes.decode_topic(topic_znode).partitions.values()
+    return frozenset(broker for assignment in assignments for broker in assignment.adding)
+
+
 def _is_added(broker: Watched, table: MemoryTable) -> bool:
     znode_of = (table.find(znodes.topic_path(topic)) for topic in table.children(znodes.TOPICS))
-    return any(
-        broker.id in assignment.adding
-        for znode in znode_of
-        if znode is not None
-        for assignment in znodes.decode_topic(znode.data).partitions.values()
-    )
+    return any(broker.id in _adding(znode.data) for znode in znode_of if znode is not None)
 
 
 def _deletes_topics(broker: Watched, table: MemoryTable) -> bool:
