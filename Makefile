@@ -16,7 +16,7 @@ MINUTES ?= 10
 # Without byte code every broker that a test starts would compile all its sources again (0.3 s each).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup kerberos demo test test-jvm test-compiled fuzz-compiled parity parity-spark suites mutation check format docs site ways bench \
+.PHONY: help setup kerberos demo test campaigns test-jvm test-compiled fuzz-compiled parity parity-spark suites mutation check format docs site ways bench \
 	wheel release-check compile pure clean
 
 help:            ## this list
@@ -39,7 +39,10 @@ demo: $(STAMP)   ## set up and run the main job: a year of flights through a bro
 	$(BIN)/barnabas demo
 
 test: $(STAMP)   ## set up and pass the tests (no Maven artifacts needed)
-	$(PYTEST) -m 'not jvm and not compiled' $(SIDE_BY_SIDE)
+	$(PYTEST) -m 'not jvm and not compiled and not campaign' $(SIDE_BY_SIDE)
+
+campaigns: $(STAMP) ## searches that take minutes: seeds of the models, kills, damaged files, hostile clients
+	$(PYTEST) -m 'campaign and not jvm' $(SIDE_BY_SIDE)
 
 test-jvm: $(STAMP) ## the tests whose judge is Apache Kafka itself (needs Java and Maven); with four cores: make test-jvm JVMS=2
 	$(PYTEST) -m 'jvm and not alone' $(if $(JVMS),-n $(JVMS) $(FILES)); code=$$?; $(PYTEST) -m 'jvm and alone' && exit $$code

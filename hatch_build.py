@@ -21,6 +21,7 @@ compare it (`barnabas.core.form`).
 import argparse
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -110,9 +111,12 @@ def compile_into(folder: Path, *, checked: bool = False) -> Path:
     try:
         options = ["--config-file", str(ROOT / "pyproject.toml"), "--python-version", _this_python(), *names]
         extensions = mypycify(options, debug_level="0", group_name=PACKAGE, target_dir=str(folder / "c"))
-        for extension in extensions if checked else ():
-            extension.extra_compile_args += CHECKS
-            extension.extra_link_args += CHECKS
+        for extension in extensions:
+            # Who builds has the last word: mypyc's -O3 would stand behind the compiler's own CFLAGS.
+            extension.extra_compile_args += shlex.split(os.environ.get("CFLAGS", ""))
+            if checked:
+                extension.extra_compile_args += CHECKS
+                extension.extra_link_args += CHECKS
         distribution = Distribution({"name": PACKAGE, "ext_modules": extensions})
         build = distribution.get_command_obj("build_ext")
         build.build_lib, build.build_temp = str(built), str(folder / "temp")

@@ -14,34 +14,32 @@ from barnabas.testing.sometimes import never_reached
 T = TypeVar("T")
 
 
-def drawn_by_this_run(choices: Sequence[T], what: str) -> list[T]:
-    """One of the choices, another one from run to run and for each `what`: for judges that take too long to
+def drawn_by_this_run(choices: Sequence[T], what: str, count: int = 1) -> list[T]:
+    """Some of the choices, others from run to run and for each `what`: for judges that take too long to
     make all of them each time. BARNABAS_TEST_ALL=1 takes all.
     """
     if os.environ.get("BARNABAS_TEST_ALL"):
         return list(choices)
     # The workers of one run must collect the same tests.
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
-    return [choices[zlib.crc32(f"{run} {what}".encode()) % len(choices)]]
+    drawn = sorted(range(len(choices)), key=lambda each: zlib.crc32(f"{run} {what} {each}".encode()))[:count]
+    return [choices[each] for each in sorted(drawn)]
 
 
 def examples(anywhere: int) -> int:
-    """How many examples a property of logs has: 500 in CI, 2,000 with BARNABAS_TEST_ALL=1. hypothesis draws
-    others in each run, so that many runs have what one leaves out.
+    """How many examples a property of logs has: 500 in CI, 2,000 with BARNABAS_TEST_ALL=1; a fifth for the
+    compiled form, which is to show that it decides the same. hypothesis draws others in each run, so that
+    many runs have what one leaves out.
     """
+    count = 500 if os.environ.get("CI") else anywhere
     if os.environ.get("BARNABAS_TEST_ALL"):
-        return len(first_seeds(2000))
-    return len(first_seeds(500)) if os.environ.get("CI") else anywhere
+        count = 2000
+    return len(first_seeds(count if describe() == "pure Python" else count // 5))
 
 
 def first_seeds(count: int) -> range:
-    """The first seeds; a fifth of them for the compiled form. What is decided wrong is the same in both
-    forms, and the pure one goes through all of them; the compiled one is to show that it decides the same.
-
-    BARNABAS_TEST_SEEDS sets an upper bound, for runs that judge the tests themselves.
-    """
-    count = min(count, int(os.environ.get("BARNABAS_TEST_SEEDS", count)))
-    return range(count if describe() == "pure Python" else count // 5)
+    """The first seeds. BARNABAS_TEST_SEEDS sets an upper bound, for runs that judge the tests themselves."""
+    return range(min(count, int(os.environ.get("BARNABAS_TEST_SEEDS", count))))
 
 
 def check_first_seeds(model: str, count: int) -> None:

@@ -4,6 +4,7 @@ import all_killed
 import pytest
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(300)
 def test_what_was_on_its_way_when_all_brokers_died_is_stored_once_and_in_order():
     done = all_killed.run_rounds(7, 2)

@@ -15,7 +15,7 @@ from whole_partition import read
 
 from barnabas.admin import Admin, ConfigResource, NewTopic
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(120)]
 
 TOPIC = "once-compacted"
 SMALL = {"segment.bytes": "65536", "min.cleanable.dirty.ratio": "0.01"}

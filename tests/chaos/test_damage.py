@@ -24,6 +24,7 @@ def differences(found, state):
         )
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("state", STATES)
 def test_damaged_partitions(state, tmp_path):
@@ -31,6 +32,7 @@ def test_damaged_partitions(state, tmp_path):
     assert not list(differences(found, state))
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("state", drawn_by_this_run(STATES, "brokers"))
 def test_damaged_brokers(state, tmp_path):
@@ -38,6 +40,7 @@ def test_damaged_brokers(state, tmp_path):
     assert not list(differences(found, state))
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("state", drawn_by_this_run(STATES, "znodes"))
 def test_damaged_znodes(state, tmp_path):
@@ -45,6 +48,7 @@ def test_damaged_znodes(state, tmp_path):
     assert not list(differences(found, state))
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("state", drawn_by_this_run(STATES, "security"))
 def test_damaged_znodes_of_users_rules_quotas_and_tokens(state, tmp_path):

@@ -9,6 +9,7 @@ STALL_MS = hostile.SESSION_MS / 6
 """On a loaded machine only a stall of the length that endangers sessions is a failure."""
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(240)
 def test_hostile_clients_harm_nobody_who_behaves(tmp_path):
     assert not hostile.run(tmp_path, 1, ways=list(hostile.WAYS), p99_ms=STALL_MS)

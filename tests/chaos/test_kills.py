@@ -4,6 +4,7 @@ import kills
 import pytest
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(300)
 def test_brokers_outlive_kills_at_any_moment_with_nothing_lost():
     total = kills.run_rounds(3, 30, each=10)
@@ -12,6 +13,7 @@ def test_brokers_outlive_kills_at_any_moment_with_nothing_lost():
     assert total["acknowledged"] > 1000
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(300)
 def test_brokers_outlive_kills_while_partitions_move_between_their_log_directories():
     total = kills.run_rounds(11, 16, brokers=(1, 2), each=8, moves=True)

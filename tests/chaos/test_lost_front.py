@@ -11,7 +11,7 @@ from whole_partition import read
 
 from barnabas.admin import Admin, NewTopic
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(120)]
 
 TOPIC = "orders"
 RECORDS = 200

@@ -7,6 +7,8 @@ import pytest
 import refusals
 import refusing
 
+from seeds import drawn_by_this_run
+
 
 @pytest.fixture
 def library(tmp_path):
@@ -16,8 +18,9 @@ def library(tmp_path):
     return found
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("brokers", [1, 3])
+@pytest.mark.parametrize("brokers", drawn_by_this_run([1, 3], "brokers"))
 @pytest.mark.parametrize("suffix", [".log.swap", f"{0:020d}.index"])
 def test_a_cleaned_segment_that_cannot_take_its_place_costs_nothing(tmp_path, library, suffix, brokers):
     """The next cleaning removed the file that the log read;
@@ -32,6 +35,7 @@ def test_a_cleaned_segment_that_cannot_take_its_place_costs_nothing(tmp_path, li
     assert done.compacted > 0
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(180)
 def test_nothing_that_was_acknowledged_is_lost(tmp_path):
     seed = int(time.time()) // 86_400

@@ -24,6 +24,7 @@ DRAWN = [first for half in HALVES for first in drawn_by_this_run(half, f"seeds f
 """The first seeds of those chunks that this run goes through: a quarter of all."""
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("first", DRAWN)
 def test_no_seed_finds_anything(first):
@@ -122,25 +123,28 @@ def answer_unconfirmed(patch):
     patch.setattr(consumer_plan, "_once_confirmed", lambda _shard, _group, answer: answer)
 
 
+PLANTED = [
+    (skip_generation_check, {"old member"}),
+    (let_an_old_leader_assign, {"old member", "two owners"}),
+    (wait_for_syncs_for_ever, {"unsettled", "left waiting"}),
+    (wait_for_joins_for_ever, {"unsettled", "left waiting"}),
+    (forget_fencing, {"fenced", "unsettled"}),
+    (forget_parked, {"left waiting"}),
+    (acknowledge_before_replication, {"not written", "lost", "back"}),
+    (load_no_offsets, {"lost"}),
+    (lose_pending_commits, {"lost"}),
+    (show_pending_commits, {"early"}),
+    (let_sessions_run_on, {"leak"}),
+    (take_any_epoch, {"old member"}),
+    (give_away_what_is_held, {"two owners"}),
+    (answer_unconfirmed, {"not written"}),
+]
+
+
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("plant", "kinds"),
-    [
-        (skip_generation_check, {"old member"}),
-        (let_an_old_leader_assign, {"old member", "two owners"}),
-        (wait_for_syncs_for_ever, {"unsettled", "left waiting"}),
-        (wait_for_joins_for_ever, {"unsettled", "left waiting"}),
-        (forget_fencing, {"fenced", "unsettled"}),
-        (forget_parked, {"left waiting"}),
-        (acknowledge_before_replication, {"not written", "lost", "back"}),
-        (load_no_offsets, {"lost"}),
-        (lose_pending_commits, {"lost"}),
-        (show_pending_commits, {"early"}),
-        (let_sessions_run_on, {"leak"}),
-        (take_any_epoch, {"old member"}),
-        (give_away_what_is_held, {"two owners"}),
-        (answer_unconfirmed, {"not written"}),
-    ],
+    drawn_by_this_run(PLANTED, "planted in groups", 4),
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_planted_bug_is_found_and_replayed(plant, kinds, monkeypatch):

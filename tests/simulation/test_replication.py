@@ -17,13 +17,14 @@ from barnabas.replica.partition import Partition
 from barnabas.replica.state_changes import StateChanges
 from barnabas.testing import simulate
 from barnabas.testing.replication.scenario import ReplicationScenario
-from seeds import check_first_seeds
+from seeds import check_first_seeds, drawn_by_this_run
 
 SEEDS = 200
 PATCHES_PARTITION = pytest.mark.interpreted("barnabas.replica.partition")
 PATCHES_LOG_READ = pytest.mark.interpreted("barnabas.replica.log_read")
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(600)
 def test_no_seed_finds_anything():
     check_first_seeds("replication", SEEDS)
@@ -135,31 +136,33 @@ def know_one_batch_of_each_producer(monkeypatch):
     monkeypatch.setattr(SnapshotStore, "_recall", lambda *_: None)
 
 
+PLANTED = [
+    pytest.param(answer_when_the_leader_has_it, {"early", "lost"}, marks=PATCHES_PARTITION),
+    pytest.param(answer_one_record_early, {"early", "lost"}, marks=PATCHES_PARTITION),
+    (wait_only_for_the_committed_isr, {"early", "lost", "unread"}),
+    (elect_who_is_not_in_sync, {"lost", "unread", "early", "different"}),
+    (forget_the_last_of_an_isr, {"epoch"}),
+    (do_not_truncate, {"different", "lost"}),
+    pytest.param(see_no_divergence, {"different", "lost"}, marks=PATCHES_LOG_READ),
+    pytest.param(take_all_for_committed, {"early", "lost", "unread"}, marks=PATCHES_PARTITION),
+    (use_answers_of_another_epoch, {"different"}),
+    (take_the_dead_for_live, {"different", "lost", "stuck"}),
+    pytest.param(expand_the_isr_without_a_look_at_the_epoch, {"early"}, marks=PATCHES_PARTITION),
+    (end_a_reassignment_before_the_new_replicas_are_in_sync, {"early", "lost", "stuck"}),
+    (take_roles_of_past_epochs, {"epoch"}),
+    (know_one_batch_of_each_producer, {"unsent", "twice"}),
+]
+
+
 @pytest.mark.parametrize(
-    ("plant", "kinds", "first"),
-    [
-        pytest.param(answer_when_the_leader_has_it, {"early", "lost"}, 0, marks=PATCHES_PARTITION),
-        pytest.param(answer_one_record_early, {"early", "lost"}, 0, marks=PATCHES_PARTITION),
-        (wait_only_for_the_committed_isr, {"early", "lost", "unread"}, 0),
-        (elect_who_is_not_in_sync, {"lost", "unread", "early", "different"}, 0),
-        (forget_the_last_of_an_isr, {"epoch"}, 0),
-        (do_not_truncate, {"different", "lost"}, 0),
-        pytest.param(see_no_divergence, {"different", "lost"}, 0, marks=PATCHES_LOG_READ),
-        pytest.param(take_all_for_committed, {"early", "lost", "unread"}, 0, marks=PATCHES_PARTITION),
-        (use_answers_of_another_epoch, {"different"}, 0),
-        (take_the_dead_for_live, {"different", "lost", "stuck"}, 0),
-        pytest.param(expand_the_isr_without_a_look_at_the_epoch, {"early"}, 0, marks=PATCHES_PARTITION),
-        (end_a_reassignment_before_the_new_replicas_are_in_sync, {"early", "lost", "stuck"}, 0),
-        (take_roles_of_past_epochs, {"epoch"}, 0),
-        (know_one_batch_of_each_producer, {"unsent", "twice"}, 0),
-    ],
+    ("plant", "kinds"),
+    drawn_by_this_run(PLANTED, "planted in replication", 3),
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_planted_bug_is_found_and_replayed(plant, kinds, first, monkeypatch):
-    """`first` is where the search begins, to save the time of the seeds before it."""
+def test_a_planted_bug_is_found_and_replayed(plant, kinds, monkeypatch):
     with monkeypatch.context() as planted:
         plant(planted)
-        verdicts = map(simulate.run_replication_seed, range(first, SEEDS))
+        verdicts = map(simulate.run_replication_seed, range(SEEDS))
         found = next((verdict for verdict in verdicts if verdict.anomalies), None)
         assert found is not None, "no seed finds it"
         again = simulate.run_replication_seed(found.seed)

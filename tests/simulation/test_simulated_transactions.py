@@ -20,13 +20,14 @@ from barnabas.testing.transactions.judge import ABORTED, COMMITTED, TransactionJ
 from barnabas.testing.transactions.log_walk import LogWalk, walk
 from barnabas.testing.transactions.producers import ClientMix
 from barnabas.testing.transactions.scenario import TransactionScenario
-from seeds import check_first_seeds
+from seeds import check_first_seeds, drawn_by_this_run
 
 SEEDS = 200
 TP = TopicPartition("orders", 0)
 ID = "copier"
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(600)
 def test_no_seed_finds_anything():
     check_first_seeds("transactions", SEEDS)
@@ -75,23 +76,26 @@ def take_a_late_marker_for_that_of_the_present_transaction(monkeypatch):
     monkeypatch.setattr(ProducerStateManager, "check_marker", lenient)
 
 
+PLANTED = [
+    pytest.param(
+        show_the_first_record_of_an_open_transaction,
+        {"early", "unread", "unfinished"},
+        marks=pytest.mark.interpreted("barnabas.log.producers"),
+    ),
+    (cut_the_list_of_aborted_transactions_short, {"early", "unread"}),
+    (take_offsets_for_valid_before_the_marker, {"early", "torn"}),
+    (keep_what_could_not_be_written_pending, {"unfinished"}),
+    pytest.param(
+        take_a_late_marker_for_that_of_the_present_transaction,
+        {"early", "torn", "lost", "undead", "unread"},
+        marks=pytest.mark.interpreted("barnabas.log.producers"),
+    ),
+]
+
+
 @pytest.mark.parametrize(
     ("plant", "kinds"),
-    [
-        pytest.param(
-            show_the_first_record_of_an_open_transaction,
-            {"early", "unread", "unfinished"},
-            marks=pytest.mark.interpreted("barnabas.log.producers"),
-        ),
-        (cut_the_list_of_aborted_transactions_short, {"early", "unread"}),
-        (take_offsets_for_valid_before_the_marker, {"early", "torn"}),
-        (keep_what_could_not_be_written_pending, {"unfinished"}),
-        pytest.param(
-            take_a_late_marker_for_that_of_the_present_transaction,
-            {"early", "torn", "lost", "undead", "unread"},
-            marks=pytest.mark.interpreted("barnabas.log.producers"),
-        ),
-    ],
+    drawn_by_this_run(PLANTED, "planted in simulated_transactions", 2),
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_planted_bug_is_found_and_replayed(plant, kinds, monkeypatch):

@@ -12,11 +12,12 @@ from barnabas.log.scan import SegmentScan
 from barnabas.log.segment import LogSegment
 from barnabas.testing import simulate
 from barnabas.testing.sometimes import RARE, sometimes
-from seeds import check_first_seeds, printed_histories
+from seeds import check_first_seeds, drawn_by_this_run, printed_histories
 
 SEEDS = 200
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(300)
 def test_no_seed_finds_anything():
     check_first_seeds("nodes", SEEDS)
@@ -94,24 +95,27 @@ def forget_producers(monkeypatch):
     monkeypatch.setattr(ProducerStateManager, "check", lambda *_: None)
 
 
+PLANTED = [
+    pytest.param(
+        acknowledge_before_append,
+        {"lost", "unread", "hole", "complaint", "stale", "crash"},
+        marks=pytest.mark.interpreted("barnabas.log.segment"),
+    ),
+    (skip_truncation, {"complaint", "lost", "crash"}),
+    pytest.param(
+        acknowledge_before_sync, {"lost", "unread"}, marks=pytest.mark.interpreted("barnabas.log.log")
+    ),
+    pytest.param(
+        forget_producers,
+        {"duplicated", "reordered"},
+        marks=pytest.mark.interpreted("barnabas.log.producers"),
+    ),
+]
+
+
 @pytest.mark.parametrize(
     ("plant", "kinds"),
-    [
-        pytest.param(
-            acknowledge_before_append,
-            {"lost", "unread", "hole", "complaint", "stale", "crash"},
-            marks=pytest.mark.interpreted("barnabas.log.segment"),
-        ),
-        (skip_truncation, {"complaint", "lost", "crash"}),
-        pytest.param(
-            acknowledge_before_sync, {"lost", "unread"}, marks=pytest.mark.interpreted("barnabas.log.log")
-        ),
-        pytest.param(
-            forget_producers,
-            {"duplicated", "reordered"},
-            marks=pytest.mark.interpreted("barnabas.log.producers"),
-        ),
-    ],
+    drawn_by_this_run(PLANTED, "planted in simulation", 2),
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_planted_bug_is_found_and_replayed(plant, kinds, monkeypatch):

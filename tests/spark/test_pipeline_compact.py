@@ -19,6 +19,7 @@ from barnabas.spark.pipeline.sink import BatchSink, compact, open_table
 from barnabas.spark.pipeline.sink_settings import Sink
 from barnabas.spark.pipeline.tables.compaction import groups, merge
 from barnabas.spark.pipeline.tables.parquet import ParquetFolder
+from seeds import drawn_by_this_run
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -70,7 +71,10 @@ def run(folder, *, dry_run=False, target_bytes=SIZE):
     return compact(sink, target_bytes, lambda *_: None, dry_run=dry_run)
 
 
-@pytest.mark.parametrize(("kind", "name"), [("parquet", "a b#ü%"), ("delta", "a b#ü%"), ("iceberg", "a b ü")])
+NAMES = [("parquet", "a b#ü%"), ("delta", "a b#ü%"), ("iceberg", "a b ü")]
+
+
+@pytest.mark.parametrize(("kind", "name"), drawn_by_this_run(NAMES, "kills while files are merged"))
 def test_a_kill_before_each_step_leaves_every_row_once(tmp_path, kind, name):
     """Then the table has the batches that it had, and takes the next."""
     folder = tmp_path / name

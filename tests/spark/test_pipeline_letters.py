@@ -16,6 +16,7 @@ from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline import supervisor
 from barnabas.spark.pipeline.replay import replay
 from barnabas.spark.pipeline.settings import load
+from seeds import drawn_by_this_run
 
 pytestmark = pytest.mark.spark
 
@@ -119,7 +120,7 @@ def test_a_letter_on_a_topic_is_the_record_with_connects_headers(world):
     assert dict(second.headers)["__connect.errors.offset"] == b"3"
 
 
-@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("kind", drawn_by_this_run(["parquet", "delta", "iceberg"], "table of letters"))
 def test_a_table_of_letters_has_them_as_they_came(world, kind):
     world.file(kind).send(b"\xff", row(1))
     world.run()
@@ -248,7 +249,7 @@ def test_what_does_not_go_together_is_refused_before_anything_is_read(world, old
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["topic", "parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("kind", drawn_by_this_run(["topic", "parquet", "delta", "iceberg"], "sent again"))
 def test_letters_are_sent_again_once(world, kind):
     """What was wrong is mended in the file; then the letters are records of their topic again."""
     world.file(kind).send(b'{"id": "one", "delay": 1}', row(2))

@@ -18,6 +18,7 @@ from barnabas.spark.pipeline import supervisor
 from barnabas.spark.pipeline.settings import load
 from barnabas.spark.pipeline.status import problems, status
 from barnabas.spark.pipeline.trial import attempt
+from seeds import drawn_by_this_run
 
 pytestmark = pytest.mark.spark
 
@@ -79,7 +80,7 @@ def world(spark, broker, topic_name, tmp_path):
     return World(spark, broker, topic_name("watched"), tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("kind", drawn_by_this_run(["parquet", "delta", "iceberg"], "status"))
 def test_the_status_is_that_of_checkpoint_table_and_brokers(world, kind):
     world.write(kind)
     new = world.status()
