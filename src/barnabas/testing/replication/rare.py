@@ -57,8 +57,8 @@ def _hears_of_roles(broker: Watched, _table: MemoryTable) -> bool:
 
 @lru_cache(maxsize=64)
 def _adding(topic_znode: bytes) -> frozenset[int]:
-    """The brokers that reassignments add to partitions of a topic. Kept: a fault looks for its moment many times
-    between two changes of a topic.
+    """The brokers that reassignments add to partitions of a topic. Kept: a fault looks for its moment many
+    times between two changes of a topic.
     """
     assignments = znodes.decode_topic(topic_znode).partitions.values()
     return frozenset(broker for assignment in assignments for broker in assignment.adding)
