@@ -1,24 +1,18 @@
 """Chromium walks the console: every page, an action up to the audit log, a phone's width, the dark."""
 
-import contextlib
-import shutil
-import threading
-
 import pytest
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from barnabas.client import Producer
 from barnabas.console.access.login import Login
 from barnabas.console.access.passwords import PasswordFile, set_password
 from barnabas.console.access.roles import RoleFile
+from barnabas.console.actions.kinds import KINDS
 from barnabas.console.routes import SHOWN
-from barnabas.console.server import Address, listen, server_of
-
-WAIT_S = 100
-"""Chromium may have the machine with servers and JVMs."""
+from console_walk import WAIT_S, chromium, element, faults, inaccessible, served
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -27,49 +21,8 @@ LAST_LOOK = "#last-look small"
 
 @pytest.fixture(scope="module")
 def browser():
-    """The distribution's Chromium; a loud skip where it is not."""
-    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if program is None or driver is None:
-        pytest.skip(
-            "NO BROWSER: the console's pages were not walked; apt-get install chromium chromium-driver"
-        )
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    chromium = webdriver.Chrome(options=options, service=Service(driver))
-    chromium.set_page_load_timeout(WAIT_S)
-    # A page reads itself again each 10 s, and what a test has found on it would be gone: here it does so when
-    # a test asks.
-    quiet = {"source": "window.setInterval = () => 0"}
-    chromium.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", quiet)
-    yield chromium
-    chromium.quit()
-
-
-@contextlib.contextmanager
-def served(site):
-    """The console on a port of this machine."""
-    listener = listen(Address("127.0.0.1", 0))
-    server = server_of(site.console)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(WAIT_S)
-        listener.close()
-
-
-def faults(browser):
-    """What the browser complained of: scripts, the policy, what could not be loaded."""
-    return [one["message"] for one in browser.get_log("browser") if one["level"] == "SEVERE"]
-
-
-def element(browser, css):
-    return WebDriverWait(browser, WAIT_S).until(lambda chromium: chromium.find_element(By.CSS_SELECTOR, css))
+    with chromium() as one:
+        yield one
 
 
 def test_every_page_opens_without_a_complaint(browser, site):
@@ -82,7 +35,8 @@ def test_every_page_opens_without_a_complaint(browser, site):
         "/explain/{kind}/{name:path}": "/explain/partition/orders-0",
         "/messages": "/messages?topic=orders&start=earliest",
     }
-    with served(site) as address:
+    found = []
+    with served(site.console) as address:
         for shown in SHOWN:
             if shown.path == "/store":  # this console was not told where the store is
                 continue
@@ -91,18 +45,13 @@ def test_every_page_opens_without_a_complaint(browser, site):
             if not shown.path.startswith(("/explain", "/lag-rules")):
                 assert element(browser, "nav a[aria-current]").text
             assert faults(browser) == [], shown.path
-            # What a screen reader needs: a language, one main part, a name for each input and each image.
-            unnamed = browser.execute_script(
-                "return [...document.querySelectorAll('input:not([type=hidden]), select, textarea')]"
-                ".filter(one => !one.labels.length).map(one => one.name)"
-                ".concat([...document.querySelectorAll('svg:not([aria-label])')])"
-            )
-            assert unnamed == [], shown.path
-            assert browser.execute_script("return document.documentElement.lang") == "en"
+            # Names of inputs, language, contrast, order of headings: keyboard and screen reader.
+            found += [(shown.path, one) for one in inaccessible(browser)]
+    assert found == []
 
 
 def test_links_lead_through_the_cluster(browser, site):
-    with served(site) as address:
+    with served(site.console) as address:
         browser.get(address)
         element(browser, "main a").click()
         WebDriverWait(browser, WAIT_S).until(lambda chromium: element(chromium, "h1").text == "demo")
@@ -116,7 +65,7 @@ def test_links_lead_through_the_cluster(browser, site):
 
 
 def test_a_phone_and_the_dark(browser, site):
-    with served(site) as address:
+    with served(site.console) as address:
         browser.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride",
             {"width": 380, "height": 800, "deviceScaleFactor": 2, "mobile": True},
@@ -129,13 +78,54 @@ def test_a_phone_and_the_dark(browser, site):
             "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
         )
         dark = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+        unreadable = []
+        for path in (
+            "",
+            "/topics",
+            "/groups",
+            "/health",
+            "/brokers/0",
+            "/messages?topic=orders&start=earliest",
+        ):
+            browser.get(f"{address}/c/demo{path}")
+            unreadable += [(path, one) for one in inaccessible(browser, "color-contrast")]
+            wide = browser.execute_script("return document.documentElement.scrollWidth > window.innerWidth")
+            unreadable += [(path, "wider than the phone")] if wide else []
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert light != dark
+    assert unreadable == []
+
+
+def test_every_form_has_names_and_the_keyboard_reaches_what_it_needs(browser, cluster, open_console):
+    site = open_console(cluster.bootstrap_servers, allow_changes=True)
+    site.look()
+    found = []
+    with served(site.console) as address:
+        for path in [f"/actions/{kind}" for kind in KINDS] + ["/audit", "/alerts"]:
+            browser.get(f"{address}/c/demo{path}")
+            assert faults(browser) == [], path
+            found += [(path, one) for one in inaccessible(browser, "label", "select-name", "button-name")]
+        for path in ("/", "/add-cluster", "/c/demo/nothing"):
+            browser.get(f"{address}{path}")
+            found += [(path, one) for one in inaccessible(browser)]
+        browser.get(f"{address}/c/demo/actions/create-topic")
+        keys = ActionChains(browser)
+        keys.send_keys(Keys.TAB).perform()
+        # The first stop leads past the menu, and what has the focus can be seen.
+        assert browser.switch_to.active_element.get_attribute("class") == "skip"
+        keys.send_keys(Keys.ENTER).send_keys(Keys.TAB).perform()
+        field = browser.switch_to.active_element
+        outline = browser.execute_script("return getComputedStyle(arguments[0]).outlineStyle", field)
+        assert (field.get_attribute("name"), outline == "none") == ("topic", False)
+        field.send_keys("by-keyboard" + Keys.ENTER)
+        WebDriverWait(browser, WAIT_S).until(lambda one: one.find_elements(By.NAME, "confirm"))
+    browser.get_log("browser")  # a page that is not there is an answer of 404, which the browser writes down
+    assert found == []
 
 
 def test_the_page_moves_without_being_loaded_again(browser, site, cluster):
-    with served(site) as address:
+    with served(site.console) as address:
         browser.get(f"{address}/c/demo")
         before = element(browser, LAST_LOOK).text
         site.look()
@@ -149,7 +139,7 @@ def test_an_action_walks_from_its_button_to_the_audit_log(browser, cluster, open
     topic = cluster.create_topic(partitions=1)
     site = open_console(cluster.bootstrap_servers, allow_changes=True)
     site.look()
-    with served(site) as address:
+    with served(site.console) as address:
         browser.get(f"{address}/c/demo/topics/{topic}")
         element(browser, "a[href*='actions/expand-topic']").click()
         field = element(browser, "input[name=partitions]")
@@ -175,7 +165,7 @@ def test_a_record_with_html_is_text(browser, cluster, open_console):
             topic, b"<img src=x onerror='window.broken=1'>", key=b"\xff\x00", timestamp_ms=1
         )
     site = open_console(cluster.bootstrap_servers)
-    with served(site) as address:
+    with served(site.console) as address:
         browser.get(f"{address}/c/demo/messages?topic={topic}&start=earliest")
         text = element(browser, "tbody").text
         assert browser.execute_script("return window.broken") is None
@@ -186,7 +176,7 @@ def test_a_record_with_html_is_text(browser, cluster, open_console):
 def test_records_come_to_a_page_that_follows(browser, cluster, open_console):
     topic = cluster.create_topic(partitions=1)
     site = open_console(cluster.bootstrap_servers)
-    with served(site) as address, Producer(cluster.bootstrap_servers) as producer:
+    with served(site.console) as address, Producer(cluster.bootstrap_servers) as producer:
         browser.get(f"{address}/c/demo/messages?topic={topic}&follow=true")
         element(browser, "#records .empty")
         for value in (b"first", b"<i>second</i>"):
@@ -211,7 +201,7 @@ def test_a_user_logs_in_sees_what_the_role_gives_and_logs_out(browser, cluster, 
     login = Login(PasswordFile(tmp_path / "users"), RoleFile(tmp_path / "roles.toml"))
     site = open_console(cluster.bootstrap_servers, allow_changes=True, login=login)
     site.look()
-    with served(site) as address:
+    with served(site.console) as address:
         browser.get(f"{address}/c/demo/topics")
         for password in ("wrong", "secret"):
             element(browser, "input[name=user]").send_keys("alice")

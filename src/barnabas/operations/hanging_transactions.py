@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from barnabas.admin import AbortTransactionSpec, AsyncAdmin, ProducerState, TransactionDescription
 from barnabas.client.keyed_call import none_where
-from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError, failing
@@ -46,6 +46,35 @@ async def hanging_transactions(
     searched = await _partitions(admin, topic, partition, broker)
     candidates = await _candidates(admin, searched, broker, longest_ms)
     return await hanging_among(admin, candidates)
+
+
+class HangingSearch(NamedTuple):
+    """What was found where it could be looked for."""
+
+    found: list[OpenTransaction]
+    unread: dict[TopicPartition, str]
+    """Partitions that were not looked at, and why."""
+
+
+async def hanging_where_known(admin: AsyncAdmin, longest_ms: int, timeout_ms: float) -> HangingSearch:
+    """The hanging transactions of all partitions that can be asked: one without a leader costs no time, and
+    one that fails no others, as it does in Kafka's script. `timeout_ms` is that of each call. Raises
+    FailedStepError, KafkaError.
+    """
+    topics = await admin.topics.describe_all(internal=True, timeout_ms=timeout_ms)
+    leaders = {
+        TopicPartition(name, one.partition): one.leader
+        for name, topic in topics.items()
+        for one in topic.partitions
+    }
+    unread = {tp: "the partition has no leader" for tp, leader in leaders.items() if leader < 0}
+    candidates: list[OpenTransaction] = []
+    for batch in _batches([tp for tp in leaders if tp not in unread]):
+        answers = await admin.transactions.try_describe_producers(batch, timeout_ms=timeout_ms)
+        unread |= {tp: str(one) for tp, one in answers.items() if isinstance(one, BarnabasError)}
+        known = {tp: one for tp, one in answers.items() if not isinstance(one, BarnabasError)}
+        candidates += _open_too_long(known, longest_ms)
+    return HangingSearch(await hanging_among(admin, candidates), unread)
 
 
 async def hanging_among(admin: AsyncAdmin, candidates: Sequence[OpenTransaction]) -> list[OpenTransaction]:
@@ -125,15 +154,21 @@ async def _candidates(
         place = "Optional.empty" if broker is None else f"Optional[{broker}]"
         with failing(f"Failed to describe producers for {len(batch)} partitions on broker {place}"):
             states = await admin.transactions.describe_producers(batch, broker=broker)
-        now = now_ms()
-        found += [
-            OpenTransaction(tp, producer)
-            for tp in partition_order(states, sized(len(states)))
-            for producer in states[tp]
-            if producer.current_transaction_start_offset is not None
-            and now - producer.last_timestamp > longest_ms
-        ]
+        found += _open_too_long(states, longest_ms)
     return found
+
+
+def _open_too_long(
+    states: Mapping[TopicPartition, Sequence[ProducerState]], longest_ms: int
+) -> list[OpenTransaction]:
+    now = now_ms()
+    return [
+        OpenTransaction(tp, producer)
+        for tp in partition_order(states, sized(len(states)))
+        for producer in states[tp]
+        if producer.current_transaction_start_offset is not None
+        and now - producer.last_timestamp > longest_ms
+    ]
 
 
 async def transactional_ids(admin: AsyncAdmin, producer_ids: Iterable[int]) -> Mapping[int, str]:

@@ -1,16 +1,21 @@
 """KRaft's quorum, and transactions that nobody will end."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from barnabas.admin import AsyncAdmin, QuorumReplica
 from barnabas.console.figure import Figure
+from barnabas.console.reading import Freshness
 from barnabas.console.views.security import asked
 from barnabas.console.watched import WatchedCluster
-from barnabas.operations.hanging_transactions import hanging_transactions
+from barnabas.operations.hanging_transactions import hanging_where_known
+
+if TYPE_CHECKING:
+    from barnabas.core.ids import TopicPartition
 
 _TIMEOUT_MS: Final = 3_000
+_UNREAD_SHOWN: Final = 20
 _LONGEST_MS: Final = 15 * 60_000
 """``transaction.max.timeout.ms`` of brokers that do not say otherwise."""
 
@@ -59,6 +64,9 @@ class HangingView:
 
     state: Figure
     hanging: Sequence[HangingRow]
+    unread: Sequence[str]
+    """Partitions that were not looked at, and why; at most 20."""
+    unread_count: int
 
 
 async def quorum(watched: WatchedCluster) -> QuorumView:
@@ -92,9 +100,11 @@ async def quorum(watched: WatchedCluster) -> QuorumView:
 
 async def hanging(watched: WatchedCluster) -> HangingView:
     """All partitions are asked: it takes its time on a large cluster, and is done when it is asked for."""
+    unread: dict[TopicPartition, str] = {}
 
     async def ask(admin: AsyncAdmin) -> list[HangingRow]:
-        found = await hanging_transactions(admin, None, None, None, _LONGEST_MS)
+        found, missing = await hanging_where_known(admin, _LONGEST_MS, _TIMEOUT_MS)
+        unread.update(missing)
         return [
             HangingRow(
                 tp.topic,
@@ -107,4 +117,8 @@ async def hanging(watched: WatchedCluster) -> HangingView:
             for tp, one in found
         ]
 
-    return HangingView(*await asked(watched, ask))
+    state, rows = await asked(watched, ask)
+    if unread and state.state is Freshness.OK:
+        state = replace(state, state=Freshness.STALE, why=f"{len(unread)} partitions were not looked at")
+    named = [f"{tp}: {why}" for tp, why in sorted(unread.items())[:_UNREAD_SHOWN]]
+    return HangingView(state, rows, named, len(unread))
