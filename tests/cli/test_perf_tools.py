@@ -19,6 +19,9 @@ HEADER = (
 )
 
 
+ONE = ("--num-records", "1", "--record-size", "1")
+
+
 @pytest.fixture
 def topic(broker, topic_name):
     name = topic_name("perf")
@@ -39,12 +42,16 @@ def produce(barnabas, broker, topic):
 
 
 def values(broker, topic, count):
+    return [record.value for record in records(broker, topic, count)]
+
+
+def records(broker, topic, count):
     with Consumer(broker.bootstrap) as consumer:
         consumer.assign([(topic, 0)])
         consumer.seek_to_beginning()
         found = []
         while len(found) < count:
-            found += [record.value for record in consumer.poll(30_000)]
+            found += consumer.poll(30_000)
     return found
 
 
@@ -63,6 +70,23 @@ def test_random_records_are_sent_and_read(produce, barnabas, broker, topic):
     assert (mib, count) == ("0.0668", "700")
     assert start <= end
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}", end)
+
+
+@pytest.mark.parametrize("distribution", ["range", "random"])
+def test_records_have_keys_of_a_range(produce, broker, topic, distribution):
+    flags = ("--num-records", "40", "--payload-monotonic", "--record-key-range", "7")
+    for seed in ("0", "0", "5"):
+        done = produce(*flags, "--key-distribution", distribution, "--random-seed", seed)
+        assert done.exit_code == 0, done.stderr
+    keys = [record.key for record in records(broker, topic, 120)]
+
+    first, again, other = keys[:40], keys[40:80], keys[80:]
+    assert set(first) == {str(number).encode() for number in range(7)}
+    assert first == again
+    if distribution == "range":
+        assert first == other == [str(number % 7).encode() for number in range(40)]
+    else:
+        assert first != other
 
 
 def test_numbers_are_sent(produce, broker, topic):
@@ -137,6 +161,13 @@ def test_a_record_that_is_refused_is_not_counted(produce, topic):
             ("--num-records", "1", "--record-size", "1", "--command-property"),
             "expected at least one argument",
         ),
+        ((*ONE, "--key-distribution", "range"), "--record-key-range is required when --key-distribution"),
+        ((*ONE, "--record-key-range", "5"), "--key-distribution must be 'range' or 'random' when"),
+        (
+            (*ONE, "--record-key-range", "0", "--key-distribution", "random"),
+            "--record-key-range should be greater than zero",
+        ),
+        ((*ONE, "--key-distribution", "odd"), "odd"),
     ],
 )
 def test_what_producer_perf_test_does_not_take(produce, flags, words):

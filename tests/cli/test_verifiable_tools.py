@@ -102,7 +102,11 @@ def test_what_was_read_is_printed_and_committed(events, broker, topic):
     [
         ("verifiable-producer", (), "producer_send_success"),
         ("verifiable-producer", ("--throughput", "0"), "producer_send_success"),
-        ("verifiable-consumer", ("--group-id", "until-a-signal"), "partitions_assigned"),
+        (
+            "verifiable-consumer",
+            ("--group-id", "until-a-signal", "--close-timeout", "9000"),
+            "partitions_assigned",
+        ),
     ],
 )
 def test_a_signal_ends_them_in_order(broker, topic, command, flags, ready):

@@ -220,7 +220,7 @@ def outcomes(suite: Suite, repository: Path, broker: Mapping[str, str]) -> dict[
             f"--junitxml={report}",
             *suite.options,
         ]
-        limits = ["--timeout=60", "--timeout-method=signal", "--tb=short"]
+        limits = [f"--timeout={SECONDS_A_TEST}", "--timeout-method=signal", "--tb=short"]
         given = {name: value.format_map(broker) for name, value in suite.environment.items()}
         log = Path(tempfile.gettempdir(), f"barnabas-suite-{suite.name}.log")
         with log.open("w") as output:
@@ -278,7 +278,9 @@ def runner_outcomes(suite: Suite, repository: Path, broker: Mapping[str, str]) -
     with tempfile.TemporaryDirectory(prefix=f"{suite.name}-") as work, log.open("w") as output:
         configuration = Path(work, "test.conf")
         configuration.write_text(f"bootstrap.servers={broker['bootstrap']}\n")
-        given = os.environ | suite.environment | {"RDKAFKA_TEST_CONF": str(configuration)}
+        libraries = f"{repository / 'src'}:{repository / 'src-cpp'}"
+        given = os.environ | suite.environment | {"LD_LIBRARY_PATH": libraries}
+        given["RDKAFKA_TEST_CONF"] = str(configuration)
         for name in runner_tests((runner.parent / "test.c").read_text()):
             if name in found:  # its name was a part of an earlier one's
                 continue
@@ -317,7 +319,8 @@ def runner_tests(source: str) -> list[str]:
 def read_runner_log(log: str) -> dict[str, str]:
     """The outcomes in what librdkafka's runner prints."""
     kinds = {"PASSED": "passed", "FAILED": "failure", "SKIPPED": "skipped"}
-    found = re.findall(r"=+ Test (\w+) (PASSED|FAILED|SKIPPED) =+", log)
+    # What is skipped for its scenario stands in the table at the end alone.
+    found = re.findall(r"(?:=+ Test |^\|\S* )(\w+)[ |]+(PASSED|FAILED|SKIPPED) ", log, re.MULTILINE)
     return {name: kinds[kind] for name, kind in found}
 
 

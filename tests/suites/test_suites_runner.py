@@ -74,7 +74,10 @@ def test_an_allow_list_only_grows(run, suite, found):
     assert suite.allow_list.read_text().split() == ["t.a::gone", "t.a::of[0x]", "t.a::passes"]
 
 
-@pytest.mark.parametrize("name", ["kafka-python", "confluent-kafka-python"])
+@pytest.mark.parametrize(
+    "name",
+    ["kafka-python", "confluent-kafka-python", "confluent-kafka-python-consumer-protocol", "librdkafka"],
+)
 def test_each_suite_has_its_list(run, name):
     listed = (RUN.parent / f"{name}.allow").read_text().split("\n")
     assert listed == [*sorted(set(listed[:-1])), ""]
@@ -106,17 +109,20 @@ def test_what_librdkafkas_runner_has_and_prints_is_read(run):
     log = (
         "[0001_one /1.2s] =========== Test 0001_one PASSED ===========\n"
         "\033[31m====== Test 0055_late FAILED ======\033[0m\n====== Test 0056_more SKIPPED ======\n"
+        "|\033[36m 0107_topic_recreate            |    SKIPPED |   0.000s \033[0m|\033[36m \033[0m\n"
     )
     assert run.read_runner_log(log) == {
         "0001_one": "passed",
         "0055_late": "failure",
         "0056_more": "skipped",
+        "0107_topic_recreate": "skipped",
     }
 
 
 def test_a_test_of_librdkafka_that_says_nothing_has_failed(run, monkeypatch, tmp_path):
     broker = {"bootstrap": "127.0.0.1:1"}
     (suite,) = [each for each in run.SUITES if each.runner]
+    monkeypatch.setattr(run.tempfile, "tempdir", str(tmp_path))
     tests = tmp_path / "tests"
     tests.mkdir()
     (tests / "test.c").write_text("    _TEST(0001_one, 0),\n    _TEST(0002_two, 0),\n")

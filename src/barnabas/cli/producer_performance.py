@@ -17,14 +17,13 @@ from barnabas.client.types import RecordMetadata
 from barnabas.core.errors import BarnabasError
 from barnabas.operations.clock import now_ms
 
-_SEED: Final = 0
 _STEADY: Final = "steady state records"
 _LETTERS: Final = bytes(ord("A") + byte * 26 // 256 for byte in range(256))
 
 
-def random_payloads(size: int) -> Iterator[bytes]:
-    """Values of random capital letters, the same in each run."""
-    rng = random.Random(_SEED)
+def random_payloads(size: int, seed: int) -> Iterator[bytes]:
+    """Values of random capital letters, the same in each run of a seed."""
+    rng = random.Random(seed)
     while True:
         yield rng.randbytes(size).translate(_LETTERS)
 
@@ -34,7 +33,19 @@ def monotonic_payloads() -> Iterator[bytes]:
     return (str(number).encode() for number in itertools.count())
 
 
-def file_payloads(path: Path, delimiter: str) -> Iterator[bytes]:
+def keys_of(distribution: str, count: int, seed: int) -> Iterator[bytes | None]:
+    """The key of each record: none, or one of `count` numbers as text, in turn (``range``) or at random, the
+    same in each run of a seed.
+    """
+    if distribution == "none":
+        return itertools.repeat(None)
+    if distribution == "range":
+        return (str(number % count).encode() for number in itertools.count())
+    rng = random.Random(seed)
+    return (str(rng.randrange(count)).encode() for _ in itertools.count())
+
+
+def file_payloads(path: Path, delimiter: str, seed: int) -> Iterator[bytes]:
     r"""Values drawn at random from a file, split as Java's ``String.split`` does; ``\n`` stands for a line
     break.
 
@@ -51,7 +62,7 @@ def file_payloads(path: Path, delimiter: str) -> Iterator[bytes]:
     click.echo(f"Number of messages read: {len(values)}")
     if not values:
         raise click.ClickException("The file holds nothing but delimiters")
-    rng = random.Random(_SEED)
+    rng = random.Random(seed)
     return (rng.choice(values) for _ in itertools.count())
 
 
@@ -80,6 +91,7 @@ async def send_all(
     topic: str,
     count: int,
     payloads: Iterator[bytes],
+    keys: Iterator[bytes | None],
     throughput: float,
     options: dict[str, Any],
     *,
@@ -108,7 +120,7 @@ async def send_all(
     throttler = ThroughputThrottler(throughput, started_ms)
     try:
         for number in range(count):
-            payload = next(payloads)
+            payload, key = next(payloads), next(keys)
             if transaction_ms > 0 and begun_ms is None:
                 producer.begin_transaction()
                 begun_ms = now_ms()
@@ -117,7 +129,7 @@ async def send_all(
                 click.echo("In steady state.")
                 counted[0].end_intervals()
                 counted.append(ProducerStatistics(count - warmup, interval_ms, sent_ms, what=_STEADY))
-            await _send(producer, topic, payload, sent_ms, tuple(counted))
+            await _send(producer, topic, key, payload, sent_ms, tuple(counted))
             if begun_ms is not None and sent_ms - begun_ms >= transaction_ms:
                 await producer.commit_transaction()
                 begun_ms = None
@@ -144,6 +156,7 @@ async def _init_transactions(producer: AsyncProducer) -> None:
 async def _send(
     producer: AsyncProducer,
     topic: str,
+    key: bytes | None,
     payload: bytes,
     sent_ms: int,
     counted: tuple[ProducerStatistics, ...],
@@ -159,7 +172,7 @@ async def _send(
                 click.echo(line)
 
     try:
-        delivery = await producer.send(topic, payload)
+        delivery = await producer.send(topic, payload, key=key)
     except (AbortableTransactionError, FatalTransactionError):
         raise  # no later record of the transaction would be taken either
     except BarnabasError as error:

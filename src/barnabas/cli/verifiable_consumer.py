@@ -18,11 +18,14 @@ _POLL_MS: Final = 60_000
 class VerifiableConsumer:
     """One run: how much it reads, whether it prints each record, whether it commits what it has printed."""
 
-    def __init__(self, topic: str, max_messages: int, *, verbose: bool, commits: bool) -> None:
+    def __init__(
+        self, topic: str, max_messages: int, *, verbose: bool, commits: bool, close_timeout_ms: int
+    ) -> None:
         self._topic = topic
         self._left = sys.maxsize if max_messages < 0 else max_messages
         self._verbose = verbose
         self._commits = commits
+        self._close_timeout_ms = close_timeout_ms
 
     async def run(self, options: dict[str, Any]) -> None:
         """Reads until it is done or cancelled, and leaves the group.
@@ -45,7 +48,7 @@ class VerifiableConsumer:
         except BarnabasError as error:
             click.echo(f"Error during processing, terminating consumer process: {error}", err=True)
         finally:
-            await consumer.close()
+            await consumer.close(self._close_timeout_ms)
             print_event("shutdown_complete")
 
     def _print_records(self, records: Sequence[ConsumerRecord]) -> dict[TopicPartition, int]:

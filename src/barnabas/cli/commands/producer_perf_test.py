@@ -8,6 +8,7 @@ import click
 from click.core import ParameterSource
 
 from barnabas.cli.options import (
+    INT_MAX,
     LONG_MAX,
     ArgparseCommand,
     OldName,
@@ -67,6 +68,29 @@ class _PerfCommand(ArgparseCommand):
     help="What separates the values in the file.",
 )
 @click.option(
+    "--record-key-range",
+    "key_range",
+    type=click.IntRange(max=INT_MAX),
+    metavar="COUNT",
+    help="How many keys there are: the numbers from 0 on, as text.",
+)
+@click.option(
+    "--key-distribution",
+    type=click.Choice(["none", "range", "random"]),
+    default="none",
+    show_default=True,
+    help="Which key a record has: none, each in turn, or one at random.",
+)
+@click.option(
+    "--random-seed",
+    "seed",
+    type=click.IntRange(-LONG_MAX - 1, LONG_MAX),
+    default=0,
+    show_default=True,
+    metavar="NUMBER",
+    help="Another number gives other random values and keys.",
+)
+@click.option(
     "--throughput",
     required=True,
     type=float,
@@ -123,6 +147,9 @@ def producer_perf_test(
     payload_file: Path | None,
     payload_monotonic: bool,
     payload_delimiter: str,
+    key_range: int | None,
+    key_distribution: str,
+    seed: int,
     throughput: float,
     bootstrap_server: str | None,
     pairs: tuple[str, ...],
@@ -144,7 +171,13 @@ def producer_perf_test(
       barnabas producer-perf-test --topic orders --num-records 100000 --record-size 100 --throughput -1 \\
         --transaction-duration-ms 100 --bootstrap-server 127.0.0.1:9092
     """
-    from barnabas.cli.producer_performance import file_payloads, monotonic_payloads, random_payloads, send_all
+    from barnabas.cli.producer_performance import (
+        file_payloads,
+        keys_of,
+        monotonic_payloads,
+        random_payloads,
+        send_all,
+    )
 
     if (record_size is not None) + (payload_file is not None) + payload_monotonic != 1:
         raise click.UsageError(
@@ -162,21 +195,32 @@ def producer_perf_test(
             "The value for --warmup-records must be strictly fewer than the number of records in the test,"
             " --num-records."
         )
+    if key_range is not None and key_range <= 0:
+        raise click.UsageError("--record-key-range should be greater than zero.")
+    if key_range is None and key_distribution != "none":
+        raise click.UsageError(
+            "--record-key-range is required when --key-distribution is 'range' or 'random'."
+        )
+    if key_range is not None and key_distribution == "none":
+        raise click.UsageError(
+            "--key-distribution must be 'range' or 'random' when --record-key-range is specified."
+        )
     options = _options(bootstrap_server, pairs, config_file)
     if transaction_duration_ms > 0:
         options["transactional.id"] = transactional_id
     if print_metrics:
         click.echo("Warning: this client keeps no metrics to print", err=True)
     if payload_file is not None:
-        payloads = file_payloads(payload_file, payload_delimiter)
+        payloads = file_payloads(payload_file, payload_delimiter, seed)
     elif record_size is not None:
-        payloads = random_payloads(record_size)
+        payloads = random_payloads(record_size, seed)
     else:
         payloads = monotonic_payloads()
     sending = send_all(
         topic,
         records,
         payloads,
+        keys_of(key_distribution, key_range or 0, seed),
         throughput,
         options,
         interval_ms=interval_ms,

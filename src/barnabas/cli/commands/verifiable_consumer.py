@@ -9,6 +9,7 @@ import click
 
 from barnabas.cli.options import (
     INT_MAX,
+    LONG_MAX,
     ArgparseCommand,
     OldName,
     bootstrap_option,
@@ -51,6 +52,15 @@ _RANGE: Final = "org.apache.kafka.clients.consumer.RangeAssignor"
     metavar="MS",
     help="Silence after which the member is given up.",
 )
+@click.option(
+    "--close-timeout",
+    "close_timeout_ms",
+    type=click.IntRange(0, LONG_MAX),
+    default=30_000,
+    show_default=True,
+    metavar="MS",
+    help="How long the end may take: the last commit, and leaving the group.",
+)
 @click.option("--verbose", is_flag=True, help="Print a line for each record, too.")
 @click.option(
     "--enable-autocommit",
@@ -86,6 +96,7 @@ def verifiable_consumer(
     group_instance_id: str | None,
     max_messages: int,
     session_timeout: int,
+    close_timeout_ms: int,
     verbose: bool,
     autocommit: bool,
     reset_policy: str,
@@ -119,5 +130,7 @@ def verifiable_consumer(
     }
     if group_instance_id is not None:
         options["group.instance.id"] = group_instance_id
-    consumer = VerifiableConsumer(topic, max_messages, verbose=verbose, commits=not autocommit)
+    consumer = VerifiableConsumer(
+        topic, max_messages, verbose=verbose, commits=not autocommit, close_timeout_ms=close_timeout_ms
+    )
     sys.exit(asyncio.run(run_until_signal(consumer.run(options))))
