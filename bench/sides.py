@@ -244,7 +244,7 @@ def built(program: str) -> Path:
     return place
 
 
-def wait_until_serving(server: Server, seconds: float = 60, *, create: bool = True) -> None:
+def wait_until_serving(server: Server, seconds: float = 180, *, create: bool = True) -> None:
     """Returns when the broker has taken a first record, into a topic made for it (unless it is there
     already): a broker listens before it knows itself to be part of a cluster. Raises RuntimeError with the
     end of its log.
