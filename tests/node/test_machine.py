@@ -189,6 +189,28 @@ def test_a_second_parent_is_refused_with_the_reason_and_harms_nobody(rack, addre
         assert len(admin.cluster.describe().brokers) == 3
 
 
+def test_ids_that_another_machine_has_are_refused(rack, data, tmp_path):
+    options = [
+        "--brokers",
+        "2",
+        "--id",
+        "3",
+        "--port",
+        "0",
+        "--store",
+        str(data),
+        "--data",
+        str(tmp_path / "other"),
+    ]
+    second = subprocess.run(
+        [sys.executable, "-m", "barnabas", "serve", *options],
+        capture_output=True, text=True, timeout=READY_SECONDS, check=False,
+    )  # fmt: skip
+    assert second.returncode == 1
+    assert "Error: broker 3 ended with exit code 1: broker.id 3 is already registered" in second.stderr
+    assert sorted(rack.children()) == [1, 2, 3]
+
+
 LISTENING = "is asked for twice: brokers listen on 9092-9094"
 
 
