@@ -32,6 +32,8 @@ NEWEST_TOOLS: Final = "4.3.1"
 """Of 4.4.0 the tools are not published, nor is Kafka Streams."""
 SPARK_CONNECTOR: Final = "4.2.0"
 """Of the line of PySpark that is installed, or the one before it where Maven does not have that yet."""
+DEBEZIUM: Final = "3.0.8.Final"
+"""The line that was built with Kafka 3.9."""
 READY_SECONDS: Final = 90
 STOP_SECONDS: Final = 20
 
@@ -156,6 +158,19 @@ def quickstart_jars() -> Path:
     wanted = [f"org.apache.kafka:{part}:{NEWEST_TOOLS}" for part in parts]
     what = f"Kafka's Connect and Streams {NEWEST_TOOLS}"
     return _cached(f"kafka-quickstart-{NEWEST_TOOLS}", what, [*wanted, _LOG_BINDING])
+
+
+def debezium_jars() -> Path:
+    """Debezium's connector for PostgreSQL, in a folder as Connect's ``plugin.path`` takes it."""
+
+    def without_what_connect_has(folder: Path) -> None:
+        for pattern in ("kafka-clients-*.jar", "connect-*.jar", "slf4j-*.jar"):
+            for jar in folder.glob(pattern):
+                jar.unlink()
+
+    coordinate = f"io.debezium:debezium-connector-postgres:{DEBEZIUM}"
+    name = f"debezium-{DEBEZIUM}/postgres"
+    return _cached(name, f"Debezium {DEBEZIUM}", [coordinate], tidy=without_what_connect_has).parent
 
 
 def _cached(
