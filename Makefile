@@ -16,7 +16,7 @@ MINUTES ?= 10
 # Without byte code every broker that a test starts would compile all its sources again (0.3 s each).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup kerberos demo test campaigns test-jvm test-compiled fuzz-compiled parity parity-spark suites mutation check format docs site ways bench \
+.PHONY: help setup kerberos postgres demo test campaigns test-jvm test-compiled fuzz-compiled parity parity-spark suites mutation check format docs site ways bench \
 	wheel release-check compile pure clean
 
 help:            ## this list
@@ -34,6 +34,10 @@ kerberos: $(STAMP) ## what the tests of GSSAPI need, on Debian as root: a KDC, a
 	command -v krb5kdc >/dev/null && command -v krb5-config >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 		apt-get install -y -qq krb5-kdc krb5-admin-server libkrb5-dev; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gssapi]'
+
+postgres:        ## what the test of Debezium needs, on Debian as root: PostgreSQL
+	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq postgresql; }
 
 demo: $(STAMP)   ## set up and run the main job: a year of flights through a broker and PySpark
 	$(BIN)/barnabas demo
