@@ -115,11 +115,18 @@ def read_whole(body: bytes, writer: Any, reader: Any = None) -> Any:
 def _reader(schema: str) -> Any:
     """The schema that values are read by: the same bytes, none of the dangers."""
     try:
-        return fastavro.parse_schema(_Harmless().of(fastavro.parse_schema(json.loads(schema)))[0])
+        return fastavro.parse_schema(harmless(fastavro.parse_schema(json.loads(schema))))
     except AvroSchemaError:
         raise
     except Exception as error:  # what is no schema fails in many ways
         raise AvroSchemaError(f"is no Avro schema: {_reason(error)}") from None
+
+
+def harmless(schema: Any) -> Any:
+    """What values of a schema are read by, whose names fastavro has made whole.
+    Raises AvroSchemaError for one that a few bytes could blow up by.
+    """
+    return _Harmless().of(schema)[0]
 
 
 class _Harmless:

@@ -25,6 +25,7 @@ from barnabas.operations.schemas.avro import (
     ENUM,
     AvroSchemaError,
     decimal_of,
+    harmless,
     read_whole,
     whole,
 )
@@ -109,7 +110,9 @@ class _AvroPlan:
 @cache
 def _plan(schema: str) -> _AvroPlan:
     try:
-        found = _Walk().read(fastavro.parse_schema(json.loads(schema)))
+        given = fastavro.parse_schema(json.loads(schema))
+        harmless(given)  # what follows reads each type of it once
+        found = _Walk().read(given)
         if not isinstance(found.type, spark.StructType) or not found.type.fields:
             raise FormatError("must be of an Avro record with fields")
         require_columns_bounded(found.type)
@@ -117,6 +120,8 @@ def _plan(schema: str) -> _AvroPlan:
         return _AvroPlan(found.type, arrow_type(found.type), reader)
     except FormatError:
         raise
+    except AvroSchemaError as error:
+        raise FormatError(str(error)) from None
     except Exception as error:  # what is no schema fails in many ways
         raise FormatError(f"is no Avro schema: {reason(error)}") from None
 
@@ -131,21 +136,18 @@ def whole_schema(writer: RegisteredSchema) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """An Avro type: Spark's, the schema that its values are read by, and whether a value may take no bytes at
-    all.
-    """
+    """An Avro type: Spark's, and the schema that its values are read by."""
 
     type: spark.DataType
     reader: Any
-    empty: bool = False
 
 
 class _Walk:
     """Through a schema whose names fastavro has made whole, from the outside to the inside."""
 
     def __init__(self) -> None:
-        self._named: dict[str, _Read | None] = {}
-        """Types with a name, None while their own fields are read."""
+        self._named: dict[str, _Read] = {}
+        """Types with a name."""
         self._members = 0
 
     def read(self, schema: Any) -> _Read:
@@ -156,7 +158,7 @@ class _Walk:
             return self._reference(schema) if schema in self._named else self._primitive({"type": schema})
         kind = schema["type"]
         if kind == "array":
-            items = self._item(schema["items"])
+            items = self.read(schema["items"])
             return _Read(spark.ArrayType(items.type), {"type": "array", "items": items.reader})
         if kind == "map":
             values = self.read(schema["values"])
@@ -164,25 +166,14 @@ class _Walk:
                 spark.MapType(spark.StringType(), values.type), {"type": "map", "values": values.reader}
             )
         if kind in {"record", "enum", "fixed"}:
-            self._named[schema["name"]] = None
-            found = self._definition(schema)
-            self._named[schema["name"]] = found
+            found = self._named[schema["name"]] = self._definition(schema)
             return found
         return self._primitive(schema) if isinstance(kind, str) else self.read(kind)
 
     def _reference(self, name: str) -> _Read:
         found = self._named[name]
-        if found is None:
-            raise FormatError(f"is recursive: {name} has a field of {name}, and Spark has no such type")
         by_name = isinstance(found.reader, dict) and "name" in found.reader
-        return _Read(found.type, name if by_name else found.reader, found.empty)
-
-    def _item(self, schema: Any) -> _Read:
-        items = self.read(schema)
-        if items.empty:
-            # A few bytes could say that there are 2**62 of them.
-            raise FormatError("has an array of items without bytes")
-        return items
+        return _Read(found.type, name if by_name else found.reader)
 
     def _definition(self, schema: Any) -> _Read:
         name = schema["name"]
@@ -194,16 +185,13 @@ class _Walk:
             if type(size) is not int or size < 0:
                 raise FormatError(f"is no Avro schema: the size of {name} is {size!r}")
             plain = {"type": "fixed", "name": name, "size": size}
-            return self._decimal(schema, plain, empty=size == 0) or _Read(
-                spark.BinaryType(), plain, size == 0
-            )
+            return self._decimal(schema, plain) or _Read(spark.BinaryType(), plain)
         fields = {field["name"]: self.read(field["type"]) for field in schema["fields"]}
         if len(fields) < len(schema["fields"]):
             raise FormatError(f"is no Avro schema: {name} has two fields of one name")
         return _Read(
             spark.StructType([spark.StructField(key, found.type) for key, found in fields.items()]),
             _record(name, {key: found.reader for key, found in fields.items()}, schema),
-            all(found.empty for found in fields.values()),
         )
 
     def _primitive(self, schema: Any) -> _Read:
@@ -211,9 +199,9 @@ class _Walk:
         if kind == "bytes" and (decimal := self._decimal(schema, {"type": kind})):
             return decimal
         reader = {"type": kind, "logicalType": logical} if logical in _READ_AS_PYTHON else kind
-        return _Read(_LOGICAL.get((kind, logical), _PRIMITIVES[kind]), reader, kind == "null")
+        return _Read(_LOGICAL.get((kind, logical), _PRIMITIVES[kind]), reader)
 
-    def _decimal(self, schema: Any, plain: dict[str, Any], *, empty: bool = False) -> _Read | None:
+    def _decimal(self, schema: Any, plain: dict[str, Any]) -> _Read | None:
         if schema.get("logicalType") != "decimal":
             return None
         precision, scale = schema["precision"], schema.get("scale", 0)
@@ -223,7 +211,7 @@ class _Walk:
                 f"Spark's have up to {DIGITS_MAX}"
             )
         reader = {**plain, "logicalType": DECIMAL, "scale": scale}
-        return _Read(spark.DecimalType(precision, scale), reader, empty)
+        return _Read(spark.DecimalType(precision, scale), reader)
 
     def _union(self, schema: list[Any]) -> _Read:
         branches = [self.read(branch) for branch in schema]
