@@ -297,7 +297,7 @@ def test_which_addresses_there_are(text, is_one):
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(400)
 def test_a_pipeline_of_a_store_goes_on_and_puts_its_letters_there(spark, broker, store, tmp_path, topic_name):
     name, place = topic_name("stored"), f"s3://lake/{tmp_path.name}"
     file = tmp_path / "stored.toml"

@@ -72,7 +72,7 @@ class ProtobufDecoder:
         """A message. Raises an exception for a malformed one, and for one without a field that is
         required.
         """
-        return self._read(_body(value, self._plan().indexes) if self.confluent else value)
+        return self._read(_body(value, self._plan().path) if self.confluent else value)
 
     def _read(self, body: bytes) -> Message:
         found = self._plan().message.FromString(body)
@@ -112,7 +112,7 @@ class _ProtobufPlan:
     struct: spark.StructType
     message: type[Message]
     build: _Build
-    indexes: tuple[bytes, ...]
+    path: tuple[int, ...]
     """How a frame may name the message."""
 
 
@@ -125,7 +125,7 @@ def _plan(descriptors: bytes, message: str) -> _ProtobufPlan:
             raise FormatError(f"is {message}, which has no fields", "message")
         require_columns_bounded(kind)
         cls = message_factory.GetMessageClass(descriptor)
-        return _ProtobufPlan(kind, cls, _structs(descriptor, kind), _indexes(descriptor))
+        return _ProtobufPlan(kind, cls, _structs(descriptor, kind), _path(descriptor))
     except RecursionError:
         raise FormatError("has messages in messages too deep for Spark", "message") from None
 
@@ -288,22 +288,16 @@ def _micros(time: Any) -> int:
     return int(time.seconds * 1_000_000 + time.nanos // 1000)
 
 
-# The frame of a schema registry: behind its id are the indexes of the message in its file, from the outermost
-# message on
+def _body(value: bytes, path: tuple[int, ...]) -> bytes:
+    """What is behind a registry's frame. Raises ValueError for a message of another place in the file."""
+    indexes, rest = frame_indexes(unframed(value))
+    if indexes != path:
+        raise ValueError("its frame names another message of the schema's file")
+    return rest
 
 
-def _body(value: bytes, indexes: tuple[bytes, ...]) -> bytes:
-    rest = unframed(value)
-    for named in indexes:
-        if rest.startswith(named):
-            return rest[len(named) :]
-    raise ValueError("its frame names another message of the schema's file")
-
-
-def _indexes(descriptor: Descriptor) -> tuple[bytes, ...]:
-    """The count of the indexes and then each of them, as zigzag varints;
-    a 0 alone is the file's first message.
-    """
+def _path(descriptor: Descriptor) -> tuple[int, ...]:
+    """The place of a message in its file: among the file's, then among those of each outer one."""
     path: list[int] = []
     inner: Descriptor | None = descriptor
     while inner is not None:
@@ -311,13 +305,4 @@ def _indexes(descriptor: Descriptor) -> tuple[bytes, ...]:
         siblings = outer.nested_types if outer is not None else inner.file.message_types_by_name.values()
         path.insert(0, [one.full_name for one in siblings].index(inner.full_name))
         inner = outer
-    whole = b"".join(map(_varint, [len(path), *path]))
-    return (whole, b"\0") if path == [0] else (whole,)
-
-
-def _varint(number: int) -> bytes:
-    number, out = number << 1, bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number])
+    return tuple(path)
