@@ -21,7 +21,7 @@ from barnabas.core.ids import TopicPartition
 from serving import free_port
 from waiting import until
 
-pytestmark = [pytest.mark.jvm, pytest.mark.spark, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.jvm, pytest.mark.spark, pytest.mark.timeout(400)]
 
 TOPIC = "shop.public.products"
 DOCUMENT = "repeat(md5(random()::text), 200)"
