@@ -45,6 +45,7 @@ def walked(bootstrap, topic_name, tmp_path):
             for number in range(10):
                 producer.send_and_wait(topic, f"{number}", partition=0)
         admin.groups.alter_offsets(f"of-{topic}", {TopicPartition(topic, 0): OffsetAndMetadata(3)})
+        admin.transactions.fence(f"of-{topic}-made")  # an id that is there can be fenced
         broker = admin.cluster.describe().brokers[0].node_id
     watched = WatchedCluster("walked", {"bootstrap.servers": bootstrap}, Pace(round_s=3600, seldom=1))
     console = console_of([watched], data=tmp_path / "console", allow_changes=True)
