@@ -1,6 +1,7 @@
 """Serves the console, and its check for scripts."""
 
 import socket
+import sys
 from typing import Final, NamedTuple
 
 import uvicorn
@@ -14,6 +15,11 @@ from barnabas.console.watched import WatchedCluster
 from barnabas.operations.clock import now_ms
 
 _FIRST_S: Final = 60.0
+_SWITCH_S: Final = 0.001
+"""How long a thread may have the interpreter while another one wants it; Python's own is 5 ms. A page needs
+it several times, and waits so long each time while a cluster is read
+(docs/decisions/0082-pages-beside-a-look.md).
+"""
 EXIT_CODES: Final = {Level.GOOD: 0, Level.UNKNOWN: 3, Level.WARNING: 1, Level.CRITICAL: 2}
 """As monitoring systems know them."""
 
@@ -52,7 +58,8 @@ def server_of(console: Console, tls: TlsFiles | None = None) -> uvicorn.Server:
 
 
 def serve(console: Console, listener: socket.socket, tls: TlsFiles | None = None) -> None:
-    """Serves until it is interrupted."""
+    """Serves until it is interrupted. It is for a process that does nothing else."""
+    sys.setswitchinterval(_SWITCH_S)
     try:
         server_of(console, tls).run(sockets=[listener])
     finally:
