@@ -10,6 +10,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.log import gapless
 from barnabas.log.filesystem import OsFilesystem
 from barnabas.log.retention import delete_old_segments
+from barnabas.log.segments import RECENT_APPENDS_MAX
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
 
@@ -18,6 +19,18 @@ DAY_MS = 86_400_000
 
 def bases(log):
     return [segment.base_offset for segment in log.segments]
+
+
+def test_appends_at_the_tail_are_remembered_and_those_behind_are_found_by_the_index():
+    log = World().log()
+    total = 3 * RECENT_APPENDS_MAX
+    for _ in range(total):
+        log.append(batch(timestamp=NOW_MS), 0, NOW_MS)
+        assert len(log.segments._recent) <= RECENT_APPENDS_MAX
+    assert len(log.segments._recent) >= RECENT_APPENDS_MAX // 2
+    assert [*log.segments._recent][-1] == total - 1, "the newest stay"
+    for start in (0, total // 2, total - 2, total - 1):
+        assert len(values_of(log, start)) == total - start
 
 
 class TestRoll:

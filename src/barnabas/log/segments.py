@@ -9,6 +9,7 @@ means is the log's business.
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from barnabas.core.chunks import FileSlice
@@ -114,7 +115,9 @@ class SegmentList:
         recent = self._recent
         recent[place.base_offset] = place
         if len(recent) > RECENT_APPENDS_MAX:
-            del recent[next(iter(recent))]
+            # Half of them at once: looking for the oldest key of a dict passes over each that was deleted.
+            for offset in list(islice(recent, RECENT_APPENDS_MAX // 2)):
+                del recent[offset]
 
     def _activate(self) -> None:
         self.active = self._list[-1]
