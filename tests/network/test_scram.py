@@ -54,7 +54,7 @@ def test_a_wrong_password_and_an_unknown_user_are_refused_at_the_same_step():
 
 
 def test_a_delegation_token_lets_nobody_in_after_its_end():
-    """Kafka 3.9 does so until its controller has removed the token, up to an hour later."""
+    """Kafka 3.9 takes it until the controller has removed it, and closes at the first request."""
     scram_credential = ScramCredential.of_password(SHA_256, "secret", bytes(16), 4096)
     token = TokenCredential(scram_credential, "alice", expires_ms=5000)
 

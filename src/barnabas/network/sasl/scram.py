@@ -133,7 +133,8 @@ class ScramServer:
             self.user = self._user
         else:
             self.lifetime_ms = int(self._token.expires_ms - self._time_ms())
-            # Kafka lets it in until the controller has removed it, which may be an hour later.
+            # Kafka lets it in for no time, until the controller has removed it: the client is cut off with
+            # its first request, and tries again until its own time-out.
             if self.lifetime_ms < 0:
                 raise SaslExchangeError("the delegation token has expired")
             self.user = self._token.owner
