@@ -16,8 +16,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from barnabas.console.actions.kinds import KINDS
 from barnabas.console.console import Console
-from barnabas.console.routes import SHOWN
 from barnabas.console.server import Address, listen, server_of
+from barnabas.console.web.routes import SHOWN
 
 WAIT_S = 100
 """Chromium may have the machine with servers and JVMs."""

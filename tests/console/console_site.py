@@ -4,7 +4,7 @@ import asyncio
 
 import httpx
 
-from barnabas.console.app import application
+from barnabas.console.web.app import application
 
 ROUND_S = 30.0
 """How long a test waits for a look that it asked for."""

@@ -12,7 +12,7 @@ from barnabas.admin import NewTopic, OffsetAndMetadata, PartitionReassignment
 from barnabas.client import Consumer, Producer
 from barnabas.console.actions.partitions import CancelReassignment, cancel_reassignment
 from barnabas.console.actions.plans import Effect, Planned, Plans
-from barnabas.console.line_log import LineLog
+from barnabas.console.stores.line_log import LineLog
 from barnabas.core.errors import KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.operations.errors import OperationError

@@ -6,9 +6,9 @@ import stat
 import pytest
 from console_site import ROUND_S, Site
 
-from barnabas.console.added import AddedClusters, added_cluster
 from barnabas.console.collector import Pace
 from barnabas.console.console import console_of
+from barnabas.console.stores.added_clusters import AddedClusters, added_cluster
 from barnabas.console.watched import WatchedCluster
 from barnabas.operations.errors import OperationError
 

@@ -11,7 +11,7 @@ from barnabas.console.access.login import Login
 from barnabas.console.access.passwords import PasswordFile, set_password
 from barnabas.console.access.roles import RoleFile
 from barnabas.console.actions.kinds import KINDS
-from barnabas.console.routes import SHOWN
+from barnabas.console.web.routes import SHOWN
 from console_walk import WAIT_S, chromium, element, faults, inaccessible, served
 
 pytestmark = pytest.mark.timeout(400)

@@ -8,10 +8,11 @@ from barnabas.admin import ClusterDescription, LogDirDescription, PartitionReass
 from barnabas.client.metadata import Broker, PartitionMetadata
 from barnabas.client.types import OffsetAndTimestamp
 from barnabas.console.collector import Pace
-from barnabas.console.courses import HeldOffset, bytes_per_s, held_of, rooms_of
+from barnabas.console.disk_room import bytes_per_s, rooms_of
 from barnabas.console.health.checks import CHECKS
 from barnabas.console.health.outcome import Level
 from barnabas.console.health.verdict import verdict
+from barnabas.console.held_offsets import HeldOffset, held_of
 from barnabas.console.reading import Freshness, Observation, read
 from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError

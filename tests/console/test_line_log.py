@@ -5,10 +5,10 @@ import os
 
 import pytest
 
-from barnabas.console import line_log
 from barnabas.console.actions.audit import AuditLog
 from barnabas.console.actions.plans import Effect
-from barnabas.console.line_log import LineLog
+from barnabas.console.stores import line_log
+from barnabas.console.stores.line_log import LineLog
 from barnabas.operations.errors import OperationError
 
 LONG = "x" * 200_000

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 
 from barnabas.client import Consumer
-from barnabas.console.routes import SHOWN
+from barnabas.console.web.routes import SHOWN
 
 
 @pytest.fixture

@@ -10,8 +10,10 @@ Who owns what
 - `views` makes of a snapshot what one page shows, and REST answers: the same values for both.
 - `history` keeps samples and changes on the disk; `alerts` judges each sample as it comes.
 - `actions` changes clusters: a preview is kept and is what gets executed, once, after it was confirmed by
-  name. The audit log has what was begun and what became of it; `acting.undo` makes a preview of its lines.
+  name. The audit log has what was begun and what became of it; `web.action_routes.undo` makes a preview of
+  its lines.
+- `stores` has files of the console's own: settings, logs of lines, clusters that were added.
 - `access` says who asks and what they may do: a path without a rule is refused.
-- `app` puts REST and pages together as an ASGI application; `guard` stands before it. Routes of views are in
-  `routes`, those that change something in `acting`, `adding`, `alerting` and `limiting`.
+- `web.app` puts REST and pages together as an ASGI application; `web.guard` stands before it. Routes of views
+  are in `web.routes`, those that change something in the other modules of `web` that end with `_routes`.
 """

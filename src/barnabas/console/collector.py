@@ -21,7 +21,8 @@ from barnabas.admin import AsyncAdmin, ConfigResource, GroupState, TopicDescript
 from barnabas.client import AsyncConsumer
 from barnabas.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, OffsetAndTimestamp
 from barnabas.console import changes
-from barnabas.console.courses import held_of, rooms_of
+from barnabas.console.disk_room import rooms_of
+from barnabas.console.held_offsets import held_of
 from barnabas.console.reading import FRESH_MS, Observation, known, merged, read
 from barnabas.console.snapshot import ClusterChange, ClusterSnapshot, NextRecord, Scrape
 from barnabas.core.errors import BarnabasError

@@ -11,12 +11,12 @@ from barnabas.console.access.files import WatchedFile
 from barnabas.console.access.login import Login
 from barnabas.console.actions.audit import AuditLog
 from barnabas.console.actions.plans import Plans
-from barnabas.console.added import CLUSTERS_MAX, AddedCluster, AddedClusters
 from barnabas.console.alerts.book import AlertBook
 from barnabas.console.alerts.notices import Addresses, Notifier
 from barnabas.console.collector import Pace
 from barnabas.console.health.limits import EditedLimits
 from barnabas.console.history.history import ClusterHistory
+from barnabas.console.stores.added_clusters import CLUSTERS_MAX, AddedCluster, AddedClusters
 from barnabas.console.watched import WatchedCluster
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog

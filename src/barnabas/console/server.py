@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 import uvicorn
 
 from barnabas.console.access.certificate import Certificate, TlsFiles
-from barnabas.console.app import application
 from barnabas.console.console import Console
 from barnabas.console.health.outcome import Level
 from barnabas.console.health.verdict import Verdict
 from barnabas.console.watched import WatchedCluster
+from barnabas.console.web.app import application
 from barnabas.operations.clock import now_ms
 
 _FIRST_S: Final = 60.0

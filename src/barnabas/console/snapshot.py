@@ -18,7 +18,8 @@ from barnabas.admin import (
 )
 from barnabas.client.metadata import PartitionMetadata
 from barnabas.client.types import OffsetAndMetadata
-from barnabas.console.courses import HeldOffset, LogDirectory, Room
+from barnabas.console.disk_room import LogDirectory, Room
+from barnabas.console.held_offsets import HeldOffset
 from barnabas.console.reading import Observation
 from barnabas.core.ids import TopicPartition
 from barnabas.operations.partition_states import replication_factor

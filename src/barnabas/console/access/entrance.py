@@ -21,7 +21,7 @@ from barnabas.console.access.login import Login, RefusedLoginError, TooManyError
 from barnabas.console.access.oidc import CALLBACK, OidcRefusedError
 from barnabas.console.access.passwords import NAME_MAX, PASSWORD_MAX
 from barnabas.console.console import ForbiddenError
-from barnabas.console.guard import is_form_token
+from barnabas.console.web.guard import is_form_token
 from barnabas.operations.clock import now_ms
 
 

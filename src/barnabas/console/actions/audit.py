@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from barnabas.console.actions.plans import Effect, KeptPlan, Undo
-from barnabas.console.line_log import LineLog
+from barnabas.console.stores.line_log import LineLog
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from barnabas.console.alerts.notices import Notifier
-from barnabas.console.alerts.rules import AlertRule, Course, Incident
-from barnabas.console.line_log import LineLog
-from barnabas.console.private_files import KeptSettings
+from barnabas.console.alerts.rules import AlertRule, Incident, RuleState
+from barnabas.console.stores.line_log import LineLog
+from barnabas.console.stores.private_files import KeptSettings
 from barnabas.core.eventlog import EventLog
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
@@ -51,8 +51,8 @@ class AlertBook:
         kept = self._file.read(_kept)
         self.rules: dict[str, AlertRule]
         self.silences: dict[str, Silence]
-        self._courses: dict[tuple[str, str], Course]
-        self.rules, self.silences, self._courses = kept or ({}, {}, {})
+        self._states: dict[tuple[str, str], RuleState]
+        self.rules, self.silences, self._states = kept or ({}, {}, {})
 
     @property
     def problem(self) -> str | None:
@@ -66,7 +66,7 @@ class AlertBook:
             if rule.name not in self.rules and len(self.rules) >= RULES_MAX:
                 raise OperationError(f"there are {RULES_MAX} rules already")
             self._keep({**self.rules, rule.name: rule}, self.silences)
-            self._drop_courses(rule.name)
+            self._drop_states(rule.name)
         return rule
 
     def remove(self, name: str) -> None:
@@ -78,7 +78,7 @@ class AlertBook:
                 {key: one for key, one in self.rules.items() if key != name},
                 {key: one for key, one in self.silences.items() if key != name},
             )
-            self._drop_courses(name)
+            self._drop_states(name)
 
     def silence(self, silence: Silence) -> Silence:
         """Keeps a silence, in place of the rule's former one. Raises OperationError."""
@@ -94,12 +94,12 @@ class AlertBook:
             found = []
             for rule in self.rules.values():
                 for series in self._watched(rule, samples):
-                    course = self._courses.setdefault((rule.name, series), Course())
-                    incident = course.step(rule, self._cluster, series, at_ms, samples[series])
+                    state = self._states.setdefault((rule.name, series), RuleState())
+                    incident = state.step(rule, self._cluster, series, at_ms, samples[series])
                     if incident is not None:
                         found.append(incident)
-                    if course.begun_ms is None:
-                        del self._courses[rule.name, series]
+                    if state.begun_ms is None:
+                        del self._states[rule.name, series]
             if found:
                 self._write_down(found)
         for incident in found:
@@ -111,7 +111,7 @@ class AlertBook:
     def firing(self) -> list[Incident]:
         """What fires now, the oldest first."""
         with self._lock:
-            open_ = [one.incident for one in self._courses.values() if one.incident is not None]
+            open_ = [one.incident for one in self._states.values() if one.incident is not None]
         return sorted(open_, key=lambda one: one.fired_ms)
 
     def past(self) -> list[Incident]:
@@ -131,10 +131,10 @@ class AlertBook:
             return [rule.series] if rule.series in samples else []
         return [series for series in samples if rule.watches(series)]
 
-    def _drop_courses(self, rule: str) -> None:
+    def _drop_states(self, rule: str) -> None:
         """A rule that is another one, or none, begins anew: what was open under the former one is over."""
-        dropped = [one for key, one in self._courses.items() if key[0] == rule]
-        self._courses = {key: one for key, one in self._courses.items() if key[0] != rule}
+        dropped = [one for key, one in self._states.items() if key[0] == rule]
+        self._states = {key: one for key, one in self._states.items() if key[0] != rule}
         over = [one.incident for one in dropped if one.incident is not None]
         for incident in over:
             incident.ended_ms = now_ms()
@@ -158,16 +158,16 @@ class AlertBook:
         kept = {
             "rules": [asdict(one) for one in rules.values()],
             "silences": [asdict(one) for one in silences.values()],
-            "open": [asdict(one.incident) for one in self._courses.values() if one.incident is not None],
+            "open": [asdict(one.incident) for one in self._states.values() if one.incident is not None],
         }
         self._file.write(kept)
 
 
 def _kept(
     kept: Any,
-) -> tuple[dict[str, AlertRule], dict[str, Silence], dict[tuple[str, str], Course]]:
+) -> tuple[dict[str, AlertRule], dict[str, Silence], dict[tuple[str, str], RuleState]]:
     """The content of ``alerts.json``: all of it, or an error."""
     rules = {one["name"]: AlertRule(**one).check() for one in kept["rules"]}
     silences = {one["rule"]: Silence(**one) for one in kept["silences"]}
     open_ = [Incident(**one) for one in kept["open"]]
-    return rules, silences, {(one.rule, one.series): Course(one.begun_ms, one.worst, one) for one in open_}
+    return rules, silences, {(one.rule, one.series): RuleState(one.begun_ms, one.worst, one) for one in open_}

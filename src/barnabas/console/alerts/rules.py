@@ -1,4 +1,4 @@
-"""`AlertRule` and `Course`: when a rule fires, one sample after the other; live and over the history alike.
+"""`AlertRule` and `RuleState`: when a rule fires, sample after sample; live and over the history alike.
 
 A rule watches the series of a name, or of a prefix with ``*``. It fires when the numbers have been beyond its
 limit for so long, and its incident is over with the first number that is not. A time without a sample
@@ -70,7 +70,7 @@ class Incident:
 
 
 @dataclass(slots=True)
-class Course:
+class RuleState:
     """Where a rule stands with one series."""
 
     begun_ms: int | None = None
@@ -102,9 +102,9 @@ def rehearse(
     rule: AlertRule, cluster: str, series: str, points: Iterable[tuple[int, float]]
 ) -> list[Incident]:
     """The incidents that the rule would have made of these samples; the last one may not be over."""
-    course, found = Course(), []
+    state, found = RuleState(), []
     for at_ms, value in points:
-        incident = course.step(rule, cluster, series, at_ms, value)
+        incident = state.step(rule, cluster, series, at_ms, value)
         if incident is not None and incident.ended_ms is None:
             found.append(incident)
     return found

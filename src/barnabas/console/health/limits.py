@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from barnabas.console.health.checks import CHECKS
-from barnabas.console.private_files import KeptSettings
+from barnabas.console.stores.private_files import KeptSettings
 from barnabas.operations.errors import OperationError
 
 KEYS = frozenset(one.key for one in CHECKS)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from barnabas.console.courses import bytes_per_s
+from barnabas.console.disk_room import bytes_per_s
 from barnabas.console.health.outcome import Measured
 from barnabas.console.health.reads import compared
 from barnabas.console.reading import Freshness, Observation

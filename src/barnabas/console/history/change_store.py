@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from barnabas.console.history.parquet import ParquetField, ParquetFile, runs_of, write
 from barnabas.console.history.samples import DAY_MS, day_name
-from barnabas.console.private_files import replacing
 from barnabas.console.snapshot import ClusterChange
+from barnabas.console.stores.private_files import replacing
 from barnabas.core.eventlog import EventLog
 
 _log = EventLog("console")

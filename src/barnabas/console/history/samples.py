@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.console.history.journal import HourJournal
 from barnabas.console.history.parquet import ParquetField, ParquetFile, Runs, write
-from barnabas.console.private_files import replacing
+from barnabas.console.stores.private_files import replacing
 from barnabas.core.eventlog import EventLog
 
 _log = EventLog("console")

@@ -12,8 +12,8 @@ from barnabas.console.access.check import grants_of
 from barnabas.console.access.roles import EVERY, Need, ResourceKind
 from barnabas.console.console import Console, ForbiddenError
 from barnabas.console.history.sampler import METRICS, samples_of
-from barnabas.console.routes import console_of_request, user_of
 from barnabas.console.watched import WatchedCluster
+from barnabas.console.web.routes import console_of_request, user_of
 from barnabas.operations.clock import now_ms
 
 _TYPE: Final = "text/plain; version=0.0.4"

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import RedirectResponse, Response
 
-from barnabas.console.acting import HereConsole, is_json, sent_form
 from barnabas.console.actions.plans import Effect
 from barnabas.console.console import Console
-from barnabas.console.routes import Watched, user_of
 from barnabas.console.watched import WatchedCluster
+from barnabas.console.web.action_routes import HereConsole, is_json, sent_form
+from barnabas.console.web.routes import Watched, user_of
 from barnabas.operations.errors import OperationError
 
 

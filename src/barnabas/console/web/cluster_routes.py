@@ -11,11 +11,11 @@ from starlette.responses import RedirectResponse, Response
 
 from barnabas.console.access.check import require
 from barnabas.console.access.roles import EVERY, Need, ResourceKind, Verb
-from barnabas.console.acting import Confirmation, HereConsole, check_allowed, is_json, sent_form
 from barnabas.console.actions.plans import Effect
-from barnabas.console.added import added_cluster
 from barnabas.console.console import Console
-from barnabas.console.routes import user_of
+from barnabas.console.stores.added_clusters import added_cluster
+from barnabas.console.web.action_routes import Confirmation, HereConsole, check_allowed, is_json, sent_form
+from barnabas.console.web.routes import user_of
 from barnabas.operations.errors import OperationError
 
 _FIRST_S = 5.0

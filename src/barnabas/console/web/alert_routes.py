@@ -7,12 +7,12 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BeforeValidator
 
-from barnabas.console.acting import HereConsole, is_json
 from barnabas.console.actions.plans import Effect
 from barnabas.console.alerts.book import AlertBook, Silence
 from barnabas.console.alerts.rules import AlertRule, Incident, rehearse
-from barnabas.console.routes import Watched, none_if_empty, user_of
 from barnabas.console.watched import WatchedCluster
+from barnabas.console.web.action_routes import HereConsole, is_json
+from barnabas.console.web.routes import Watched, none_if_empty, user_of
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
 

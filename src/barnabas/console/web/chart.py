@@ -6,8 +6,8 @@ from typing import Final
 
 from markupsafe import Markup
 
-from barnabas.console import shapes
 from barnabas.console.views.history import Plot, Step
+from barnabas.console.web import shapes
 
 _WIDTH, _HEIGHT = 560, 150
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 8, 8, 20

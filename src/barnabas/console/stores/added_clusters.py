@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from barnabas.admin import AsyncAdmin
 from barnabas.client.config import bootstrap_addresses
-from barnabas.console.private_files import replacing
+from barnabas.console.stores.private_files import replacing
 from barnabas.core.broker_config import read_properties
 from barnabas.core.errors import BarnabasError
 from barnabas.operations.errors import OperationError

@@ -1,16 +1,10 @@
-"""What is read again and again, and told by how it goes on: room on disks, last stable offsets that stand
-still.
-"""
+"""How much room disks have, look after look: whether one will be full."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from barnabas.admin import LogDirDescription
-from barnabas.client.types import OffsetAndTimestamp
-from barnabas.console.reading import Observation, known
-from barnabas.core.errors import BarnabasError
-from barnabas.core.ids import TopicPartition
+from barnabas.console.reading import Observation
 
 POINTS_MAX: Final = 60
 _SPAN_MS_MIN: Final = 600_000
@@ -47,32 +41,3 @@ def bytes_per_s(points: Sequence[Room]) -> float | None:
     mean_room = sum(room for _, room in points) / len(points)
     square = sum((at - mean_at) ** 2 for at, _ in points)
     return -sum((at - mean_at) * (room - mean_room) for at, room in points) / square * 1000
-
-
-@dataclass(frozen=True, slots=True)
-class HeldOffset:
-    """A last stable offset below the end: a transaction is open there, at this offset, since."""
-
-    offset: int
-    since_ms: int
-
-
-def held_of(
-    before: Mapping[TopicPartition, HeldOffset],
-    ends: Mapping[TopicPartition, Observation[int]],
-    stable: Mapping[TopicPartition, Any],
-    now_ms: int,
-) -> dict[TopicPartition, HeldOffset]:
-    """Partitions whose last stable offset is below an end that was read before it. One that did not answer
-    stays as it was.
-    """
-    found: dict[TopicPartition, HeldOffset] = {}
-    for tp, answer in stable.items():
-        was, end = before.get(tp), known(ends, tp)
-        if isinstance(answer, BarnabasError):
-            if was is not None:
-                found[tp] = was
-        elif isinstance(answer, OffsetAndTimestamp) and end is not None and answer.offset < end:
-            stands = was is not None and was.offset == answer.offset
-            found[tp] = was if was is not None and stands else HeldOffset(answer.offset, now_ms)
-    return found

@@ -21,7 +21,6 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from barnabas import __version__
-from barnabas.console import acting, adding, alerting, exposing, limiting, shapes
 from barnabas.console.access import entrance
 from barnabas.console.access.check import check, grants_of
 from barnabas.console.access.files import UnreadableFileError
@@ -29,12 +28,20 @@ from barnabas.console.access.gate import LoginGate
 from barnabas.console.access.login import RefusedLoginError, TooManyError
 from barnabas.console.access.roles import EVERY, Need, ResourceKind, Verb
 from barnabas.console.access.rules import button_needs
-from barnabas.console.chart import chart
 from barnabas.console.console import Console, ForbiddenError, NotHereError
-from barnabas.console.guard import Guard, form_token
-from barnabas.console.routes import SHOWN, console_of_request, user_of
 from barnabas.console.views import overview as overviews
 from barnabas.console.views.history import RANGES, HistoryView, history
+from barnabas.console.web import (
+    action_routes,
+    alert_routes,
+    cluster_routes,
+    limit_routes,
+    metrics_routes,
+    shapes,
+)
+from barnabas.console.web.chart import chart
+from barnabas.console.web.guard import Guard, form_token
+from barnabas.console.web.routes import SHOWN, console_of_request, user_of
 from barnabas.core.errors import BarnabasError
 from barnabas.operations.clock import now_ms
 
@@ -63,25 +70,25 @@ def application(console: Console) -> ASGIApp:
         name = path.strip("/").partition("/")[0] or "overview"
         api.add_api_route(f"/clusters/{{cluster}}{path}", view, methods=["GET"], tags=[name])
         pages.add_api_route(f"/c/{{cluster}}{path}", _page(view, template), methods=["GET"])
-    api.add_api_route("/clusters/{cluster}/alerts", alerting.alerts, methods=["GET"], tags=["alerts"])
-    pages.add_api_route("/c/{cluster}/alerts", _page(alerting.alerts, "alerts.html"), methods=["GET"])
-    api.add_api_route("/clusters/{cluster}/audit", acting.audit, methods=["GET"], tags=["audit"])
-    pages.add_api_route("/c/{cluster}/audit", _page(acting.audit, "audit.html"), methods=["GET"])
+    api.add_api_route("/clusters/{cluster}/alerts", alert_routes.alerts, methods=["GET"], tags=["alerts"])
+    pages.add_api_route("/c/{cluster}/alerts", _page(alert_routes.alerts, "alerts.html"), methods=["GET"])
+    api.add_api_route("/clusters/{cluster}/audit", action_routes.audit, methods=["GET"], tags=["audit"])
+    pages.add_api_route("/c/{cluster}/audit", _page(action_routes.audit, "audit.html"), methods=["GET"])
     if console.login is not None:
         app.include_router(entrance.rest(API, console.login))
         app.include_router(entrance.pages(console.login, render), include_in_schema=False)
-    app.add_api_route("/metrics", exposing.metrics, methods=["GET"], include_in_schema=False)
+    app.add_api_route("/metrics", metrics_routes.metrics, methods=["GET"], include_in_schema=False)
     api.add_api_route("/healthz", _healthz, methods=["GET"], include_in_schema=False)
     # None within another: the path of a route is whole then, and the table of rules is by whole paths.
     app.include_router(api)
-    app.include_router(acting.rest(f"{API}/clusters/{{cluster}}"))
-    app.include_router(adding.rest(API))
-    app.include_router(alerting.rest(f"{API}/clusters/{{cluster}}"))
-    app.include_router(limiting.rest(f"{API}/clusters/{{cluster}}"))
+    app.include_router(action_routes.rest(f"{API}/clusters/{{cluster}}"))
+    app.include_router(cluster_routes.rest(API))
+    app.include_router(alert_routes.rest(f"{API}/clusters/{{cluster}}"))
+    app.include_router(limit_routes.rest(f"{API}/clusters/{{cluster}}"))
     app.include_router(pages, include_in_schema=False)
-    app.include_router(adding.pages(render), include_in_schema=False)
-    app.include_router(acting.pages("/c/{cluster}", render), include_in_schema=False)
-    app.include_router(limiting.pages("/c/{cluster}"), include_in_schema=False)
+    app.include_router(cluster_routes.pages(render), include_in_schema=False)
+    app.include_router(action_routes.pages("/c/{cluster}", render), include_in_schema=False)
+    app.include_router(limit_routes.pages("/c/{cluster}"), include_in_schema=False)
     app.mount("/static", StaticFiles(directory=str(_STATIC)), name="static")
     for kind in (NotHereError, ForbiddenError, BarnabasError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _refused)

@@ -17,9 +17,9 @@ from barnabas.console.actions.kinds import KINDS, ActionKind
 from barnabas.console.actions.plans import Effect, Preview
 from barnabas.console.actions.records import PRODUCER
 from barnabas.console.console import Console, ForbiddenError, NotHereError
-from barnabas.console.guard import is_form_token
-from barnabas.console.routes import Watched, console_of_request, user_of
 from barnabas.console.watched import WatchedCluster
+from barnabas.console.web.guard import is_form_token
+from barnabas.console.web.routes import Watched, console_of_request, user_of
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
 

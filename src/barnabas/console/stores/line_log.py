@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Final
 
-from barnabas.console.private_files import sync_folder
+from barnabas.console.stores.private_files import sync_folder
 from barnabas.operations.clock import now_ms
 
 FILE_BYTES: Final = 16 << 20
