@@ -116,6 +116,33 @@ def test_the_unit_runs_a_command_of_ours():
     assert UNIT["Service"]["Type"] == "notify"
 
 
+def printed_unit(*options):
+    command = [sys.executable, "-m", "barnabas", "serve", *options, "--systemd"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_unit_that_is_printed_runs_the_command_that_printed_it(tmp_path):
+    options = ["--brokers", "2", "--data", f"{tmp_path}/with 100%", "--set", "num.partitions=3"]
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.optionxform = str
+    unit.read_string(printed_unit(*options).stdout)
+    words = shlex.split(unit["Service"]["ExecStart"].replace("%%", "%"))
+    assert words[words.index("serve") + 1 :] == options
+    assert Path(words[0]).is_absolute()
+    assert {key: unit["Service"][key] for key in ("Type", "KillMode", "LimitNOFILE", "WatchdogSec")} == {
+        key: UNIT["Service"][key] for key in ("Type", "KillMode", "LimitNOFILE", "WatchdogSec")
+    }
+    assert unit["Install"] == UNIT["Install"]
+    assert [*tmp_path.iterdir()] == [], "it starts nothing"
+
+
+@pytest.mark.parametrize("options", [(), ("--data", "here")])
+def test_a_unit_needs_to_know_where_its_data_is(options):
+    refused = printed_unit(*options)
+    assert refused.returncode != 0
+    assert "--systemd needs --data with a whole path" in refused.stderr
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")
 def test_systemd_takes_the_unit(tmp_path):
     unit = tmp_path / "barnabas.service"

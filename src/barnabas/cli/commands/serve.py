@@ -171,6 +171,11 @@ def _list_config(context: click.Context, _option: click.Parameter, word: str | N
 @click.option("--user", metavar="NAME", help="With --secure: the first user's name.  [default: admin]")
 @click.option("--rack", metavar="NAME", help="With --brokers: the rack of all.  [default: the host's name]")
 @click.option(
+    "--systemd",
+    is_flag=True,
+    help="Print a unit of systemd that runs this command, and exit.",
+)
+@click.option(
     "--with-parent", type=int, hidden=True, help="End when this process is not the parent any more."
 )
 def serve(
@@ -192,6 +197,7 @@ def serve(
     secure: bool,
     user: str | None,
     rack: str | None,
+    systemd: bool,
     with_parent: int | None,
 ) -> None:
     """Run one broker in the foreground, until SIGTERM or Ctrl-C.
@@ -225,6 +231,11 @@ def serve(
     A broker of a cluster on ZooKeeper, which may have Apache Kafka 3.9 brokers too:
       barnabas serve --id 7 --data ./data --host 10.0.0.7 --zookeeper zk1:2181,zk2:2181/kafka
     """
+    if systemd:
+        from barnabas.cli.systemd_unit import unit_text
+
+        click.echo(unit_text(sys.argv[1:], data), nl=False)
+        return
     lines = logging.StreamHandler()
     lines.setFormatter(line_formatter(lines.stream))
     logging.basicConfig(level=log_level.upper(), handlers=[lines])
