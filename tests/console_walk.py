@@ -1,11 +1,13 @@
 """Chromium through the console's pages: what a walk does with a page, an action, a form."""
 
 import contextlib
+import os
 import re
 import shutil
 import threading
 from collections.abc import Iterator
 from importlib import resources
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -21,6 +23,8 @@ from barnabas.console.web.routes import SHOWN
 
 WAIT_S = 100
 """Chromium may have the machine with servers and JVMs."""
+PICTURES = os.environ.get("BARNABAS_PICTURES", "")
+"""A folder: the walk through the pages leaves a picture of each there."""
 
 
 @contextlib.contextmanager
@@ -125,6 +129,9 @@ class Walk:
             if path is None:
                 continue
             heading = self.open(path)
+            if PICTURES:
+                name = re.sub(r"[^a-z0-9]+", "-", path.lower()).strip("-") or "overview"
+                self.browser.save_screenshot(str(Path(PICTURES) / f"{name}.png"))
             wrong += [(path, one) for one in faults(self.browser)]
             if heading in {"Not done", "Not here"}:
                 wrong.append((path, element(self.browser, "main").text))
