@@ -12,8 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import jwt
 import pytest
+from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from barnabas.cli.main import cli
 from barnabas.console.access import oidc
 from barnabas.console.access.login import OIDC_LIFETIME_MS, Login
 from barnabas.console.access.oidc import OidcSettings, OpenIdProvider, parsed
@@ -329,3 +331,16 @@ def test_settings_that_cannot_be_are_said(tmp_path, changed, said):
     )
     with pytest.raises(ValueError, match=said):
         parsed(toml({**right, **changed}), tmp_path)
+
+
+def test_a_file_that_is_none_ends_the_start_in_a_line(tmp_path):
+    (tmp_path / "oidc.toml").write_text('issuer = "https://id.example"\nclient_secret = "s3cret"\n')
+    given = ["console", "--bootstrap-server", "127.0.0.1:1", "--oidc", str(tmp_path / "oidc.toml")]
+    ended = CliRunner().invoke(cli, given)
+    assert (ended.exit_code, "client_id is missing" in ended.output, "s3cret" in ended.output) == (
+        1,
+        True,
+        False,
+    )
+    roles = CliRunner().invoke(cli, [*given[:3], "--roles", str(tmp_path / "oidc.toml")])
+    assert (roles.exit_code, "--passwords or --oidc" in roles.output) == (2, True)
