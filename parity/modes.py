@@ -30,7 +30,8 @@ _PLAIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SECRET: Final = "parity-secret"
 ADMIN: Final = "admin"
 NOBODY: Final = "nobody"
-_PATIENCE_S: Final = 10
+_PATIENCE_S: Final = 20
+"""Of a wait for an answer: a Kafka 4.4 on a busy machine needs more than ten seconds for a topic."""
 
 
 @dataclass(frozen=True, slots=True)

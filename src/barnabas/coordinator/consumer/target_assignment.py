@@ -80,7 +80,7 @@ def update_target_assignment(
     work = _make_targets(plan, members, assignor)
     # Nearly always it is made in this slice, and is a part of this plan. Where the group is too large for
     # that, its members go on with what they have: a later heartbeat finds the target. The first target is for
-    # the member that makes the group, which has no epoch to go on with.
+    # the member that makes the group, which has no epoch to go on with (decision 0077).
     slices, is_first = Slices(runtime.clock), not group.assignment_epoch
     try:
         while is_first or not slices.over():
