@@ -74,7 +74,7 @@ def driver(tmp_path, authority, mine):
 def in_files(driver):
     """Secrets as options name the files that have them."""
     (driver / "store.password").write_text(f"{PASSWORD}\n")
-    (driver / "login").write_text(jaas(LOGIN))
+    (driver / "login").write_text(f"{jaas(LOGIN)}\n")
     return {
         "kafka.ssl.keystore.password": "file:store.password",
         "kafka.ssl.truststore.password": "file:store.password",
