@@ -282,6 +282,13 @@ def test_what_the_provider_refuses_is_said_and_lets_nobody_in(site, query):
     assert "s3cret" not in answer.text
 
 
+def test_an_answer_that_another_provider_says_is_its_own_is_refused(site):
+    """RFC 9207: the code is right, and was sent here for somebody else to learn it."""
+    browser = Browser(site)
+    answer = browser.get(browser.begin() + "&iss=https://evil.example")
+    assert (answer.status_code, "another provider" in answer.text) == (401, True)
+
+
 def test_a_provider_that_is_away_or_another_one_is_said(site, provider):
     provider.issuer += "/"
     answer = Browser(site).get("/login/oidc")
