@@ -15,6 +15,7 @@ from barnabas.cluster.store.contract import Change, Create, SetData, StoreUnavai
 from barnabas.cluster.store.memory import MemoryStore
 from barnabas.cluster.store.sqlite import SqliteStore
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import STATE_CHANGES
 from barnabas.core.ids import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, TopicPartition
 from barnabas.core.pending import steps
 from barnabas.protocol.election_type import ElectionType
@@ -146,7 +147,8 @@ def test_a_mark_that_a_controller_finds_is_removed_where_deletion_is_switched_of
 
 def test_what_brokers_are_sent_is_in_the_state_change_log(make_cluster, caplog):
     cluster = make_cluster()
-    with caplog.at_level("INFO"):
+    # By its name: a broker that another test has run in this process may have given this logger a level.
+    with caplog.at_level("INFO", logger=STATE_CHANGES):
         cluster.create("t")
         cluster.delete("t")
     for event in ("leader_and_isr.sent", "update_metadata.sent", "stop_replica.sent"):

@@ -355,7 +355,6 @@ def test_what_a_service_sees_of_a_peer(clock):
     assert peer.address == ("10.0.0.1", 5000)
     assert peer.listener.name == "PLAINTEXT"
     assert peer.principal == ANONYMOUS
-    assert peer.session is None
     assert repr(peer) == "<Peer 10.0.0.1:5000 on PLAINTEXT>"
 
 
