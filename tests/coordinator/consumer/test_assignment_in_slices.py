@@ -123,6 +123,21 @@ def test_of_a_group_that_is_gone_nothing_is_written(world):
     assert (len(world.journal.log), group.assignment_epoch) == (written, 1)
 
 
+def test_a_target_that_comes_after_all_have_left_takes_no_epoch_back(world):
+    for member in under_way(world):
+        member.leave()
+    empty = world.group.assignment_epoch
+    late = world.member("m3", *ALL, "bills")
+    made(world)
+    assert world.group.assignment_epoch >= late.epoch >= empty
+    epoch = late.epoch
+    late.beat()
+    assert late.epoch >= epoch
+    beat_until_stable(world, [late])
+
+    assert len(owned([late])) == ORDERS + BILLS
+
+
 def test_a_target_that_the_log_refuses_is_made_again(world):
     members = under_way(world)
     world.journal.refusal = ErrorCode.NOT_ENOUGH_REPLICAS

@@ -81,7 +81,7 @@ def update_target_assignment(
     # Nearly always it is made in this slice, and is a part of this plan. Where the group is too large for
     # that, its members go on with what they have: a later heartbeat finds the target. The first target is for
     # the member that makes the group, which has no epoch to go on with (decision 0077).
-    slices, is_first = Slices(runtime.clock), not group.assignment_epoch
+    slices, is_first = Slices(runtime.clock), group.assignment_epoch <= 0
     try:
         while is_first or not slices.over():
             next(work)
@@ -119,6 +119,9 @@ def _go_on_making(
         group.assignor_running = False
     # Deleted, or unloaded, meanwhile.
     if shard.groups.get(group.group_id) is not group:
+        return
+    # All members left meanwhile, which wrote an empty target of a later epoch: epochs never go back.
+    if group.assignment_epoch >= epoch:
         return
     # A static member that has come back under another id meanwhile has the place of the one before. That has
     # not raised the epoch. All others that came or went have: the next target is theirs.
