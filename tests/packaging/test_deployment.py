@@ -138,11 +138,19 @@ def test_a_unit_that_is_printed_runs_the_command_that_printed_it(tmp_path):
     assert [*tmp_path.iterdir()] == [], "it starts nothing"
 
 
-@pytest.mark.parametrize("options", [(), ("--data", "here")])
-def test_a_unit_needs_to_know_where_its_data_is(options):
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--data", "here"),
+        ("--data", "/d", "--store", "here"),
+        ("--data", "/d", "--config", "pyproject.toml"),
+    ],
+)
+def test_a_unit_needs_to_know_where_its_files_are(options):
     refused = printed_unit(*options)
     assert refused.returncode != 0
-    assert "--systemd needs --data with a whole path" in refused.stderr
+    assert f"--systemd needs {options[-2] if options else '--data'} with a whole path" in refused.stderr
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")

@@ -37,10 +37,15 @@ WantedBy=multi-user.target
 """
 
 
-def unit_text(arguments: Sequence[str], data: Path | None) -> str:
-    """The unit for ``barnabas`` with these arguments. Raises UsageError where it would not find its data."""
-    if data is None or not data.is_absolute():
+def unit_text(
+    arguments: Sequence[str], data: Path | None, store: Path | None, config_file: Path | None
+) -> str:
+    """The unit for ``barnabas`` with these arguments. Raises UsageError where it would not find its files."""
+    if data is None:
         raise click.UsageError(f"{FLAG} needs --data with a whole path: a unit is started in /")
+    for option, path in (("--data", data), ("--store", store), ("--config", config_file)):
+        if path is not None and not path.is_absolute():
+            raise click.UsageError(f"{FLAG} needs {option} with a whole path: a unit is started in /")
     program = shutil.which("barnabas")
     words = [program] if program else [sys.executable, "-m", "barnabas"]
     words += [each for each in arguments if each != FLAG]
