@@ -159,3 +159,45 @@ def test_a_broker_that_ends_at_once_each_time_is_given_up_with_its_reason(tmp_pa
     assert lives.stat().st_size == 1 + RESTARTS_MAX
     said = [line for line in done.stderr.splitlines() if line.startswith("[1]")]
     assert said == ["[1] Error: the disk is gone"] * RESTARTS_MAX
+
+
+NO_PROCESS = """
+import asyncio, errno, sys
+from barnabas.node.machine import broker_processes
+from barnabas.node.machine.broker_processes import BrokerProcesses
+
+def live(_id, _port):
+    print("x" * (4 << 20), file=sys.stderr)
+    print("the end", file=sys.stderr)
+    print("ready PLAINTEXT://127.0.0.1:1 broker=1")
+
+async def run():
+    rack = BrokerProcesses([1], live, restart_ms_min=1)
+    await rack.start()
+
+    async def fork(*_, **__):
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    broker_processes.fork = fork
+    print(await rack.failed())
+    await rack.stop()
+
+asyncio.run(run())
+"""
+
+
+def test_a_line_without_an_end_does_not_stop_a_broker_and_a_fork_that_fails_is_tried_again():
+    """The parent read no further after a line that was too long, and gave a broker up without a word."""
+    done = subprocess.run(
+        [sys.executable, "-c", NO_PROCESS], capture_output=True, text=True, check=True, timeout=READY_SECONDS
+    )
+    assert done.stdout.endswith(": it cannot be forked: Resource temporarily unavailable\n")
+    assert "[1] the end\n" in done.stderr
+    assert done.stderr.count("broker.ended") == RESTARTS_MAX
+
+
+def test_the_parent_that_forks_has_one_thread(start):
+    """The name of the host that serves metrics was looked up in a thread, which stayed."""
+    options = ["--host", "localhost", "--port", "0", "--set", "metrics.port=0"]
+    rack = start("--brokers", "1", *options).wait_until_ready()
+    assert len([*Path(f"/proc/{rack.process.pid}/task").iterdir()]) == 1

@@ -158,11 +158,14 @@ async def _serve_metrics(
         access = metrics_access(lambda: config)
         endpoint = MetricsEndpoint(MachineMetrics(lambda: rack.states, access), access)
         host = metrics_host(config, parse_listeners(config).listeners, access)
-        return endpoint, await endpoint.start(host, port)
+        url = await endpoint.start(host, port)
+        # A host's name was looked up in a thread, which would stay; who forks must have one thread.
+        await asyncio.get_running_loop().shutdown_default_executor()
     except OSError as error:
         raise click.ClickException(f"metrics.port {port}: {error.strerror}") from error
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
+    return endpoint, url
 
 
 async def _run(ids: list[int], options: RackOptions, data: Path) -> None:

@@ -207,7 +207,10 @@ class BrokerProcesses:
         """Starts a broker, and starts it again for as long as that helps."""
         delay_ms = self._restart_ms_min
         while not self._stopping:
-            was_ready = await self._live(member)
+            try:
+                was_ready = await self._live(member)
+            except OSError as error:  # no process, or no memory or descriptors for one
+                was_ready, member.last_words = False, f"it cannot be forked: {error.strerror}"
             if self._stopping:
                 return
             code = member.process.returncode if member.process is not None else None
@@ -246,11 +249,18 @@ class BrokerProcesses:
         return was_ready
 
     async def _copy_errors(self, member: _RackMember, process: ForkedProcess) -> None:
-        with suppress(ValueError):
-            async for line in process.stderr:
-                text = line.decode(errors="replace").rstrip("\n")
-                member.last_words = text.removeprefix("Error: ") or member.last_words
-                print(f"[{member.id}] {text}", file=self._errors, flush=True)
+        while True:
+            try:
+                line = await process.stderr.readline()
+            except ValueError:
+                # A line that is too long is left out. What follows is read: a broker whose pipe is full
+                # stands still.
+                continue
+            if not line:
+                return
+            text = line.decode(errors="replace").rstrip("\n")
+            member.last_words = text.removeprefix("Error: ") or member.last_words
+            print(f"[{member.id}] {text}", file=self._errors, flush=True)
 
     def __repr__(self) -> str:
         return f"<BrokerProcesses {self._members}>"
