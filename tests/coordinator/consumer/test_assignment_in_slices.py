@@ -158,3 +158,24 @@ def test_a_plan_that_the_log_refuses_starts_nothing(world):
         world.join("m2", *ALL)
 
     assert (world.group.epoch, world.group.assignor_running, world.clock.waiting) == (1, False, waiting)
+
+
+def test_classic_members_are_not_called_back_while_the_target_is_made():
+    """Among themselves each would join, and be sent back by its sync, until the target is there."""
+    world = World(clock=TickingClock(), consumer_migration_policy="upgrade")
+    for topic in ALL:
+        world.topics.create(topic, ORDERS // len(ALL))
+    first = world.member("m1", *ALL)
+    world.classic_join("c1", *ALL)
+    made(world)
+    first.leave()
+    joined = world.classic_join("c1", *ALL)
+    assert world.group.assignor_running
+    world.classic_sync("c1", joined.generation_id)
+    assert world.classic_beat("c1", joined.generation_id) is ErrorCode.NONE
+    made(world)
+    assert world.classic_beat("c1", joined.generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
+
+    again = world.classic_join("c1", *ALL)
+    assert again.generation_id == world.group.epoch
+    assert world.classic_sync("c1", again.generation_id).error_code == 0

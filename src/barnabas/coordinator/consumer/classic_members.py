@@ -239,8 +239,8 @@ def _classic_member(
 def _is_behind(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Whether there is a newer target for the member, or its joining again would make one."""
     # A member of the consumer protocol makes the next target with its heartbeat, once the interval is over
-    # (KIP-1263); until then joining again would change nothing.
-    if group.classic_member_count < len(group.members):
+    # (KIP-1263); until then joining again would change nothing. The same holds while a target is being made.
+    if group.classic_member_count < len(group.members) or group.assignor_running:
         return member.member_epoch < group.assignment_epoch
     return member.member_epoch < group.epoch
 
