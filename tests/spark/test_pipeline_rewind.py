@@ -20,6 +20,7 @@ from barnabas.spark.pipeline.sink import open_table
 from barnabas.spark.pipeline.sink_settings import DeadLetters, Sink
 from barnabas.spark.pipeline.tables.rewriting import Changes
 from barnabas.spark.pipeline.tables.table import Staged
+from barnabas.spark.planner import FoundTopics
 
 TP = TopicPartition("t", 0)
 FROM = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -244,6 +245,90 @@ def test_rows_of_others_are_not_taken_back(tmp_path):
     assert len(world.rows()) == 7
     world.rewind(4)
     assert world.rows() == sorted([*rows_of(b0="old", b1="old"), (9, None)], key=str)
+
+
+def test_a_stream_of_others_is_not_taken_back(tmp_path):
+    world = World(tmp_path, "delta")
+    world.run(0, 1)
+    log = world.sink.path / "_delta_log" / "00000000000000000003.json"
+    said = {"timestamp": 1, "operation": "STREAMING UPDATE", "operationParameters": {}}
+    log.write_text(json.dumps({"commitInfo": said}))  # as Spark's streams write
+    world.run(2)
+    with pytest.raises(PipelineError, match=r"version 3 \(STREAMING UPDATE\) was written by others"):
+        world.rewind(0)
+    assert not (world.pipeline.checkpoint / "rewind.json").exists()
+
+
+def test_rows_that_others_have_deleted_do_not_come_back(tmp_path):
+    world = World(tmp_path, "iceberg")
+    world.run(0, 1)
+    load_catalog("default", **world.catalog).load_table("lake.t").delete("id < 2")
+    world.run(2)
+    with pytest.raises(PipelineError, match="rows deleted by others"):
+        world.rewind(0)
+    assert world.rows() == rows_of(b1="old", b2="old")
+    assert not (world.pipeline.checkpoint / "rewind.json").exists()
+
+
+def test_versions_that_are_gone_are_refused_and_the_pipeline_runs_on(tmp_path):
+    world = World(tmp_path, "delta", Changes(("id",)))
+    world.run(0, 1, 2)
+    DeltaTable(str(world.sink.path)).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    with pytest.raises(PipelineError, match="cannot be taken back"):
+        world.rewind(2)
+    assert not (world.pipeline.checkpoint / "rewind.json").exists()
+    world.run(3)
+    assert (13, "old") in world.rows()
+
+
+def asked(world, monkeypatch, *, topic_ids=None, **more):
+    """Calls the command's own function, with the catalog of these tests."""
+    world.pipeline.source_options = None
+    found = FoundTopics({TP}, topic_ids or {})
+    monkeypatch.setattr(Catalog, "topics", lambda *_: found, raising=False)
+    monkeypatch.setattr(Catalog, "close", lambda _: None, raising=False)
+    monkeypatch.setattr(rewind, "KafkaCatalog", lambda _: Catalog())
+    return rewind.rewind(world.pipeline, FROM + dt.timedelta(minutes=2), **more)
+
+
+def test_a_rewind_that_is_refused_as_the_pipeline_runs_is_not_done_later(tmp_path, monkeypatch):
+    world = World(tmp_path, "delta")
+    world.run(0, 1)
+    with open_table(world.sink), pytest.raises(PipelineError, match="by another process"):
+        asked(world, monkeypatch)
+    rewind.finish(world.pipeline)  # as the next run does
+    assert world.rows() == rows_of(b0="old", b1="old")
+    assert asked(world, monkeypatch).first == 1
+    assert world.rows() == rows_of(b0="old")
+
+
+def test_a_topic_that_was_created_again_is_not_taken_back(tmp_path, monkeypatch):
+    world = World(tmp_path, "delta")
+    world.run(0, 1)
+    offset = SourceOffset({TP: 4}, {"t": "old"}).encode()
+    (world.pipeline.checkpoint / "offsets" / "1").write_text(f"v1\n{{}}\n{json.dumps(offset)}")
+    with pytest.raises(PipelineError, match="the topic t was deleted and created again since batch 1"):
+        asked(world, monkeypatch, topic_ids={"t": "new"})
+    assert world.rows() == rows_of(b0="old", b1="old")
+
+
+def test_a_partition_that_came_later_and_lacks_its_first_records_is_not_taken_back(tmp_path):
+    world = World(tmp_path, "delta")
+    world.run(0, 1)
+    offset = SourceOffset({TP: 4, TopicPartition("t", 1): 4}).encode()
+    (world.pipeline.checkpoint / "offsets" / "1").write_text(f"v1\n{{}}\n{json.dumps(offset)}")
+    with pytest.raises(PipelineError, match="begins at offset 0 of t-1, and the brokers have it from 2 on"):
+        world.rewind(2, Catalog(first=2))
+
+
+def test_a_dry_run_finishes_no_rewind_that_was_begun(tmp_path, monkeypatch):
+    world = World(tmp_path, "delta")
+    world.run(0, 1)
+    assert asked(world, monkeypatch, dry_run=True).first == 1
+    rewind.replace_note(world.pipeline.checkpoint / "rewind.json", {"first": 1})
+    with pytest.raises(PipelineError, match="the next run finishes it"):
+        asked(world, monkeypatch, dry_run=True)
+    assert world.rows() == rows_of(b0="old", b1="old")
 
 
 def test_a_merged_file_of_both_sides_is_not_taken_back(tmp_path):

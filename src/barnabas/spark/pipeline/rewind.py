@@ -10,7 +10,7 @@ it says first. Each step changes nothing when it is done again.
 """
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,12 +52,31 @@ def rewind(pipeline: Pipeline, to: dt.datetime, *, dry_run: bool = False) -> Rew
         raise PipelineError(
             "transform remembers rows of earlier batches, and Spark cannot take its state back"
         )
+    if dry_run:
+        if (pipeline.checkpoint / _NOTE).exists():
+            raise PipelineError("a rewind was begun and is not finished: the next run finishes it")
+        return _planned(pipeline, to)
     finish(pipeline)
+    with ExitStack() as held:
+        # The locks come before the note: what is refused because the pipeline runs is not done later.
+        tables = [held.enter_context(table) for table in _tables(pipeline)]
+        found = _planned(pipeline, to)
+        if found.first is not None:
+            replace_note(pipeline.checkpoint / _NOTE, {"first": found.first})
+            _take_back(pipeline.checkpoint, tables)
+    return found
+
+
+def _planned(pipeline: Pipeline, to: dt.datetime) -> Rewind:
     with closing(KafkaCatalog(pipeline.source_options)) as catalog:
         found = plan(pipeline.checkpoint, to, catalog)
-    if found.first is not None and not dry_run:
-        replace_note(pipeline.checkpoint / _NOTE, {"first": found.first})
-        finish(pipeline)
+        if found.first is not None:
+            then = end_of(pipeline.checkpoint, found.first)
+            for name in sorted(then.created_again(catalog.topics(pipeline.source_options).topic_ids)):
+                raise PipelineError(
+                    f"the topic {name} was deleted and created again since batch {found.first}: its rows "
+                    "would be lost"
+                )
     return found
 
 
@@ -67,7 +86,8 @@ def plan(checkpoint: Path, to: dt.datetime, catalog: Catalog) -> Rewind:
     if not batches:
         raise PipelineError(f"{checkpoint} has no batch that has ended: there is nothing to take back")
     last = end_of(checkpoint, batches[-1]).positions
-    times = catalog.offsets(dict.fromkeys(last, int(to.timestamp() * 1000)))
+    # ListOffsets reads some negative times as words of its own, such as -1 for the end.
+    times = catalog.offsets(dict.fromkeys(last, max(int(to.timestamp() * 1000), 0)))
     behind = {tp: at for tp in last if 0 <= (at := times.get(tp, -1)) < last[tp]}
     first = next((one for one in batches if _reaches(end_of(checkpoint, one).positions, behind)), None)
     if first is None:
@@ -78,11 +98,13 @@ def plan(checkpoint: Path, to: dt.datetime, catalog: Catalog) -> Rewind:
             "later one"
         )
     start = _start_of(checkpoint, first)
-    there = catalog.offsets(dict.fromkeys(start, EARLIEST))
-    for tp in sorted(start):
-        if there.get(tp, 0) > start[tp]:
+    # Partitions that came later are read from their first record on.
+    begin = {**dict.fromkeys(last, 0), **start} if start else start
+    there = catalog.offsets(dict.fromkeys(begin, EARLIEST))
+    for tp in sorted(begin):
+        if there.get(tp, 0) > begin[tp]:
             raise PipelineError(
-                f"batch {first} begins at offset {start[tp]:,} of {tp}, and the brokers have it from "
+                f"batch {first} begins at offset {begin[tp]:,} of {tp}, and the brokers have it from "
                 f"{there[tp]:,} on: its rows would be lost"
             )
     records = sum(last[tp] - at for tp, at in start.items() if tp in last)
@@ -105,27 +127,33 @@ def finish(pipeline: Pipeline) -> None:
     """Takes the steps of a rewind that was begun. Raises PipelineError where the pipeline runs, and for a
     table that cannot be taken back.
     """
-    note = pipeline.checkpoint / _NOTE
+    if read_note(pipeline.checkpoint / _NOTE, _WHAT) is None:
+        return
+    with ExitStack() as held:
+        _take_back(pipeline.checkpoint, [held.enter_context(table) for table in _tables(pipeline)])
+
+
+def _take_back(checkpoint: Path, tables: Sequence[Table]) -> None:
+    """What the note says, of tables whose locks are held."""
+    note = checkpoint / _NOTE
     found = read_note(note, _WHAT)
     if found is None:
-        return
-    first, query = found.get("first"), query_id(pipeline.checkpoint)
+        return  # another process has finished it
+    first, query = found.get("first"), query_id(checkpoint)
     if type(first) is not int or first < 0 or query is None:
         raise damaged(note, _WHAT, ValueError("it has no batch"))
-    with ExitStack() as held:
-        tables = [held.enter_context(table) for table in _tables(pipeline)]
-        for table in tables:
-            state = table.state(query)
-            if state is not None and state.batch is None:
-                raise PipelineError(f"{table.where} was written with another checkpoint")
-            if state is not None and state.batch is not None and state.batch >= first:
-                try:
-                    table.rewind(query, first - 1)
-                except RewindRefusedError:
-                    if table is tables[0]:  # nothing has been taken back yet
-                        note.unlink()
-                    raise
-        go_back(pipeline.checkpoint, first)
+    for table in tables:
+        state = table.state(query)
+        if state is not None and state.batch is None:
+            raise PipelineError(f"{table.where} was written with another checkpoint")
+        if state is not None and state.batch is not None and state.batch >= first:
+            try:
+                table.rewind(query, first - 1)
+            except RewindRefusedError:
+                if table is tables[0]:  # nothing has been taken back yet
+                    note.unlink()
+                raise
+    go_back(checkpoint, first)
     note.unlink()
     synchronise(note.parent)
 

@@ -28,8 +28,14 @@ from barnabas.spark.pipeline.tables.table import Compacted, RewindRefusedError, 
 
 _ERRORS: Final = (DeltaError, OSError)
 """What delta-rs raises, the second one of object stores."""
-_CHANGING: Final = ("WRITE", "DELETE", "UPDATE", "MERGE")
-"""Operations by which rows come and go; others only arrange them."""
+_ARRANGING: Final = frozenset({
+    "OPTIMIZE", "VACUUM START", "VACUUM END", "ADD COLUMN", "ADD COLUMNS", "CHANGE COLUMN", "ADD FEATURE",
+    "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "UPDATE FIELD METADATA", "UPDATE TABLE METADATA",
+    "UPGRADE PROTOCOL", "ADD CONSTRAINT", "DROP CONSTRAINT", "CREATE TABLE",
+})  # fmt: skip
+"""Operations that leave the rows as they are. Many do not, such as STREAMING UPDATE of Spark's streams."""
+_VACUUMED: Final = "Find missing file"
+"""How delta-rs says of a version that a file of it is gone."""
 _MEMORY_BYTES: Final = 256 << 20
 """What delta-rs may hold of the rows that it merges before it goes to the disk."""
 
@@ -150,7 +156,7 @@ class DeltaFolder(LoggedTable):
         try:
             while had is not None and had > batch and before > 0:
                 before -= 1
-                older = DeltaTable(self.where, version=before).transaction_version(query)
+                older = self._version(before).transaction_version(query)
                 if older == had:
                     self._require_no_rows(table, before + 1)
                 had = older
@@ -160,15 +166,27 @@ class DeltaFolder(LoggedTable):
                 )
             table.restore(before, commit_properties=_identified(query, batch))
         except _ERRORS as error:
-            raise PipelineError(f"{self.where} cannot be taken back: {first_line(error)}") from error
+            kind = RewindRefusedError if _VACUUMED in str(error) else PipelineError
+            raise kind(f"{self.where} cannot be taken back: {first_line(error)}") from error
         self._synchronise_behind(newest)
 
-    def _require_no_rows(self, table: DeltaTable, version: int) -> None:
-        """Raises PipelineError for a version by which others have changed rows."""
-        said = [one["operation"] for one in table.history() if one.get("version") == version]
-        if said and said[0].upper() in _CHANGING:
+    def _version(self, version: int) -> DeltaTable:
+        """An older one. Raises RewindRefusedError where it has been forgotten."""
+        try:
+            return DeltaTable(self.where, version=version)
+        except DeltaError as error:
+            self._place.has(f"_delta_log/{version:020d}.json")  # raises for a store that is away
             raise RewindRefusedError(
-                f"{self.where}: version {version} ({said[0]}) was written by others, and would be taken "
+                f"{self.where} has no version {version} any more: {first_line(error)}"
+            ) from error
+
+    def _require_no_rows(self, table: DeltaTable, version: int) -> None:
+        """Raises RewindRefusedError for a version by which others may have changed rows."""
+        said = [one.get("operation") for one in table.history() if one.get("version") == version]
+        operation = str(said[0]) if said else "unknown"
+        if operation.upper() not in _ARRANGING:
+            raise RewindRefusedError(
+                f"{self.where}: version {version} ({operation}) was written by others, and would be taken "
                 "back too"
             )
 

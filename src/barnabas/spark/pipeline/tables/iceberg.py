@@ -24,6 +24,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO, parquet_files_to_data_files
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import DataScan
 from pyiceberg.table import Table as IcebergTable
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
 from barnabas.spark.errors import PipelineError, first_line
@@ -195,12 +196,15 @@ class IcebergFolder(LoggedTable):
         table = self._newest()
         assert table is not None
         older = self._snapshot_behind(table, query, batch)
-        now = {file.file_path: file for file in self._data_files(table.scan())}
-        then = (
-            {}
-            if older is None
-            else {file.file_path: file for file in self._data_files(table.scan(snapshot_id=older))}
-        )
+        try:
+            now = {file.file_path: file for file in self._data_files(table.scan())}
+            then = (
+                {}
+                if older is None
+                else {file.file_path: file for file in self._data_files(table.scan(snapshot_id=older))}
+            )
+        except PipelineError as error:  # others have files of deletes
+            raise RewindRefusedError(str(error)) from None
         ours = _ours()
         for path in now.keys() - then.keys():
             if not ours.fullmatch(path):
@@ -225,6 +229,11 @@ class IcebergFolder(LoggedTable):
             said = summary.additional_properties if summary is not None else {}
             if said.get(_QUERY) == query and int(said[_BATCH]) <= batch:
                 return int(snapshot.snapshot_id)
+            if _QUERY not in said and summary is not None and summary.operation is Operation.DELETE:
+                raise RewindRefusedError(
+                    f"{self._name}: snapshot {snapshot.snapshot_id} has rows deleted by others, which would "
+                    "come back"
+                )
             parent = snapshot.parent_snapshot_id
             snapshot = table.snapshot_by_id(parent) if parent is not None else None
             if parent is not None and snapshot is None:
