@@ -179,6 +179,7 @@ def test_small_files_become_one(table):
         planned = opened.compact(1 << 20, lambda *_: None, dry_run=True)
         assert (planned.files_before, planned.files_after) == (3, 1)
         assert opened.compact(1 << 20, lambda *_: None).files_after == 1
+    assert not list(table.sink.path.rglob("*.parquet"))
     assert table.rows() == [(0, "a"), (1, "a"), (2, "a")]
     table.write(1, {3: "a"})
     assert len(table.rows()) == 4
@@ -274,6 +275,21 @@ def test_what_others_have_put_there_is_not_written_over(table, tmp_path):
     other = Written(tmp_path / "other", "parquet", table.path.removeprefix("lake/"))
     with pytest.raises(PipelineError, match="is not empty"):
         other.write(0, {2: "b"})
+
+
+@plain_and_logged
+def test_a_table_that_others_have_made_since_the_start_is_left_alone(table, tmp_path):
+    other = Written(tmp_path / "other", table.kind, table.path.removeprefix("lake/"))
+
+    def stage(folder):
+        folder.mkdir(parents=True)
+        return [table._file(folder, "0.parquet", {1: "a"})]
+
+    with open_table(table.sink) as opened:
+        other.write(0, {2: "b"})
+        with pytest.raises(PipelineError, match=r"is not empty|another checkpoint"):
+            opened.append("another", 0, SCHEMA, [], stage)
+    assert table.rows() == [(2, "b")]
 
 
 @pytest.mark.parametrize(

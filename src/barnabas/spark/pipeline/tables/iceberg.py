@@ -263,6 +263,9 @@ class IcebergFolder(LoggedTable):
             merged = self._merged(table, planned, step)
             self._take_place(table, [file for group in planned for file in group], merged)
             done.bytes_after = sum(file.file_size_in_bytes for file in self._data_files(table.scan()))
+            if self._objects is not None:  # the merged files are in the store
+                for folder in self._files.glob(f"{_COMPACTED}*"):
+                    shutil.rmtree(folder)
         return done
 
     def _data_files(self, scan: DataScan) -> list[DataFile]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 from urllib.parse import unquote
 
+from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.tables.places import COPY, Disk, Objects, TablePlace
 from barnabas.spark.pipeline.tables.rewriting import Changes, Keys, keys_of
 from barnabas.spark.pipeline.tables.synchronise import synchronise_files
@@ -155,7 +156,11 @@ class LoggedTable(Table):
     def _begin(self, query: str, batch: int, schema: dict[str, Any], layout: Sequence[str]) -> Path:
         """The folder of a batch, which is not there yet; what a kill has left of it is gone."""
         assert self._lock is not None
-        assert not self.has(query, batch)
+        state = self.state(query)
+        if state is not None and state.batch is None:
+            # In a store nothing kept another pipeline from making it since this one has looked.
+            raise PipelineError(f"{self.where} was written with another checkpoint")
+        assert state is None or state.batch is None or batch > state.batch
         for left in self._batch_folders():
             if _batch_of(left) >= batch:
                 if self._objects is None:

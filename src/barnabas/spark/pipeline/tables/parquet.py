@@ -129,13 +129,17 @@ class ParquetFolder(Table):
                 yield from file.iter_batches(columns=list(columns))
 
     def _open(self) -> None:
+        self._require_own()
+        super()._open()
+
+    def _require_own(self) -> None:
+        """Raises PipelineError where others have files in a store, which a first batch might replace."""
         place = self._place
         if isinstance(place, Objects) and read_commit(self.folder) is None and not place.is_empty():
             raise PipelineError(
                 f"{self.where} is not empty, and nothing there was written with this checkpoint: "
                 "give another path"
             )
-        super()._open()
 
     def _listed(self, last: TableCommit | None) -> dict[PurePosixPath, int]:
         """The files of the table by their paths in it, and their bytes; those of others too, if they are
@@ -173,6 +177,7 @@ class ParquetFolder(Table):
             for number, staged in enumerate(sorted(write(staging)))
         }
         synchronise_files(staging, files, self._ours)
+        self._require_own()  # again: the first batch may come long behind the start
         commit = TableCommit(query, batch, schema, list(layout), staging.name, files)
         self._replace("commit.json", commit)
         self.recover()
