@@ -105,15 +105,14 @@ def _from_table(producer: Producer, letters: Sink) -> int:
         raise damaged(marker, "note of a replay", ValueError("it has no offsets"))
     if not folder.exists():
         return 0  # no record has ever not fitted
-    sent = 0
+    sent, last = 0, dict(done)
     for place, offset, letter in _rows(letters):
         if offset > done.get(place, -1):
             _send(producer, letter)
             sent += 1
-    producer.flush()
-    last = dict(done)
-    for place, offset, _ in _rows(letters):
+        # Of the letters that were seen here only: a pipeline that runs may add others meanwhile.
         last[place] = max(offset, last.get(place, -1))
+    producer.flush()
     replace_note(marker, last)
     synchronise_up(marker.parent, folder)
     return sent
