@@ -89,6 +89,16 @@ def test_a_catalog_that_is_away_is_a_line(pipeline, monkeypatch, caplog):
     assert "the lineage of flights was not told of started" in caplog.text
 
 
+def test_a_password_in_its_address_is_not_shown(pipeline, monkeypatch, caplog):
+    def fail(*_):
+        raise ConnectionError("401 for url: http://user:p@ss@catalog:5000/api/v1/lineage")
+
+    monkeypatch.setattr(OpenLineageClient, "emit", fail)
+    Events(pipeline).emit("started")
+    assert "http://***@catalog:5000" in caplog.text
+    assert "p@ss" not in caplog.text
+
+
 def test_packages_that_are_missing_are_named(pipeline, monkeypatch):
     monkeypatch.setitem(sys.modules, "openlineage.client", None)
     with pytest.raises(PipelineError, match=r"pip install 'barnabas\[lineage\]'"):

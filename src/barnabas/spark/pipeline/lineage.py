@@ -5,6 +5,7 @@ Names of data sets are those that OpenLineage prescribes, so that other tools' e
 """
 
 import logging
+import re
 import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("barnabas.spark")
 
+_PASSWORD: Final = re.compile(r"://[^/\s]*@")
+"""In an address, which the client puts into its errors."""
 _STATES: Final = {"started": "START", "batch": "RUNNING", "ended": "COMPLETE", "failed": "FAIL"}
 
 
@@ -36,7 +39,10 @@ class Lineage:
         self._pipeline = pipeline
         self._namespace = namespace
         self._run = str(uuid.uuid4())
-        self._client = OpenLineageClient()
+        try:
+            self._client = OpenLineageClient()
+        except Exception as error:  # what its file and its variables say is read here
+            raise PipelineError(f"notify.openLineage: {_reason(error)}") from None
 
     def emit(self, event: str, time: str, figures: Mapping[str, Any]) -> None:
         """Tells of an event, with the run's figures so far."""
@@ -67,7 +73,7 @@ class Lineage:
             self._client.emit(told)
         except Exception as error:  # each transport has errors of its own
             _log.warning(
-                "the lineage of %s was not told of %s: %s", self._pipeline.name, event, first_line(error)
+                "the lineage of %s was not told of %s: %s", self._pipeline.name, event, _reason(error)
             )
 
     def _inputs(self) -> "list[InputDataset]":
@@ -94,3 +100,7 @@ class Lineage:
     def _brokers(self) -> str:
         first = self._pipeline.source_options.client["bootstrap.servers"].split(",")[0].strip()
         return f"kafka://{first}"
+
+
+def _reason(error: Exception) -> str:
+    return _PASSWORD.sub("://***@", first_line(error))
