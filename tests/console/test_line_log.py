@@ -92,6 +92,31 @@ def test_a_short_write_is_an_error(tmp_path, monkeypatch):
         pytest.fail("what cannot be written down is not done")
 
 
+def test_a_change_whose_last_line_cannot_be_written_was_done(tmp_path, monkeypatch):
+    with (
+        pytest.raises(OperationError, match=r"it was done, but the audit log"),
+        AuditLog(tmp_path).change("c", "u", "k", "s", []),
+    ):
+        monkeypatch.setattr(os, "write", lambda _file, _data: 0)
+
+
+def test_an_audit_log_that_cannot_be_read_is_said(tmp_path):
+    (tmp_path / "audit.jsonl").mkdir()
+    with pytest.raises(OperationError, match=r"audit\.jsonl cannot be read: "):
+        AuditLog(tmp_path).entries("c")
+
+
+def test_the_name_of_a_new_file_is_on_the_disk_when_its_line_is(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(line_log, "sync_folder", lambda _folder: synced.append(files(tmp_path)))
+    log = LineLog(tmp_path / "audit.jsonl", file_bytes=1)
+    log.append("first")
+    assert synced == [["audit.jsonl"]]
+    log.append("second")
+    assert synced[-1] == files(tmp_path)
+    assert len(synced[-1]) == 2
+
+
 def test_a_change_that_fails_is_written_down_whatever_the_error(tmp_path):
     audit = AuditLog(tmp_path)
     with pytest.raises(ZeroDivisionError), audit.change("c", "u", "k", "s", [Effect("s", "1", "2")]):

@@ -84,7 +84,10 @@ class AuditLog:
         except Exception as error:  # a bug of ours is written down, too
             write("failed", str(error) or type(error).__name__)
             raise
-        write("done")
+        try:
+            write("done")
+        except OperationError as error:
+            raise OperationError(f"it was done, but {error}") from error
 
     def _append(self, entry: AuditEntry) -> None:
         try:
@@ -108,11 +111,16 @@ class AuditLog:
 
     def _of(self, member: bytes) -> Iterator[AuditEntry]:
         """The entries whose line has this text, the newest first. A line that was cut off by a kill is passed
-        over.
+        over. Raises OperationError where a file cannot be read.
         """
-        for line in self._log.newest():
-            if member in line and (entry := _entry(line)) is not None:
-                yield entry
+        try:
+            for line in self._log.newest():
+                if member in line and (entry := _entry(line)) is not None:
+                    yield entry
+        except OSError as problem:
+            raise OperationError(
+                f"the audit log {self._log.path} cannot be read: {problem.strerror}"
+            ) from problem
 
 
 def _member(name: str, value: str) -> bytes:

@@ -47,6 +47,9 @@ class LineLog:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+            if not size:
+                # A new file: its name is on the disk, too.
+                sync_folder(self.path.parent)
 
     def _turn_over(self) -> None:
         """Begins a new file where this one is full."""
