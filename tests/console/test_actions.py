@@ -320,6 +320,12 @@ def test_forms_walk_from_the_parameters_to_the_deed(acting, kafka, topic):
     until(lambda: topic not in topics(kafka), "the topic to be gone")
 
 
+def test_a_form_with_too_many_fields_is_refused_in_a_line(acting):
+    body = {f"field{number}": "x" for number in range(60)}
+    answer = acting.request("POST", "/c/demo/actions/delete-topic", data=body)
+    assert (answer.status_code, "at most 50 fields" in answer.text) == (409, True)
+
+
 @pytest.mark.parametrize("token", [{}, {"token": ""}, {"token": "0" * 64}])
 def test_a_form_without_the_console_s_token_does_nothing(acting, kafka, topic, token):
     answer = acting.request("POST", "/c/demo/actions/delete-topic", data={**token, "topic": topic})

@@ -236,9 +236,14 @@ def _action(kind: str) -> ActionKind:
 
 
 async def sent_form(request: Request, console: Console) -> dict[str, str]:
-    """The fields of a form of ours. Raises ForbiddenError where it does not carry our token."""
+    """The fields of a form of ours. Raises ForbiddenError where it does not carry our token,
+    OperationError where it is none.
+    """
     body = (await request.body()).decode(errors="replace")
-    found = parse_qs(body, keep_blank_values=True, max_num_fields=50)
+    try:
+        found = parse_qs(body, keep_blank_values=True, max_num_fields=50)
+    except ValueError:
+        raise OperationError("a form has at most 50 fields") from None
     # A browser ends the lines of a text as a form does, not as its writer did.
     given = {name: values[-1].replace("\r\n", "\n") for name, values in found.items()}
     if not is_form_token(console.secret, user_of(request), given.pop("token", "")):
