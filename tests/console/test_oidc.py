@@ -1,11 +1,13 @@
 """A log-in by OpenID Connect, at a small provider on loopback: who comes in, and with which roles."""
 
+import asyncio
 import base64
 import contextlib
 import hashlib
 import http.server
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from http.cookies import SimpleCookie
 from urllib.parse import parse_qs, urlsplit
 
@@ -17,9 +19,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from barnabas.cli.main import cli
 from barnabas.console.access import oidc
+from barnabas.console.access import passwords as password_files
 from barnabas.console.access.login import OIDC_LIFETIME_MS, Login
 from barnabas.console.access.oidc import OidcSettings, OpenIdProvider, parsed
-from barnabas.console.access.passwords import PasswordFile
+from barnabas.console.access.passwords import PasswordFile, set_password
 from barnabas.console.access.roles import RoleFile
 from barnabas.console.access.sessions import Origin, Sessions
 from barnabas.operations.clock import now_ms
@@ -231,6 +234,7 @@ def _drop(name):
         (_drop("preferred_username"), "preferred_username"),
         (lambda claims: claims.update(preferred_username="a\nb"), "preferred_username"),
         (lambda claims: claims.update(preferred_username=7), "preferred_username"),
+        (lambda claims: claims.update(preferred_username="alice "), "preferred_username"),
         (_drop("sub"), "not valid"),
     ],
 )
@@ -280,6 +284,8 @@ def test_what_the_provider_refuses_is_said_and_lets_nobody_in(site, query):
     answer = browser.get(f"/login/oidc/callback?state={state}&{query}")
     assert (answer.status_code, "<script>" in answer.text.partition("<main")[2]) == (401, False)
     assert "s3cret" not in answer.text
+    # Nobody is logged in on this page, and what the provider sent stands nowhere on it.
+    assert ("Log out" in answer.text, state in answer.text) == (False, False)
 
 
 def test_an_answer_that_another_provider_says_is_its_own_is_refused(site):
@@ -309,6 +315,39 @@ def test_the_session_of_a_provider_is_short_and_its_newest_roles_count():
     assert (sessions.roles_of("oidc:a"), sessions.roles_of("oidc:b")) == (("two",), ())
     assert sessions.find(first, origin, OIDC_LIFETIME_MS - 1) is not None
     assert sessions.find(first, origin, OIDC_LIFETIME_MS) is None
+
+
+def test_a_log_out_brings_no_role_back_that_the_provider_took_away():
+    sessions, origin = Sessions(), Origin("a", "b")
+    first = sessions.begin("oidc:a", origin, "", 0, ("admin",), OIDC_LIFETIME_MS)
+    second = sessions.begin("oidc:a", origin, "", 1, (), OIDC_LIFETIME_MS)
+    sessions.end(second)
+    assert sessions.find(first, origin, 2) is not None
+    assert sessions.roles_of("oidc:a") == ()
+
+
+def test_a_provider_that_hangs_keeps_no_password_waiting(tmp_path, monkeypatch):
+    """Passwords are looked at on the threads of asyncio, of which a small machine has five."""
+    monkeypatch.setattr(password_files, "_N", 1 << 4)
+    set_password(tmp_path / "users", "alice", "alice's")
+    answers = threading.Event()
+
+    class Hanging:
+        def begin(self, _target):
+            answers.wait(20)
+
+    async def run():
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        login = Login(PasswordFile(tmp_path / "users"), provider=Hanging())
+        asking = [asyncio.create_task(login.begin_at_provider("/")) for _ in range(8)]
+        await asyncio.sleep(0)
+        try:
+            return await asyncio.wait_for(login.log_in("alice", "alice's", Origin("a", "b"), now_ms()), 10)
+        finally:
+            answers.set()
+            await asyncio.gather(*asking)
+
+    assert asyncio.run(run())
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ class WatchedFile(Generic[T]):
     def __init__(self, path: Path, parse: Callable[[str], T]) -> None:
         self.path = path
         self._parse = parse
-        self._stamp: tuple[int, int, int] | None = None
-        self._value: T | UnreadableFileError | None = None
+        self._kept: tuple[tuple[int, int, int], T | UnreadableFileError] | None = None
+        """One object: of two threads that read at once, neither leaves its value under the other's stamp."""
 
     def read(self) -> T:
         """The content as it is now. Raises UnreadableFileError."""
@@ -33,12 +33,14 @@ class WatchedFile(Generic[T]):
         except OSError as error:
             raise UnreadableFileError(f"{self.path.name} cannot be read: {error.strerror}") from error
         stamp = stat.st_mtime_ns, stat.st_size, stat.st_ino
-        if stamp != self._stamp or self._value is None:
-            self._value, self._stamp = self._load(), stamp
-        if isinstance(self._value, UnreadableFileError):
+        kept = self._kept
+        if kept is None or stamp != kept[0]:
+            kept = self._kept = stamp, self._load()
+        value = kept[1]
+        if isinstance(value, UnreadableFileError):
             # The same error each time: without this it would keep the frames of every one that met it.
-            raise self._value.with_traceback(None)
-        return self._value
+            raise value.with_traceback(None)
+        return value
 
     def _load(self) -> T | UnreadableFileError:
         try:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from starlette.concurrency import run_in_threadpool
+
 from barnabas.console.access.oidc import PREFIX, Begun, OidcRefusedError, OpenIdProvider
 from barnabas.console.access.passwords import NAME_MAX, NOBODY, PASSWORD_MAX, PasswordFile
 from barnabas.console.access.roles import READER, Grants, RoleFile
@@ -115,12 +117,14 @@ class Login:
         return await self._ask(self.provider.begin, target)
 
     async def _ask(self, question: Callable[..., T], *given: Any) -> T:
-        """Asks the provider on a thread; one that hangs takes a few threads, not all."""
+        """Asks the provider on a thread; one that hangs takes a few threads, not all: those of asyncio are
+        five on a machine with one processor, and passwords are looked at there.
+        """
         if self._at_provider >= _ASKING_MAX:
             raise TooManyError("too many log in at once: try again")
         self._at_provider += 1
         try:
-            return await asyncio.to_thread(question, *given)
+            return await run_in_threadpool(question, *given)
         finally:
             self._at_provider -= 1
 

@@ -310,9 +310,15 @@ class OpenIdProvider:
         if claims.get("azp", None if several else settings.client_id) != settings.client_id:
             raise OidcRefusedError("the provider's token is for somebody else")
         name = claims.get(settings.user_claim)
-        if not isinstance(name, str) or not 1 <= len(name.strip()) <= _USER_MAX or not name.isprintable():
+        # One with spaces around it is another user there: it is not cut to a name that somebody else has.
+        if (
+            not isinstance(name, str)
+            or not 1 <= len(name) <= _USER_MAX
+            or not name.isprintable()
+            or name != name.strip()
+        ):
             raise OidcRefusedError(f"the provider's token has no {settings.user_claim} that is a name")
-        return OidcUser(PREFIX + name.strip(), _roles(claims, settings.roles_claim))
+        return OidcUser(PREFIX + name, _roles(claims, settings.roles_claim))
 
 
 def _roles(claims: Mapping[str, Any], path: str) -> tuple[str, ...]:

@@ -61,6 +61,9 @@ class Sessions:
         for key in [key for key, one in self._sessions.items() if one.is_over(now_ms)]:
             del self._sessions[key]
         own = [key for key, one in self._sessions.items() if one.user == user]
+        for key in own:
+            # They are the user's roles from now on: the end of this session brings no earlier ones back.
+            self._sessions[key].roles = roles
         surplus = own[: len(own) - _EACH_MAX + 1] if len(own) >= _EACH_MAX else []
         for key in surplus:
             del self._sessions[key]
@@ -86,7 +89,8 @@ class Sessions:
 
     def roles_of(self, user: str) -> tuple[str, ...]:
         """The roles that a provider gave to a user with the newest session."""
-        newest = (one for one in reversed(self._sessions.values()) if one.user == user)
+        # Pages are drawn on threads, while the loop begins and ends sessions: of a copy.
+        newest = (one for one in reversed(list(self._sessions.values())) if one.user == user)
         return next((one.roles for one in newest), ())
 
     def end(self, token: str) -> None:

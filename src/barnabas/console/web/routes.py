@@ -51,8 +51,11 @@ def cluster_of_request(
 
 
 def user_of(request: Request) -> str:
-    """Who asks: the name that was signed in with, or the operator of a console on loopback."""
-    return getattr(request.state, "user", "operator")
+    """Who asks: the name that was signed in with, or the operator of a console on loopback; empty for who
+    has not logged in where one must.
+    """
+    login = console_of_request(request).login
+    return getattr(request.state, "user", "operator" if login is None else "")
 
 
 Watched = Annotated[WatchedCluster, Depends(cluster_of_request)]
