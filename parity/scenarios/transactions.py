@@ -47,10 +47,10 @@ Producer = tuple[int, int]
 Partitions = dict[str, Iterable[int]]
 
 
-def begin(world: World, name: str, had: Producer = (-1, -1)) -> Producer:
+def begin(world: World, name: str, had: Producer = (-1, -1), timeout_ms: int = 60_000) -> Producer:
     """A producer of the id, when what an earlier one left open is aborted."""
     deadline = time.monotonic() + PATIENCE_S
-    while (made := world.prepare(init(name, had), 4)).error_code in NOT_YET:
+    while (made := world.prepare(init(name, had, timeout_ms), 4)).error_code in NOT_YET:
         assert time.monotonic() < deadline, made
         time.sleep(0.02)
     assert made.error_code == 0, made

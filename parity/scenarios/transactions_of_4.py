@@ -259,7 +259,8 @@ def markers_of_4(world: World) -> None:
     _created(world, "markers4", 1)
     name = "markers4"
     producer = begin(world, name)
-    producer = (producer[0], begin(world, name)[1])
+    # Its transaction stays open: on a slow machine a minute may be over before transactions are listed.
+    producer = (producer[0], begin(world, name, timeout_ms=900_000)[1])
     world.ask("a batch", _written(name, "markers4", (0, producer, 0)), PRODUCE)
 
     def at(ahead: int) -> Producer:
