@@ -13,6 +13,7 @@ from barnabas.console.snapshot import ClusterChange
 from barnabas.console.views import timeline as timelines
 from barnabas.console.views.timeline import TimelineQuery, timeline
 from barnabas.operations.errors import OperationError
+from waiting import until
 
 CHANGES = [
     *(ClusterChange(2000, "leader", f"orders-{place}", "1, epoch 1", "2, epoch 2") for place in range(5)),
@@ -82,7 +83,8 @@ def test_the_page_and_rest_show_what_was_seen_and_done(cluster, open_console):
     site = open_console(cluster.bootstrap_servers, allow_changes=True)
     site.look()
     topic = cluster.create_topic(partitions=1)
-    site.look()
+    # The broker that is looked at may be the one that hears of it later.
+    until(lambda: site.look() or site.get("/timeline", resource=topic)["entries"])
     where = "/api/v1/clusters/demo"
     body = {"topic": topic, "key": "retention.ms", "value": "7777777"}
     preview = site.request("POST", f"{where}/actions/alter-topic", json=body).json()
