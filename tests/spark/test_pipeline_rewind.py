@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from deaths import Died, deaths
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
 
@@ -30,10 +31,6 @@ SCHEMA = {"type": "struct", "fields": [
 ]}  # fmt: skip
 ARROW = pa.schema([("id", pa.int32()), ("name", pa.string())])
 every_kind = pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
-
-
-class Died(BaseException):
-    """The process is killed here; nothing may catch it."""
 
 
 class Catalog:
@@ -171,27 +168,15 @@ def test_a_table_that_is_changed_has_its_older_rows_again(tmp_path, kind):
 def test_a_kill_at_any_step_is_mended_by_the_next_start(tmp_path, kind, monkeypatch):
     world = World(tmp_path, kind)
     world.run(0, 1, 2)
-    left = [0]
-
-    def dying(original):
-        def call(*args, **kwargs):
-            left[0] -= 1
-            if left[0] < 0:
-                raise Died
-            return original(*args, **kwargs)
-
-        return call
-
-    for owner, name in ((Path, "unlink"), (Path, "replace"), (DeltaTable, "restore")):
-        monkeypatch.setattr(owner, name, dying(getattr(owner, name)))
-    deaths = 0
+    left = deaths(monkeypatch, (Path, "unlink"), (Path, "replace"), (DeltaTable, "restore"))
+    died = 0
     for step in range(100):
         left[0] = step
         try:
             world.rewind(3)
         except Died:
-            deaths += 1
-            left[0] = 1000
+            died += 1
+            left[0] = None
             rewind.finish(world.pipeline)  # as a run does
             if world.rows() != rows_of(b0="old"):  # it died before the first step
                 assert world.rows() == rows_of(b0="old", b1="old", b2="old")
@@ -199,11 +184,10 @@ def test_a_kill_at_any_step_is_mended_by_the_next_start(tmp_path, kind, monkeypa
         assert world.rows() == rows_of(b0="old")
         assert world.begun()[0] == [0, 1]
         assert world.letters() == [(0, "old")]
-        if left[0] < 900:
+        if left[0] is not None:
             break
-        left[0] = 1000
         world.run(1, 2)
-    assert deaths >= 5
+    assert died >= 5
 
 
 @pytest.mark.parametrize("kind", ["delta"])

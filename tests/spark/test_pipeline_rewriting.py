@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deaths import Died, deaths
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
@@ -246,55 +247,38 @@ def test_a_mark_without_an_older_row_ends_the_batch_with_a_line(table):
     assert (table.names(), table.last()) == ({1: "a", 2: "b"}, 1)
 
 
-class Died(BaseException):
-    """The process is killed here; nothing may catch it."""
-
-
 @pytest.mark.parametrize("batch", [
     {"added": [rows((2, "B"), (10, "j"))], "deleted": rows((9, None)), "unsent": rows((1, MARK))},
     {"added": [rows((2, "B"))], "truncated": minute(0)},
 ], ids=["changes", "truncate"])  # fmt: skip
 def test_a_kill_at_any_step_leaves_the_rows_before_or_behind_the_batch(tmp_path, monkeypatch, batch):
-    left = [0]
-
-    def dying(original):
-        def call(*args, **kwargs):
-            left[0] -= 1
-            if left[0] < 0:
-                raise Died
-            return original(*args, **kwargs)
-
-        return call
-
-    for owner, name in (
-        (Path, "unlink"), (shutil, "rmtree"), (logged, "synchronise_files"), (logged, "keys_of"),
+    left = deaths(
+        monkeypatch, (Path, "unlink"), (shutil, "rmtree"), (logged, "synchronise_files"), (logged, "keys_of"),
         (pq, "ParquetWriter"), (DeltaTable, "create_write_transaction"), (DeltaFolder, "_action"),
-    ):  # fmt: skip
-        monkeypatch.setattr(owner, name, dying(getattr(owner, name)), raising=False)
-
-    deaths, ends = 0, []
+    )  # fmt: skip
+    died, ends = 0, []
     for step in range(30):
         (tmp_path / str(step)).mkdir()
         table = Written(tmp_path / str(step), "delta")
-        left[0] = 1000
+        left[0] = None
         table.change(0, [rows((1, "a"), (2, "b"), (3, "c")), rows((9, "i"))])
         before, left[0] = table.names(), step
         try:
             table.change(1, **batch)
         except Died:
-            deaths += 1
-            left[0] = 1000
+            died += 1
+            left[0] = None
             done = table.last() == 1
             assert table.names() == before or done
             if not done:
                 table.change(1, **batch)
-        lived = left[0] < 900
-        left[0] = 1000
+        lived = left[0] is not None
+        left[0] = None
         ends.append(table.names())
         assert len(table.rows()) == len(table.names())
         folder = [path.name for path in table.folder.glob("batch-*1-*")]
         assert len(folder) == 1
         if lived:
             break
-    assert deaths >= 4
+    assert died >= 4
     assert all(one == ends[-1] for one in ends)  # the last one had no death

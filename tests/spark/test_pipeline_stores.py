@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from deaths import Died, deaths
 from deltalake import DeltaTable
 from pyarrow import fs
 from pyiceberg.catalog import load_catalog
@@ -38,10 +39,6 @@ SCHEMA = {"type": "struct", "fields": [
     for name, kind in (("id", "integer"), ("name", "string"))
 ]}  # fmt: skip
 ARROW = pa.schema([("id", pa.int32()), ("name", pa.string())])
-
-
-class Died(BaseException):
-    """The writer is killed here; nothing may catch it."""
 
 
 class Server:
@@ -194,31 +191,16 @@ def test_rows_are_changed_by_their_key(store, tmp_path, kind):
     assert not list(table.sink.path.rglob("*.parquet"))
 
 
-def deaths(monkeypatch, table):
-    """The calls by which a batch gets into the store; the given one is the writer's last."""
-    left = [None]
-
-    def dying(owner, name):
-        original = getattr(owner, name)
-
-        def call(*args, **kwargs):
-            if left[0] is not None:
-                left[0] -= 1
-                if left[0] < 0:
-                    raise Died(name)
-            return original(*args, **kwargs)
-
-        monkeypatch.setattr(owner, name, call)
-
-    for owner, name in [(Objects, "_put"), (Objects, "remove"), (DeltaTable, "create_write_transaction"),
-                        (shutil, "rmtree")]:  # fmt: skip
-        dying(owner, name)
-    return left
-
-
 @plain_and_logged
 def test_a_writer_that_is_killed_at_any_step_leaves_each_row_once(table, monkeypatch):
-    left = deaths(monkeypatch, table)
+    # The calls by which a batch gets into the store.
+    places = (
+        (Objects, "_put"),
+        (Objects, "remove"),
+        (DeltaTable, "create_write_transaction"),
+        (shutil, "rmtree"),
+    )
+    left = deaths(monkeypatch, *places)
     died = []
     for batch in range(20):
         left[0] = batch
