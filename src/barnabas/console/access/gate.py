@@ -118,15 +118,7 @@ def cookie_name(scope: Mapping[str, object]) -> str:
 
 def set_cookie(response: Response, scope: Scope, token: str) -> None:
     """Gives a browser its session; an empty token takes it away."""
-    response.set_cookie(
-        cookie_name(scope),
-        token,
-        max_age=LIFETIME_MS // 1000 if token else 0,
-        path="/",
-        secure=scope["scheme"] == "https",
-        httponly=True,
-        samesite="lax",
-    )
+    _set(response, scope, cookie_name(scope), token, LIFETIME_MS)
 
 
 def try_cookie_name(scope: Mapping[str, object]) -> str:
@@ -136,10 +128,15 @@ def try_cookie_name(scope: Mapping[str, object]) -> str:
 
 def set_try_cookie(response: Response, scope: Scope, state: str) -> None:
     """Lets a browser keep what proves that the log-in was begun there; an empty state takes it away."""
+    _set(response, scope, try_cookie_name(scope), state, TRY_MS)
+
+
+def _set(response: Response, scope: Scope, name: str, value: str, lifetime_ms: int) -> None:
+    """A cookie that only this server's own pages send, and no script reads; an empty value takes it away."""
     response.set_cookie(
-        try_cookie_name(scope),
-        state,
-        max_age=TRY_MS // 1000 if state else 0,
+        name,
+        value,
+        max_age=lifetime_ms // 1000 if value else 0,
         path="/",
         secure=scope["scheme"] == "https",
         httponly=True,

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from barnabas.admin import AsyncAdmin
 from barnabas.client.config import bootstrap_addresses
-from barnabas.console.stores.private_files import replacing
+from barnabas.console.stores.private_files import replace_json
 from barnabas.core.broker_config import read_properties
 from barnabas.core.errors import BarnabasError
 from barnabas.operations.errors import OperationError
@@ -123,9 +123,4 @@ class AddedClusters:
             {"name": one.name, "bootstrap": one.bootstrap, "properties": dict(one.properties)}
             for one in clusters.values()
         ]
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(self._path) as file:
-                file.write(json.dumps(rows).encode())
-        except OSError as error:
-            raise OperationError(f"{self._path} cannot be written: {error.strerror}") from error
+        replace_json(self._path, rows)

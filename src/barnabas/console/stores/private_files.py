@@ -48,6 +48,16 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     sync_folder(path.parent)
 
 
+def replace_json(path: Path, value: Any) -> None:
+    """Replaces a file of JSON as a whole; its folder is made where there is none. Raises OperationError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with replacing(path) as file:
+            file.write(json.dumps(value, indent=1).encode())
+    except OSError as error:
+        raise OperationError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
 class KeptSettings:
     """A file of JSON that is read once and then replaced as a whole with each change.
 
@@ -95,9 +105,4 @@ class KeptSettings:
         """Replaces the file. Raises OperationError where it cannot, or must not."""
         if self._is_in_the_way:
             raise OperationError(f"nothing is changed: {self.problem}")
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with replacing(self.path) as file:
-                file.write(json.dumps(value, indent=1).encode())
-        except OSError as error:
-            raise OperationError(f"{self.path} cannot be written: {error.strerror or error}") from error
+        replace_json(self.path, value)
