@@ -9,6 +9,7 @@ import pytest
 from openlineage.client import OpenLineageClient
 
 from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline import lineage
 from barnabas.spark.pipeline.events import Events
 from barnabas.spark.pipeline.settings import load
 
@@ -85,8 +86,25 @@ def test_a_catalog_that_is_away_is_a_line(pipeline, monkeypatch, caplog):
         raise ConnectionError("no route")
 
     monkeypatch.setattr(OpenLineageClient, "emit", fail)
-    Events(pipeline).emit("started")
-    assert "the lineage of flights was not told of started" in caplog.text
+    Events(pipeline).emit("ended")
+    assert "the lineage of flights was not told of ended: no route" in caplog.text
+
+
+def test_a_catalog_that_hangs_holds_up_nothing(pipeline, monkeypatch, caplog):
+    """The loop that looks for SIGTERM tells of batches: it stood as long as the client waited."""
+    answer = threading.Event()
+    monkeypatch.setattr(OpenLineageClient, "emit", lambda *_: answer.wait(60))
+    monkeypatch.setattr(lineage, "_END_S", 0.1)
+    events = Events(pipeline)
+    try:
+        for _ in range(lineage._WAITING_MAX + 2):
+            events.emit("batch")
+        assert "not told of batch: the catalog does not answer, and 100 events wait" in caplog.text
+        events.emit("failed", reason="no brokers")
+        assert "events: the catalog has not answered within 0.1 seconds" in caplog.text
+        assert not answer.is_set()
+    finally:
+        answer.set()
 
 
 def test_a_password_in_its_address_is_not_shown(pipeline, monkeypatch, caplog):
@@ -94,7 +112,7 @@ def test_a_password_in_its_address_is_not_shown(pipeline, monkeypatch, caplog):
         raise ConnectionError("401 for url: http://user:p@ss@catalog:5000/api/v1/lineage")
 
     monkeypatch.setattr(OpenLineageClient, "emit", fail)
-    Events(pipeline).emit("started")
+    Events(pipeline).emit("ended")
     assert "http://***@catalog:5000" in caplog.text
     assert "p@ss" not in caplog.text
 

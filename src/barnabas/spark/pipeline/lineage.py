@@ -2,10 +2,16 @@
 
 Where they go is the client's business: ``OPENLINEAGE_URL``, ``OPENLINEAGE_API_KEY``, ``openlineage.yml``.
 Names of data sets are those that OpenLineage prescribes, so that other tools' events meet ours.
+
+A thread of its own sends them, as the client may wait for a catalog, and try again, for minutes. Some events
+wait for it; those that come while so many wait are left out. The end of a run waits a moment for the rest.
 """
 
 import logging
+import queue
 import re
+import threading
+import time
 import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +20,7 @@ from urllib.parse import urlsplit
 from barnabas.spark.errors import PipelineError, first_line
 
 if TYPE_CHECKING:
-    from openlineage.client.event_v2 import InputDataset, OutputDataset
+    from openlineage.client.event_v2 import InputDataset, OutputDataset, RunEvent
 
     from barnabas.spark.pipeline.settings import Pipeline
 
@@ -22,7 +28,12 @@ _log = logging.getLogger("barnabas.spark")
 
 _PASSWORD: Final = re.compile(r"://[^/\s]*@")
 """In an address, which the client puts into its errors."""
+_WAITING_MAX: Final = 100
+"""Events that wait for the catalog."""
+_END_S: Final = 10
+"""How long the end of a run waits for them."""
 _STATES: Final = {"started": "START", "batch": "RUNNING", "ended": "COMPLETE", "failed": "FAIL"}
+_LAST: Final = frozenset({"ended", "failed"})
 
 
 class Lineage:
@@ -43,9 +54,11 @@ class Lineage:
             self._client = OpenLineageClient()
         except Exception as error:  # what its file and its variables say is read here
             raise PipelineError(f"notify.openLineage: {_reason(error)}") from None
+        self._waiting: queue.Queue[tuple[str, RunEvent]] = queue.Queue(_WAITING_MAX)
+        threading.Thread(target=self._send, name="lineage", daemon=True).start()
 
-    def emit(self, event: str, time: str, figures: Mapping[str, Any]) -> None:
-        """Tells of an event, with the run's figures so far."""
+    def emit(self, event: str, at: str, figures: Mapping[str, Any]) -> None:
+        """Tells of an event, with the run's figures so far. Waits only behind the last one of a run."""
         if event not in _STATES:
             return
         from openlineage.client import event_v2 as events
@@ -63,18 +76,43 @@ class Lineage:
         try:
             told = events.RunEvent(
                 eventType=events.RunState(_STATES[event]),
-                eventTime=time,
+                eventTime=at,
                 run=events.Run(self._run, facets),
                 job=events.Job(self._namespace, self._pipeline.name, {"jobType": kind}),
                 producer="urn:barnabas:pipeline",
                 inputs=self._inputs(),
                 outputs=[self._output(figures)],
             )
-            self._client.emit(told)
-        except Exception as error:  # each transport has errors of its own
-            _log.warning(
-                "the lineage of %s was not told of %s: %s", self._pipeline.name, event, _reason(error)
-            )
+            self._waiting.put_nowait((event, told))
+        except queue.Full:
+            self._warn(event, f"the catalog does not answer, and {_WAITING_MAX} events wait for it")
+        except Exception as error:  # a namespace or a time that the client does not take
+            self._warn(event, _reason(error))
+        if event in _LAST:
+            self._wait()
+
+    def _send(self) -> None:
+        while True:
+            event, told = self._waiting.get()
+            try:
+                self._client.emit(told)
+            except Exception as error:  # each transport has errors of its own
+                self._warn(event, _reason(error))
+            finally:
+                self._waiting.task_done()
+
+    def _wait(self) -> None:
+        """Until all was sent, or it has taken long enough."""
+        ends = time.monotonic() + _END_S
+        with self._waiting.all_tasks_done:
+            while self._waiting.unfinished_tasks and (left := ends - time.monotonic()) > 0:
+                self._waiting.all_tasks_done.wait(left)
+            unsent = self._waiting.unfinished_tasks
+        if unsent:
+            self._warn(f"{unsent} events", f"the catalog has not answered within {_END_S} seconds")
+
+    def _warn(self, what: str, reason: str) -> None:
+        _log.warning("the lineage of %s was not told of %s: %s", self._pipeline.name, what, reason)
 
     def _inputs(self) -> "list[InputDataset]":
         from openlineage.client.event_v2 import InputDataset
