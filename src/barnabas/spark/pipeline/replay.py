@@ -1,12 +1,15 @@
 """Sends dead letters through again: each goes back to the partition of the topic that it came from.
 
 What was sent is remembered behind it, so that a kill sends some twice and leaves none out: of a topic of
-letters as the offsets of a group, of a table as the last offset of each partition that letters came from,
-which only grow.
+letters as the offsets of a group, of a table as the last offset of each partition that it has letters of.
+Offsets of letters only grow, batch by batch, and a batch is in a table of Delta or Iceberg whole. The files
+of plain Parquet appear one after the other, so the pipeline must not run then: a letter whose file comes last
+would be passed over.
 """
 
+import fcntl
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager, nullcontext
 from typing import Any, Final, NamedTuple
 
 from barnabas.client import Consumer, Producer
@@ -49,13 +52,25 @@ def replay(pipeline: Pipeline) -> int:
             "to be mended to the topic yourself"
         )
     client = pipeline.source_options.client
-    with closing(producer_client(dict(client))) as producer:
+    with _alone(pipeline), closing(producer_client(dict(client))) as producer:
         if limits.table is None:
             with closing(
                 consumer_client({**client, "group.id": f"barnabas-replay-{pipeline.name}"})
             ) as consumer:
                 return _from_topic(consumer, producer, limits.topic)
         return _from_table(producer, limits.table)
+
+
+@contextmanager
+def _alone(pipeline: Pipeline) -> Iterator[None]:
+    """Raises PipelineError where another process sends the same letters, which would be sent twice."""
+    pipeline.checkpoint.mkdir(parents=True, exist_ok=True)
+    with (pipeline.checkpoint / "replay.lock").open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PipelineError(f"{pipeline.name}: its letters are being sent by another process") from None
+        yield
 
 
 def _from_topic(consumer: Consumer, producer: Producer, topic: str) -> int:
@@ -105,16 +120,19 @@ def _from_table(producer: Producer, letters: Sink) -> int:
         raise damaged(marker, "note of a replay", ValueError("it has no offsets"))
     if not folder.exists():
         return 0  # no record has ever not fitted
-    sent, last = 0, dict(done)
-    for place, offset, letter in _rows(letters):
-        if offset > done.get(place, -1):
-            _send(producer, letter)
-            sent += 1
-        # Of the letters that were seen here only: a pipeline that runs may add others meanwhile.
-        last[place] = max(offset, last.get(place, -1))
-    producer.flush()
-    replace_note(marker, last)
-    synchronise_up(marker.parent, folder)
+    sent = 0
+    last: dict[str, int] = {}
+    with open_table(letters) if letters.kind == "parquet" else nullcontext():
+        # Partitions of which there is no letter any more are forgotten.
+        for place, offset, letter in _rows(letters):
+            if offset > done.get(place, -1):
+                _send(producer, letter)
+                sent += 1
+            # Of the letters that were seen here only: a pipeline that runs may add others meanwhile.
+            last[place] = max(offset, last.get(place, done.get(place, -1)))
+        producer.flush()
+        replace_note(marker, last)
+        synchronise_up(marker.parent, folder)
     return sent
 
 

@@ -1,0 +1,117 @@
+"""Letters of a table that are sent through again, without Spark and brokers: which, and when not."""
+
+import contextlib
+import json
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline import replay as replaying
+from barnabas.spark.pipeline.sink import open_table
+from barnabas.spark.pipeline.sink_settings import DeadLetters, Sink
+
+KINDS = {"topic": "string", "partition": "integer", "offset": "long", "key": "binary", "value": "binary"}
+HEADERS = {"type": "array", "containsNull": True, "elementType": {"type": "struct", "fields": [
+    {"name": "key", "type": "string", "nullable": True, "metadata": {}},
+    {"name": "value", "type": "binary", "nullable": True, "metadata": {}},
+]}}  # fmt: skip
+SCHEMA = {"type": "struct", "fields": [
+    {"name": name, "type": kind, "nullable": True, "metadata": {}}
+    for name, kind in {**KINDS, "headers": HEADERS}.items()
+]}  # fmt: skip
+ARROW = pa.schema([
+    ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("key", pa.binary()),
+    ("value", pa.binary()),
+    ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+])  # fmt: skip
+
+
+class World:
+    """A table of letters, and what is sent of it."""
+
+    def __init__(self, folder, kind, monkeypatch):
+        self.sink, self.sent = Sink(kind, folder / "letters"), []
+        self.pipeline = SimpleNamespace(
+            name="flights", letters=DeadLetters(table=self.sink), checkpoint=folder / "checkpoint",
+            sink=SimpleNamespace(changes=None), source_options=SimpleNamespace(client={}),
+        )  # fmt: skip
+        monkeypatch.setattr(replaying, "producer_client", lambda _: self)
+
+    def send(self, topic, value, key, *, partition, headers):
+        del value, key, headers
+        self.sent.append(f"{topic}-{partition}")
+
+    def flush(self):
+        pass
+
+    def close(self):
+        pass
+
+    def letters(self, batch, topic, *offsets):
+        def stage(folder):
+            folder.mkdir(parents=True)
+            rows = [{"topic": topic, "partition": 0, "offset": offset} for offset in offsets]
+            pq.write_table(pa.Table.from_pylist(rows, ARROW), folder / "0.parquet")
+            return ["0.parquet"]
+
+        with open_table(self.sink) as table:
+            table.append("query", batch, SCHEMA, [], stage)
+
+    def replay(self):
+        return replaying.replay(self.pipeline)
+
+    def note(self):
+        return json.loads((self.sink.path / "_barnabas" / "replayed.json").read_text())
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_each_letter_is_sent_once(tmp_path, kind, monkeypatch):
+    world = World(tmp_path, kind, monkeypatch)
+    assert world.replay() == 0  # before the first letter
+    world.letters(0, "a", 3, 5)
+    world.letters(1, "b", 0)
+    assert (world.replay(), world.replay()) == (3, 0)
+    world.letters(2, "a", 6)
+    assert (world.replay(), world.replay()) == (1, 0)
+    assert sorted(world.sent) == ["a-0", "a-0", "a-0", "b-0"]
+
+
+def test_partitions_without_letters_are_forgotten(tmp_path, monkeypatch):
+    world = World(tmp_path, "delta", monkeypatch)
+    world.letters(0, "a", 3)
+    world.letters(1, "b", 7)
+    world.replay()
+    assert world.note() == {"a-0": 3, "b-0": 7}
+    DeltaTable(str(world.sink.path)).delete("topic = 'a'")
+    assert world.replay() == 0
+    assert world.note() == {"b-0": 7}
+
+
+@pytest.mark.parametrize(("kind", "waits"), [("parquet", True), ("delta", False)])
+def test_files_that_appear_one_after_the_other_are_not_read_while_they_do(tmp_path, kind, waits, monkeypatch):
+    """A letter whose file came last was passed over, as one behind it had been sent."""
+    world = World(tmp_path, kind, monkeypatch)
+    world.letters(0, "a", 3)
+    refused = pytest.raises(PipelineError, match="is being written by another process")
+    with open_table(world.sink), refused if waits else contextlib.nullcontext():
+        world.replay()
+    assert world.sent == ([] if waits else ["a-0"])
+
+
+def test_two_replays_at_once_send_nothing_twice(tmp_path, monkeypatch):
+    world = World(tmp_path, "delta", monkeypatch)
+    world.letters(0, "a", 3)
+    second = []
+
+    def send_again(*_, **__):
+        with pytest.raises(PipelineError, match="flights: its letters are being sent by another process"):
+            world.replay()
+        second.append(True)
+
+    monkeypatch.setattr(world, "send", send_again)
+    assert world.replay() == 1
+    assert second == [True]
