@@ -5,6 +5,7 @@ import io
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -29,6 +30,7 @@ from barnabas.spark.pipeline.settings import load
 from barnabas.spark.pipeline.sink import open_table
 from barnabas.spark.pipeline.sink_settings import Sink
 from barnabas.spark.pipeline.status import status
+from barnabas.spark.pipeline.tables import rest_catalog
 from barnabas.spark.pipeline.tables.places import Objects, is_address
 from barnabas.spark.pipeline.tables.rewriting import Changes
 from barnabas.spark.pipeline.tables.table import Staged
@@ -285,6 +287,9 @@ def test_a_table_that_others_have_made_since_the_start_is_left_alone(table, tmp_
         ("s3://key:secret@bucket/table", False),
         ("s3://bucket/table?endpoint_override=x", False),
         ("s3://bucket/../table", False),
+        ("s3://bucket/%2e%2e/table", False),
+        ("s3://bucket/a/%2E./table", False),
+        ("s3://bucket/a%2f..%2ftable", False),
         ("abfss://account.dfs.core.windows.net/table", False),
         ("hdfs://namenode/table", False),
         ("http://bucket/table", False),
@@ -292,6 +297,18 @@ def test_a_table_that_others_have_made_since_the_start_is_left_alone(table, tmp_
 )
 def test_which_addresses_there_are(text, is_one):
     assert is_address(text) is is_one
+
+
+def test_a_catalog_that_is_silent_is_not_waited_for(tmp_path, monkeypatch):
+    """PyIceberg's client has no time-out: a batch waited for ever, and the pipeline with it."""
+    monkeypatch.setattr(rest_catalog, "SILENT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        for more in ({}, {"credential": "id:secret", "oauth2-server-uri": f"{uri}/token"}):
+            sink = Sink("iceberg", tmp_path / "t", table="lake.t", catalog={"uri": uri, **more})
+            with pytest.raises(PipelineError, match=r"sink\.catalog: ReadTimeout") as caught:
+                open_table(sink).state(None)
+            assert "secret" not in str(caught.value)
 
 
 @pytest.mark.spark

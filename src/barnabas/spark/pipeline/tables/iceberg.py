@@ -32,6 +32,7 @@ from barnabas.spark.pipeline.tables.compaction import groups, merge
 from barnabas.spark.pipeline.tables.evolution import Growth
 from barnabas.spark.pipeline.tables.logged import Held, LoggedTable, shape
 from barnabas.spark.pipeline.tables.places import Objects
+from barnabas.spark.pipeline.tables.rest_catalog import bound_catalogs
 from barnabas.spark.pipeline.tables.rewriting import Keys
 from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_up
 from barnabas.spark.pipeline.tables.table import Compacted, RewindRefusedError, State, Step
@@ -103,6 +104,7 @@ class IcebergFolder(LoggedTable):
 
     def _connected(self) -> Catalog:
         if self._catalog is None:
+            bound_catalogs()
             self._catalog = load_catalog(self._catalog_name, **self._properties)
         return self._catalog
 
