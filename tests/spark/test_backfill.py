@@ -17,7 +17,7 @@ from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
 from barnabas.spark.errors import CorruptBatchError, OffsetError, OptionError
 from barnabas.spark.logs.backfill import Backfill, BackfilledCatalog, read_parts
-from barnabas.spark.offsets import EARLIEST
+from barnabas.spark.offsets import EARLIEST, LATEST
 from barnabas.spark.options import source_options
 from barnabas.spark.planner import FoundTopics, Planner
 from barnabas.spark.ranges import OffsetRange
@@ -114,6 +114,46 @@ def test_offsets_that_neither_has_are_left_to_the_brokers_who_say_so(logs):
     parts, left = Backfill(how).split([OffsetRange(TP, 100, LAST + 5), OffsetRange(TP, LAST, LAST + 5)])
     assert read(parts, how) == list(range(100, LAST))
     assert left == [OffsetRange(TP, LAST, LAST + 5)] * 2
+
+
+def test_what_was_not_copied_is_read_from_the_brokers(logs, tmp_path, caplog):
+    """A middle segment that is missing was a gap of which nobody said anything."""
+    copy = tmp_path / "logs"
+    shutil.copytree(logs, copy)
+    (copy / "t-0" / f"{SEGMENT:020d}.log").unlink()
+    for start, end in ((10, LAST + 5), (SEGMENT - 1, SEGMENT + 1), (SEGMENT + 3, 2 * SEGMENT - 3)):
+        parts, left = Backfill(options(copy)).split([OffsetRange(TP, start, end)])
+        seen = [*read(parts, options(copy)), *(at for one in left for at in range(one.start, one.end))]
+        assert sorted(seen) == list(range(start, end))
+        gap = max(start, SEGMENT), min(end, 2 * SEGMENT)
+        assert OffsetRange(TP, *gap) in left
+        assert f"no log directory has the offsets {gap[0]} to {gap[1] - 1} of t-0" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "found", "is_known"),
+    [
+        (50, 200, 60, True),
+        (50, 200, 50, False),  # the directories may have older ones of that time
+        (50, 200, -1, True),  # the brokers' records are older, so are those of the directories
+        (200, 200, -1, False),  # the brokers have none
+        (0, 200, 0, True),
+    ],
+)
+def test_a_time_of_which_the_directories_may_have_the_first_record_is_refused(
+    logs, monkeypatch, first, end, found, is_known
+):
+    brokers = Brokers(first, end)
+    by_kind = {EARLIEST: first, LATEST: end}
+    monkeypatch.setattr(brokers, "offsets", lambda wanted: {
+        tp: by_kind.get(time, found) for tp, time in wanted.items()
+    })  # fmt: skip
+    catalog = BackfilledCatalog(brokers, Backfill(options(logs)))
+    if is_known:
+        assert catalog.offsets({TP: 1_700_000_000_000}) == {TP: found}
+        return
+    with pytest.raises(OffsetError, match="the first record of t-0 of that time may be in the log dir"):
+        catalog.offsets({TP: 1_700_000_000_000})
 
 
 def test_what_delete_records_has_taken_does_not_come_back(logs, tmp_path):

@@ -14,8 +14,8 @@ from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
 
 from barnabas.core.ids import TopicPartition
-from barnabas.spark.errors import PipelineError
-from barnabas.spark.offsets import EARLIEST, SourceOffset
+from barnabas.spark.errors import OffsetError, PipelineError
+from barnabas.spark.offsets import EARLIEST, LATEST, SourceOffset
 from barnabas.spark.pipeline import rewind
 from barnabas.spark.pipeline.sink import open_table
 from barnabas.spark.pipeline.sink_settings import DeadLetters, Sink
@@ -40,7 +40,8 @@ class Catalog:
         self.first, self.end = first, end
 
     def offsets(self, wanted):
-        return {tp: self.first if time == EARLIEST else self._behind(time) for tp, time in wanted.items()}
+        known = {EARLIEST: self.first, LATEST: self.end}
+        return {tp: known[time] if time in known else self._behind(time) for tp, time in wanted.items()}
 
     def _behind(self, time_ms):
         offset = max(self.first, -(-(time_ms - int(FROM.timestamp() * 1000)) // 60_000))
@@ -265,14 +266,31 @@ def test_versions_that_are_gone_are_refused_and_the_pipeline_runs_on(tmp_path):
     assert (13, "old") in world.rows()
 
 
-def asked(world, monkeypatch, *, topic_ids=None, **more):
+@every_kind
+def test_a_table_of_letters_that_refuses_keeps_the_rows_where_they_are(tmp_path, kind, monkeypatch):
+    """It was asked behind the table, whose rows were gone by then, and each run ended with its refusal."""
+    world = World(tmp_path, kind)
+    world.run(0, 1)
+    letters = str(world.folder / "letters")
+    write_deltalake(letters, pa.table({"id": pa.array([9], pa.int32())}), mode="append",
+                    schema_mode="merge")  # fmt: skip
+    world.run(2)
+    with pytest.raises(PipelineError, match="was written by others"):
+        asked(world, monkeypatch)
+    with pytest.raises(PipelineError, match="was written by others"):
+        world.rewind(2)  # of which a note was written
+    assert not (world.pipeline.checkpoint / "rewind.json").exists()
+    assert world.rows() == rows_of(b0="old", b1="old", b2="old")
+
+
+def asked(world, monkeypatch, catalog=None, *, minutes=2, backfill=(), topic_ids=None, **more):
     """Calls the command's own function, with the catalog of these tests."""
-    world.pipeline.source_options = None
+    world.pipeline.source_options = SimpleNamespace(backfill=backfill)
     found = FoundTopics({TP}, topic_ids or {})
     monkeypatch.setattr(Catalog, "topics", lambda *_: found, raising=False)
     monkeypatch.setattr(Catalog, "close", lambda _: None, raising=False)
-    monkeypatch.setattr(rewind, "KafkaCatalog", lambda _: Catalog())
-    return rewind.rewind(world.pipeline, FROM + dt.timedelta(minutes=2), **more)
+    monkeypatch.setattr(rewind, "KafkaCatalog", lambda _: catalog or Catalog())
+    return rewind.rewind(world.pipeline, FROM + dt.timedelta(minutes=minutes), **more)
 
 
 def test_a_rewind_that_is_refused_as_the_pipeline_runs_is_not_done_later(tmp_path, monkeypatch):
@@ -284,6 +302,21 @@ def test_a_rewind_that_is_refused_as_the_pipeline_runs_is_not_done_later(tmp_pat
     assert world.rows() == rows_of(b0="old", b1="old")
     assert asked(world, monkeypatch).first == 1
     assert world.rows() == rows_of(b0="old")
+
+
+def test_records_that_only_log_directories_have_are_done_again(tmp_path, monkeypatch):
+    world = World(tmp_path, "delta")
+    world.run(0, 1, 2)
+    span = SimpleNamespace(spans=lambda: {TP: (0, 5)}, require_same=lambda _: None)
+    monkeypatch.setattr(rewind, "Backfill", lambda _: span)
+    for first in (5, 4):
+        with pytest.raises(OffsetError, match="may be in the log directories"):
+            asked(world, monkeypatch, Catalog(first=first, end=6), backfill=("logs",))
+    assert len(world.rows()) == 6
+    with pytest.raises(PipelineError, match="the brokers have it from 3 on"):
+        asked(world, monkeypatch, Catalog(first=3, end=6))
+    found = asked(world, monkeypatch, Catalog(first=3, end=6), minutes=4, backfill=("logs",))
+    assert (found.first, world.rows()) == (2, rows_of(b0="old", b1="old"))
 
 
 def test_a_topic_that_was_created_again_is_not_taken_back(tmp_path, monkeypatch):

@@ -1,10 +1,12 @@
 """Log directories as the older part of topics: what a stream reads from them before it goes on with Kafka.
 
 A range of offsets that begins in the directories is read there as far as they reach, and what is behind that
-from the brokers. Offsets are the same in both, so a checkpoint knows nothing of it: a batch that is done
-again reads the same records from wherever they are then.
+from the brokers, and so is what the directories lack in between, as when a file was not copied. Offsets are
+the same in both, so a checkpoint knows nothing of it: a batch that is done again reads the same records from
+wherever they are then.
 """
 
+import logging
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,13 +21,16 @@ from barnabas.records.batch import HEADER_SIZE, parse_header
 from barnabas.spark.errors import OffsetError
 from barnabas.spark.logs.options import LogOptions
 from barnabas.spark.logs.segments import Piece, Segment, begins, end_offset, find_segments, indexed
-from barnabas.spark.offsets import EARLIEST, Positions
+from barnabas.spark.offsets import EARLIEST, LATEST, Positions
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.planner import Catalog, FoundTopics
 from barnabas.spark.ranges import OffsetRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_log = logging.getLogger("barnabas.spark")
 
 
 class LogPart(NamedTuple):
@@ -43,6 +48,7 @@ class Backfill:
         self._options = options
         self._segments: dict[TopicPartition, list[Segment]] | None = None
         self._spans: dict[TopicPartition, tuple[int, int]] = {}
+        self._ends: dict[Segment, int] = {}
 
     def spans(self) -> Mapping[TopicPartition, tuple[int, int]]:
         """The first offset of each partition, and the one behind its last whole batch. Raises OptionError."""
@@ -79,22 +85,45 @@ class Backfill:
     def split(self, ranges: Sequence[OffsetRange]) -> tuple[list[LogPart], list[OffsetRange]]:
         """What of the ranges is read from the directories, and what from the brokers."""
         parts: list[LogPart] = []
-        others = []
+        others: list[OffsetRange] = []
         for tp, start, end in ranges:
             begin, behind = self.spans().get(tp, (0, 0))
             cut = min(behind, end) if begin <= start < behind else start
-            parts += self._parts(tp, start, cut)
+            for one in self._parts(tp, start, cut):
+                if isinstance(one, LogPart):
+                    parts.append(one)
+                else:
+                    others.append(one)
             others.append(OffsetRange(tp, cut, end))
         return parts, others
 
-    def _parts(self, tp: TopicPartition, start: int, end: int) -> Iterator[LogPart]:
+    def _parts(self, tp: TopicPartition, start: int, end: int) -> "Iterator[LogPart | OffsetRange]":
+        """The pieces of segments that have the offsets, and between them the ranges that none has."""
         assert self._segments is not None
         segments = self._segments[tp] if end > start else []
         first = max(bisect_right([one.base_offset for one in segments], start) - 1, 0)
+        at = start
         for segment in segments[first:]:
-            if segment.base_offset >= end:
+            behind = min(segment.base_offset, end)
+            if behind > at:
+                _log.warning(
+                    "no log directory has the offsets %d to %d of %s: they are read from the brokers",
+                    *(at, behind - 1, tp),
+                )
+                yield OffsetRange(tp, at, behind)
+                at = behind
+            if at >= end:
                 return
-            yield LogPart(Piece(segment, *_bytes_of(segment, start, end)), start, end)
+            behind = min(self._end_of(segment), end)
+            if behind > at:
+                yield LogPart(Piece(segment, *_bytes_of(segment, start, behind)), start, behind)
+                at = behind
+
+    def _end_of(self, segment: Segment) -> int:
+        """The offset behind its last whole batch."""
+        if segment not in self._ends:
+            self._ends[segment] = end_offset(segment)
+        return self._ends[segment]
 
 
 class BackfilledCatalog:
@@ -111,11 +140,26 @@ class BackfilledCatalog:
         return found
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Those of Kafka; the earliest one may be in the directories."""
+        """Those of Kafka; the earliest one may be in the directories. Raises OffsetError for a time of which
+        the directories may have the first record: they are not searched by time.
+        """
         found, spans = self._catalog.offsets(wanted), self._backfill.spans()
         for tp, time in wanted.items():
             if time == EARLIEST and tp in spans and tp in found:
                 found[tp] = min(found[tp], spans[tp][0])
+        by_time = [tp for tp, time in wanted.items() if time >= 0 and tp in spans]
+        if by_time:
+            first = self._catalog.offsets(dict.fromkeys(by_time, EARLIEST))
+            end = self._catalog.offsets(dict.fromkeys(by_time, LATEST))
+            for tp in by_time:
+                at, begin = found.get(tp, -1), first.get(tp, 0)
+                # An older record of the brokers, or all of them, says that the directories' are older too.
+                is_known = at > begin or (at < 0 and end.get(tp, 0) > begin)
+                if spans[tp][0] < begin and not is_known:
+                    raise OffsetError(
+                        f"the first record of {tp} of that time may be in the log directories, which are not "
+                        f"searched by time: give a time behind that of offset {begin:,}, the brokers' first"
+                    )
         return found
 
     def committed(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:

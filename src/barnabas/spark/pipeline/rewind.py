@@ -3,10 +3,11 @@
 Theory of operation
 -------------------
 A batch is what a table can be taken back to, so the way goes to the end of the last batch that has no record
-of the time or later. Three things are taken back: the table, the letters' table, and Spark's checkpoint, in
-this order, as a checkpoint that is behind its table would have batches passed over. ``rewind.json`` says in
-between how far. It is written before the first step and removed behind the last one, and a run finishes what
-it says first. Each step changes nothing when it is done again.
+of the time or later. Both tables are asked first whether they can be taken back that far. Then three things
+are: the table, the letters' table, and Spark's checkpoint, in this order, as a checkpoint that is behind its
+table would have batches passed over. ``rewind.json`` says in between how far. It is written before the first
+step and removed behind the last one, and a run finishes what it says first. Each step changes nothing when it
+is done again.
 """
 
 import datetime as dt
@@ -18,6 +19,7 @@ from typing import Final
 
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.kafka import KafkaCatalog
+from barnabas.spark.logs.backfill import Backfill, BackfilledCatalog
 from barnabas.spark.offsets import EARLIEST, Positions
 from barnabas.spark.pipeline.checkpoint import end_of, ended, go_back, query_id
 from barnabas.spark.pipeline.settings import Pipeline
@@ -62,13 +64,18 @@ def rewind(pipeline: Pipeline, to: dt.datetime, *, dry_run: bool = False) -> Rew
         tables = [held.enter_context(table) for table in _tables(pipeline)]
         found = _planned(pipeline, to)
         if found.first is not None:
+            query = query_id(pipeline.checkpoint)
+            if query is not None:
+                _require_all(_having(tables, query, found.first), query, found.first)
             replace_note(pipeline.checkpoint / _NOTE, {"first": found.first})
             _take_back(pipeline.checkpoint, tables)
     return found
 
 
 def _planned(pipeline: Pipeline, to: dt.datetime) -> Rewind:
-    with closing(KafkaCatalog(pipeline.source_options)) as catalog:
+    with closing(KafkaCatalog(pipeline.source_options)) as brokers:
+        options = pipeline.source_options
+        catalog = BackfilledCatalog(brokers, Backfill(options)) if options.backfill else brokers
         found = plan(pipeline.checkpoint, to, catalog)
         if found.first is not None:
             then = end_of(pipeline.checkpoint, found.first)
@@ -142,20 +149,36 @@ def _take_back(checkpoint: Path, tables: Sequence[Table]) -> None:
     first, query = found.get("first"), query_id(checkpoint)
     if type(first) is not int or first < 0 or query is None:
         raise damaged(note, _WHAT, ValueError("it has no batch"))
+    left = _having(tables, query, first)
+    try:
+        _require_all(left, query, first)
+    except RewindRefusedError:
+        if tables[0] in left:  # nothing has been taken back yet
+            note.unlink()
+        raise
+    for table in left:
+        table.rewind(query, first - 1)
+    go_back(checkpoint, first)
+    note.unlink()
+    synchronise(note.parent)
+
+
+def _having(tables: Sequence[Table], query: str, first: int) -> list[Table]:
+    """Those that have a batch which is taken back. Raises PipelineError for a table of another pipeline."""
+    found = []
     for table in tables:
         state = table.state(query)
         if state is not None and state.batch is None:
             raise PipelineError(f"{table.where} was written with another checkpoint")
         if state is not None and state.batch is not None and state.batch >= first:
-            try:
-                table.rewind(query, first - 1)
-            except RewindRefusedError:
-                if table is tables[0]:  # nothing has been taken back yet
-                    note.unlink()
-                raise
-    go_back(checkpoint, first)
-    note.unlink()
-    synchronise(note.parent)
+            found.append(table)
+    return found
+
+
+def _require_all(tables: Sequence[Table], query: str, first: int) -> None:
+    """Raises RewindRefusedError where one of them cannot be taken back, before another one has been."""
+    for table in tables:
+        table.require_rewind(query, first - 1)
 
 
 def _tables(pipeline: Pipeline) -> Iterator[Table]:

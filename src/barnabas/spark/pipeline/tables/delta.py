@@ -34,8 +34,6 @@ _ARRANGING: Final = frozenset({
     "UPGRADE PROTOCOL", "ADD CONSTRAINT", "DROP CONSTRAINT", "CREATE TABLE",
 })  # fmt: skip
 """Operations that leave the rows as they are. Many do not, such as STREAMING UPDATE of Spark's streams."""
-_VACUUMED: Final = "Find missing file"
-"""How delta-rs says of a version that a file of it is gone."""
 _MEMORY_BYTES: Final = 256 << 20
 """What delta-rs may hold of the rows that it merges before it goes to the disk."""
 
@@ -146,12 +144,20 @@ class DeltaFolder(LoggedTable):
                 with self._place.readable(name, self._ours) as path:
                     yield Held(name, path, _folders(Path(name)), values, entry)
 
-    def rewind(self, query: str, batch: int) -> None:
-        """One version more, which has the files of an older one, and its batch's id."""
-        assert self._lock is not None
+    def require_rewind(self, query: str, batch: int) -> None:
+        """There is a version of the batch, behind which others have no rows, and all its files are there."""
         table = self._newest()
         assert table is not None
-        newest, before = table.version(), table.version()
+        before = self._behind(table, query, batch)
+        for path in sorted(self._sizes(self._version(before)).keys() - self._sizes(table).keys()):
+            if not self._place.has(path.as_posix()):
+                raise RewindRefusedError(
+                    f"{self.where} cannot be taken back: {path} of version {before} was vacuumed"
+                )
+
+    def _behind(self, table: DeltaTable, query: str, batch: int) -> int:
+        """The newest version in which the query had come to a batch or less far."""
+        before: int = table.version()
         had = table.transaction_version(query)
         try:
             while had is not None and had > batch and before > 0:
@@ -160,14 +166,22 @@ class DeltaFolder(LoggedTable):
                 if older == had:
                     self._require_no_rows(table, before + 1)
                 had = older
-            if had is None or had > batch:
-                raise RewindRefusedError(
-                    f"{self.where} has no version any more that is as old as batch {batch}"
-                )
+        except _ERRORS as error:
+            raise PipelineError(f"{self.where} cannot be taken back: {first_line(error)}") from error
+        if had is None or had > batch:
+            raise RewindRefusedError(f"{self.where} has no version any more that is as old as batch {batch}")
+        return before
+
+    def rewind(self, query: str, batch: int) -> None:
+        """One version more, which has the files of an older one, and its batch's id."""
+        assert self._lock is not None
+        table = self._newest()
+        assert table is not None
+        newest, before = table.version(), self._behind(table, query, batch)
+        try:
             table.restore(before, commit_properties=_identified(query, batch))
         except _ERRORS as error:
-            kind = RewindRefusedError if _VACUUMED in str(error) else PipelineError
-            raise kind(f"{self.where} cannot be taken back: {first_line(error)}") from error
+            raise PipelineError(f"{self.where} cannot be taken back: {first_line(error)}") from error
         self._synchronise_behind(newest)
 
     def _version(self, version: int) -> DeltaTable:

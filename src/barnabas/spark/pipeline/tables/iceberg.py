@@ -192,11 +192,16 @@ class IcebergFolder(LoggedTable):
 
         return Objects(self.address, connect)
 
-    def rewind(self, query: str, batch: int) -> None:
-        """One snapshot more, which has the files of an older one; the batch's id is set with it."""
-        assert self._lock is not None
+    def require_rewind(self, query: str, batch: int) -> None:
+        """There is a snapshot of the batch, behind which others have written nothing."""
         table = self._newest()
         assert table is not None
+        self._now_and_then(table, query, batch)
+
+    def _now_and_then(
+        self, table: IcebergTable, query: str, batch: int
+    ) -> tuple[dict[str, DataFile], dict[str, DataFile]]:
+        """The files that the table has, and those that it had behind a batch."""
         older = self._snapshot_behind(table, query, batch)
         try:
             now = {file.file_path: file for file in self._data_files(table.scan())}
@@ -211,6 +216,14 @@ class IcebergFolder(LoggedTable):
         for path in now.keys() - then.keys():
             if not ours.fullmatch(path):
                 raise RewindRefusedError(f"{path} was written by others, and would be taken back too")
+        return now, then
+
+    def rewind(self, query: str, batch: int) -> None:
+        """One snapshot more, which has the files of an older one; the batch's id is set with it."""
+        assert self._lock is not None
+        table = self._newest()
+        assert table is not None
+        now, then = self._now_and_then(table, query, batch)
         identity = {_QUERY: query, _BATCH: str(batch)}
         with _in_one_line(f"{self._name} was not taken back"), table.transaction() as change:
             with change.update_snapshot(identity).overwrite() as snapshot:

@@ -211,10 +211,12 @@ class ParquetFolder(Table):
             folders=len({group[0].parent for group in planned}),
         )
 
-    def rewind(self, query: str, batch: int) -> None:
-        """Removes the files of later batches, then says so. Readers see a part of it for a moment.
-        Raises PipelineError for a file that has rows of both sides.
-        """
+    def require_rewind(self, query: str, batch: int) -> None:
+        """No file may have rows of both sides."""
+        self._since(query, batch)
+
+    def _since(self, query: str, batch: int) -> tuple[TableCommit, list[PurePosixPath]]:
+        """The last commit, and the files of the batches behind one."""
         assert self._lock is not None
         self.recover()
         last = self.last
@@ -228,7 +230,12 @@ class ParquetFolder(Table):
                     f"{self.where}/{name} was merged of batches {begin} to {end}, and only those up to "
                     f"{batch} are to stay: give an earlier time"
                 )
-        self._place.remove(str(name) for name in ours if _span(name)[0][0] > batch)
+        return last, [name for name in ours if _span(name)[0][0] > batch]
+
+    def rewind(self, query: str, batch: int) -> None:
+        """Removes the files of later batches, then says so. Readers see a part of it for a moment."""
+        last, newer = self._since(query, batch)
+        self._place.remove(map(str, newer))
         # No files: they are where they belong.
         self._replace("commit.json", replace(last, batch=batch, files={}))
         self.recover()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
-from barnabas.spark.pipeline.tables.table import Compacted, State, Step, Table, Write
+from barnabas.spark.pipeline.tables.table import Compacted, RewindRefusedError, State, Step, Table, Write
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,10 +54,14 @@ class SentBatches(Table):
             raise AssertionError("a topic has no files")
         replace_note(self._ours / "sent.json", {"query": query, "batch": batch})
 
-    def rewind(self, query: str, batch: int) -> None:
-        """Raises PipelineError: what was sent stays."""
+    def require_rewind(self, query: str, batch: int) -> None:
+        """Raises RewindRefusedError: what was sent stays."""
         del query, batch
-        raise PipelineError("sink.kind is topic: what was sent cannot be taken back")
+        raise RewindRefusedError("sink.kind is topic: what was sent cannot be taken back")
+
+    def rewind(self, query: str, batch: int) -> None:
+        """Raises RewindRefusedError."""
+        self.require_rewind(query, batch)
 
     def compact(self, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:
         """Raises PipelineError: a topic has no files of ours."""

@@ -189,9 +189,15 @@ class Table(ABC):
         raise PipelineError("plain Parquet files only grow: give sink.kind delta or iceberg")
 
     @abstractmethod
+    def require_rewind(self, query: str, batch: int) -> None:
+        """Raises RewindRefusedError where the table cannot be taken back to a batch of the query, or rows of
+        others would be lost. Changes nothing.
+        """
+
+    @abstractmethod
     def rewind(self, query: str, batch: int) -> None:
         """Has the table as it was behind a batch of the query, -1 for before its first. Raises
-        RewindRefusedError where that cannot be, or rows of others would be lost.
+        RewindRefusedError as `require_rewind` does.
         """
 
     @abstractmethod
