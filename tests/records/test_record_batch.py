@@ -217,6 +217,22 @@ def test_a_load_finds_a_count_that_lies(count):
     assert caught.value.code is ErrorCode.INVALID_RECORD
 
 
+def test_negative_deltas_are_subtracted():
+    sent = [Record(-3, -2, None, b"v"), Record(-70, -9000, None, b"w")]
+    section = b"".join(encode_record(*one) for one in sent)
+
+    assert plain(decode_records(make_record, section, 2, 0, 0)) == plain(sent)
+
+
+@pytest.mark.parametrize("length", [b"\x03", b"\xff\x7f", b"\xff\xff\x7f"])
+def test_a_record_of_a_negative_length_is_refused(length):
+    record = encode_record(0, 0, None, b"v")
+
+    with pytest.raises(KafkaError) as caught:
+        decode_records(make_record, length + record[1:] + bytes(9000), 1, 0, 0)
+    assert caught.value.code is ErrorCode.INVALID_RECORD
+
+
 def test_minus_one_is_the_only_length_of_nothing():
     record = bytearray(encode_record(0, 0, None, b"v"))
     assert record[4] == 1, "the length of the key, -1"

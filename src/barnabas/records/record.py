@@ -194,37 +194,40 @@ def _decode_run(
     append_time: int | None,
 ) -> tuple[list[R], int]:
     # Varints of one byte are read in place, and of two where they are common: a call for each would cost more
-    # than everything else here. Longer ones go through `decode_varint`. Measured: 1.5 us a record instead of
-    # 1.9.
+    # than everything else here. One test (`& 0x81`) tells a positive number of one byte from a longer or a
+    # negative one. Longer ones go through `decode_varint`. Measured, for 100 bytes without a key: 1.5 us a
+    # record instead of 1.85 with calls for the lengths of values; compiled 0.4.
     records: list[R] = []
     append = records.append
     no_headers: Sequence[Header] = ()
+    total = len(data)
     for _ in range(count):
         size = data[position]
-        if size < 0x80:
-            size = (size >> 1) ^ -(size & 1)
+        if not size & 0x81:
             position += 1
-        elif (high := data[position + 1]) < 0x80 and not size & 1:
-            size = (size & 0x7F | high << 7) >> 1
+            end = position + (size >> 1)
+        elif size & 0x81 == 0x80 and (high := data[position + 1]) < 0x80:
             position += 2
+            end = position + ((size & 0x7F | high << 7) >> 1)
         else:
             size, position = decode_varint(data, position)
-        end = position + size
-        if size < 6 or end > len(data):
-            raise ValueError(f"a record of {size} bytes where {len(data) - position} are left")
+            end = position + size
+        if end > total:
+            raise ValueError(f"a record of {end - position} bytes where {total - position} are left")
         # The attributes of a record say nothing: its time comes right behind them.
-        delta = data[position + 1]
-        if delta < 0x80:
-            timestamp = base_timestamp + ((delta >> 1) ^ -(delta & 1))
-            position += 2
+        position += 1
+        delta = data[position]
+        if not delta & 0x81:
+            timestamp = base_timestamp + (delta >> 1)
+            position += 1
         else:
-            delta, position = decode_varint(data, position + 1)
+            delta, position = decode_varint(data, position)
             timestamp = base_timestamp + delta
         delta = data[position]
-        if delta < 0x80:
-            offset = base_offset + ((delta >> 1) ^ -(delta & 1))
+        if not delta & 0x81:
+            offset = base_offset + (delta >> 1)
             position += 1
-        elif (high := data[position + 1]) < 0x80 and not delta & 1:
+        elif delta & 0x81 == 0x80 and (high := data[position + 1]) < 0x80:
             offset = base_offset + ((delta & 0x7F | high << 7) >> 1)
             position += 2
         else:
@@ -235,18 +238,22 @@ def _decode_run(
         key: bytes | None = None
         if size == 1:
             position += 1
-        elif size < 0x80 and not size & 1:
-            position += 1 + (size >> 1)
-            key = data[position - (size >> 1) : position]
+        elif not size & 0x81:
+            start = position + 1
+            position = start + (size >> 1)
+            key = data[start:position]
         else:
             key, position = _decode_bytes(data, position, end)
         size = data[position]
         value: bytes | None = None
-        if size == 1:
-            position += 1
-        elif size < 0x80 and not size & 1:
-            position += 1 + (size >> 1)
-            value = data[position - (size >> 1) : position]
+        if not size & 0x81:
+            start = position + 1
+            position = start + (size >> 1)
+            value = data[start:position]
+        elif size & 0x81 == 0x80 and (high := data[position + 1]) < 0x80:
+            start = position + 2
+            position = start + ((size & 0x7F | high << 7) >> 1)
+            value = data[start:position]
         else:
             value, position = _decode_bytes(data, position, end)
         headers = no_headers
