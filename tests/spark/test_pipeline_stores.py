@@ -31,6 +31,7 @@ from barnabas.spark.pipeline.sink import open_table
 from barnabas.spark.pipeline.sink_settings import Sink
 from barnabas.spark.pipeline.status import status
 from barnabas.spark.pipeline.tables import rest_catalog
+from barnabas.spark.pipeline.tables.parquet import ParquetFolder
 from barnabas.spark.pipeline.tables.places import Objects, is_address
 from barnabas.spark.pipeline.tables.rewriting import Changes
 from barnabas.spark.pipeline.tables.table import Staged
@@ -274,6 +275,36 @@ def test_a_table_that_others_have_made_since_the_start_is_left_alone(table, tmp_
         with pytest.raises(PipelineError, match=r"is not empty|another checkpoint"):
             opened.append("another", 0, SCHEMA, [], stage)
     assert table.rows() == [(2, "b")]
+
+
+@pytest.mark.parametrize("table", ["parquet"], indirect=True)
+def test_of_two_pipelines_that_begin_at_once_one_writes(table, tmp_path, monkeypatch):
+    """Each had found the store empty before the other one's files were there, and wrote files of one name."""
+    other = Written(tmp_path / "other", "parquet", table.path.removeprefix("lake/"))
+    replace_commit, refused = ParquetFolder._replace, []
+
+    def both(self, name, commit):
+        monkeypatch.setattr(ParquetFolder, "_replace", replace_commit)
+        with pytest.raises(PipelineError, match="is not empty, and nothing there was written with this che"):
+            other.write(0, {2: "b"})
+        refused.append(name)
+        replace_commit(self, name, commit)
+
+    monkeypatch.setattr(ParquetFolder, "_replace", both)
+    table.write(0, {1: "a"})
+    table.write(1, {3: "c"})
+    assert (table.rows(), refused) == ([(1, "a"), (3, "c")], ["commit.json"])
+
+
+@pytest.mark.parametrize("table", ["parquet"], indirect=True)
+def test_a_claim_of_a_pipeline_that_was_killed_is_its_own(table, monkeypatch):
+    left = deaths(monkeypatch, (ParquetFolder, "_replace"))
+    left[0] = 0
+    with pytest.raises(Died):
+        table.write(0, {1: "a"})
+    left[0] = None
+    table.write(0, {1: "a"})
+    assert table.rows() == [(1, "a")]
 
 
 @pytest.mark.parametrize(

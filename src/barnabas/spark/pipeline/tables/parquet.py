@@ -40,7 +40,8 @@ source. Names that are not of this form are somebody else's, and are left alone.
 
 In an object store the steps are the same. ``_barnabas`` is then on the disk of the checkpoint, with the batch
 that is being written and the commit; a move is a PUT of the whole file under its final name, which is done
-again, to the same bytes, if a kill came in between.
+again, to the same bytes, if a kill came in between. ``_barnabas/claim-9f....json`` in the store says whose
+the table is: it is put before the first commit, and what is there then besides it has the batch refused.
 """
 
 import itertools
@@ -72,6 +73,7 @@ from barnabas.spark.pipeline.tables.table import (
 )
 
 _STAGING: Final = "staging-"
+_CLAIM: Final = "claim.json"
 _FILE: Final = re.compile(r"batch-(\d{10,})-(\d{5,})(?:-to-(\d{10,})-(\d{5,}))?\.parquet")
 """The names of our files: of one batch, or merged of those from one batch to another."""
 
@@ -135,11 +137,29 @@ class ParquetFolder(Table):
     def _require_own(self) -> None:
         """Raises PipelineError where others have files in a store, which a first batch might replace."""
         place = self._place
-        if isinstance(place, Objects) and read_commit(self.folder) is None and not place.is_empty():
-            raise PipelineError(
-                f"{self.where} is not empty, and nothing there was written with this checkpoint: "
-                "give another path"
-            )
+        if isinstance(place, Objects) and read_commit(self.folder) is None:
+            claim = read_note(self._ours / _CLAIM, "claim of a table")
+            if not place.is_empty(_claimed(claim) if claim is not None else ""):
+                raise PipelineError(
+                    f"{self.where} is not empty, and nothing there was written with this checkpoint: "
+                    "give another path"
+                )
+
+    def _claim(self) -> None:
+        """Says in the store whose the table is, before its first commit. Of two pipelines that begin at once
+        at least one finds the other's name behind its own, and gives up.
+        """
+        if not isinstance(self._place, Objects) or read_commit(self.folder) is not None:
+            return
+        path = self._ours / _CLAIM
+        claim = read_note(path, "claim of a table") or {"id": uuid.uuid4().hex}
+        replace_note(path, claim)
+        self._place.put({path: _claimed(claim)})
+        try:
+            self._require_own()
+        except PipelineError:
+            self._place.remove([_claimed(claim)])
+            raise
 
     def _listed(self, last: TableCommit | None) -> dict[PurePosixPath, int]:
         """The files of the table by their paths in it, and their bytes; those of others too, if they are
@@ -177,7 +197,7 @@ class ParquetFolder(Table):
             for number, staged in enumerate(sorted(write(staging)))
         }
         synchronise_files(staging, files, self._ours)
-        self._require_own()  # again: the first batch may come long behind the start
+        self._claim()
         commit = TableCommit(query, batch, schema, list(layout), staging.name, files)
         self._replace("commit.json", commit)
         self.recover()
@@ -305,6 +325,11 @@ def _span(path: PurePath) -> tuple[tuple[int, int], tuple[int, int]]:
     assert named is not None
     first = int(named[1]), int(named[2])
     return first, (int(named[3]), int(named[4])) if named[3] else first
+
+
+def _claimed(claim: Mapping[str, Any]) -> str:
+    """The name of a claim in the store."""
+    return f"{OURS}/claim-{claim.get('id')}.json"
 
 
 def _read_merge(folder: Path) -> Merge | None:

@@ -160,9 +160,9 @@ class Objects(TablePlace):
             if len(name.parts) == len(parts) and all(map(fnmatchcase, name.parts, parts))
         }
 
-    def is_empty(self) -> bool:
-        """Whether nothing is below the address."""
-        return not self._all()
+    def is_empty(self, but: str = "") -> bool:
+        """Whether nothing is below the address, or nothing but one name."""
+        return not self._all().keys() - {PurePosixPath(but)}
 
     def _all(self) -> dict[PurePosixPath, int]:
         with self._in_one_line():

@@ -114,7 +114,8 @@ class Table(ABC):
         return self
 
     def _open(self) -> None:
-        if not self._ours.exists() and self.folder.exists() and any(self.folder.iterdir()):
+        others = self.folder.exists() and any(one.name != OURS for one in self.folder.iterdir())
+        if others and not self._ours.exists():
             raise PipelineError(
                 f"{self.where} is not empty, and no pipeline has written it: give another path"
             )
