@@ -65,7 +65,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                 pytest.skip(f"plants bugs in {module}, which is compiled")
 
 
-OUTSIDE_CLIENTS = {"chaos", "clients", "node"}
+OUTSIDE_CLIENTS = {"chaos", "clients", "jvm", "node"}
 """The folders whose tests run kafka-python in this process."""
 
 

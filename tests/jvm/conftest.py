@@ -14,6 +14,10 @@ import kafka_harness
 import pytest
 from kafka_harness import Server
 
+from barnabas.admin import Admin
+from barnabas.admin.quotas import ClientQuotaAlteration, QuotaFilter, UserScramCredentialDeletion
+from barnabas.core.scram import NUMBERS
+
 
 def _judge(name: str, summon: Callable[[], object]) -> object:
     try:
@@ -64,6 +68,29 @@ def kafka39(server_folder: Path, zookeeper: str) -> Iterator[str]:
     server = kafka_harness.start_broker(_own_folder(server_folder, "kafka39"), f"{zookeeper}/kafka39")
     with _running(server):
         yield server.wait_until_listening().bootstrap
+
+
+@pytest.fixture
+def users_forgotten(kafka39: str) -> Iterator[None]:
+    """After the test the genuine broker has no quota and no password: one of all users, left behind, would
+    go before those that the next test sets.
+    """
+    yield
+    with Admin(kafka39) as admin:
+        for types in (("user",), ("client-id",), ("user", "client-id"), ("ip",)):
+            admin.quotas.alter(
+                [
+                    ClientQuotaAlteration(left.entity, dict.fromkeys(left.values))
+                    for left in admin.quotas.describe([QuotaFilter(each) for each in types])
+                ]
+            )
+        admin.quotas.alter_scram_credentials(
+            [
+                UserScramCredentialDeletion(user, NUMBERS[number].value)
+                for user, numbers in admin.quotas.scram_credentials().items()
+                for number in numbers
+            ]
+        )
 
 
 @pytest.fixture(scope="session")

@@ -15,8 +15,6 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from topics_there import create_topics
 
-from barnabas.admin import Admin
-from barnabas.admin.quotas import ClientQuotaAlteration, UserScramCredentialDeletion
 from barnabas.core.ids import java_abs, java_hash
 from waiting import until
 
@@ -295,6 +293,7 @@ SHOWN = """
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.usefixtures("users_forgotten")
 def test_quotas_and_credentials(kafka39, kafka_tool, both, genuine):
     if genuine != kafka39:
         pytest.skip("once is enough")
@@ -336,6 +335,7 @@ SAID = """
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.usefixtures("users_forgotten")
 def test_what_is_said_of_quotas_and_credentials(kafka39, kafka_tool, genuine):
     if genuine != kafka39:
         pytest.skip("once is enough")
@@ -349,14 +349,4 @@ def test_what_is_said_of_quotas_and_credentials(kafka39, kafka_tool, genuine):
         wanted = (theirs.returncode, theirs.stdout, hidden)
         if (mine.returncode, mine.stdout, mine.stderr) != wanted:
             different[line] = (wanted, (mine.returncode, mine.stdout, mine.stderr))
-    with Admin(genuine) as admin:
-        admin.quotas.alter(
-            [
-                ClientQuotaAlteration(
-                    {"user": "alice"}, {"producer_byte_rate": None, "request_percentage": None}
-                ),
-                ClientQuotaAlteration({"user": None, "client-id": "x"}, {"consumer_byte_rate": None}),
-            ]
-        )
-        admin.quotas.alter_scram_credentials([UserScramCredentialDeletion("bob", "SCRAM-SHA-256")])
     assert different == {}

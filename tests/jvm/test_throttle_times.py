@@ -6,6 +6,7 @@ from throttle_shapes import SHAPES, THROTTLING_QUOTA_EXCEEDED, throttle_times
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(180)]
 
 
+@pytest.mark.usefixtures("users_forgotten")
 def test_clients_wait_as_long_as_on_a_genuine_broker(kafka39, broker):
     theirs = throttle_times(int(kafka39.rpartition(":")[2]))
     mine = throttle_times(broker.port)
