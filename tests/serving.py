@@ -3,22 +3,21 @@
 A module beside `conftest`, so that commands (tests/chaos, bench) can import from it too.
 """
 
-import ctypes
 import os
 import random
 import re
-import resource
 import select
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+
+import broker_forks
+from broker_forks import die_with_parent  # noqa: F401 - for the servers of others
 
 PATIENCE = float(os.environ.get("BARNABAS_TEST_PATIENCE", "1"))
 """How many times as long a broker may take to start and to stop: more for a build with sanitizers."""
@@ -72,21 +71,6 @@ def free_port() -> int:
     raise RuntimeError("every port that was tried is taken")
 
 
-_libc = ctypes.CDLL(None)
-_PR_SET_PDEATHSIG = 1
-
-
-def die_with_parent() -> None:
-    """Runs in a child before exec: whatever ends the tests (kill -9 too) ends their servers."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _before_exec(descriptors: int | None) -> None:
-    die_with_parent()
-    if descriptors is not None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
-
-
 class ServeProcess:
     """A child process `barnabas serve`, from its start to the line that says it is ready, to its end."""
 
@@ -105,16 +89,11 @@ class ServeProcess:
         self.ports = {name: free_port() for name in listeners}
         self.port = self.ports[listeners[-1]] = port or self.ports[listeners[-1]]
         self.log = data_dir.with_name(data_dir.name + ".log")
-        command = [sys.executable, "-m", "barnabas", "serve", "--data", str(data_dir)]
         if len(listeners) > 1:
             options = (*_listener_options(self.ports), *options)
         self._stderr = self.log.open("ab")
-        self.process = subprocess.Popen(
-            [*command, "--port", str(self.port), *options],
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            preexec_fn=partial(_before_exec, descriptors),  # noqa: PLW1509 - it makes system calls only
-        )
+        arguments = ["serve", "--data", str(data_dir), "--port", str(self.port), *options]
+        self.process = broker_forks.start(arguments, self._stderr, descriptors)
 
     def wait_until_ready(self, seconds: float = READY_SECONDS) -> Broker:
         """Returns when the `ready` line is there; fails with the end of the log when it does not come."""

@@ -13,6 +13,7 @@ from pyiceberg.catalog import load_catalog
 
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
+from seeds import drawn_by_this_run
 from spark_processes import environment
 
 pytestmark = [pytest.mark.jvm, pytest.mark.spark, pytest.mark.timeout(1200)]
@@ -80,12 +81,9 @@ def iceberg(folder):
     return int(table.properties["barnabas.batch"]), table.scan().to_arrow()["number"].to_pylist()
 
 
-@pytest.mark.parametrize(
-    ("reader", "kills"),
-    [(parquet, [("after-commit", 1)]), (delta, PHASES), (iceberg, PHASES)],
-    ids=["parquet", "delta", "iceberg"],
-)
-def test_every_row_is_there_once_after_kills_in_each_phase(broker, topic_name, tmp_path, reader, kills):
+@pytest.mark.parametrize("reader", drawn_by_this_run([parquet, delta, iceberg], "table of a killed job"))
+def test_every_row_is_there_once_after_kills_in_each_phase(broker, topic_name, tmp_path, reader):
+    kills = [("after-commit", 1)] if reader is parquet else PHASES
     topic = topic_name("killed")
     with Admin(broker) as admin:
         admin.topics.create([NewTopic(topic, partitions=1)])
@@ -135,7 +133,7 @@ driver.extraJavaOptions = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """
 
 
-@pytest.mark.parametrize("reader", [delta, iceberg])
+@pytest.mark.parametrize("reader", drawn_by_this_run([delta, iceberg], "changed table of a killed job"))
 def test_a_table_that_is_changed_is_as_the_topic_says_after_kills(broker, topic_name, tmp_path, reader):
     topic = topic_name("changed")
     with Admin(broker) as admin:
