@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from parity.compare import Difference
+from parity.wire import SILENCE
 
 EVERYWHERE: Final = ("plain", "denied", "secure")
 
@@ -47,6 +48,11 @@ def entries(file: Path, mode: str | None = None) -> list[Allowed]:
     listed = tomllib.loads(file.read_text()).get("difference", [])
     found = [Allowed(**{**entry, "modes": tuple(entry.get("modes", EVERYWHERE))}) for entry in listed]
     return [entry for entry in found if mode is None or mode in entry.modes]
+
+
+def never_answers(allowed: Iterable[Allowed], where: str) -> bool:
+    """Whether a list says that Kafka leaves this question without an answer."""
+    return any(entry.theirs == repr(SILENCE) and _matches(entry.where, where) for entry in allowed)
 
 
 def judge(found: Iterable[Difference], allowed: list[Allowed]) -> tuple[list[Difference], list[Allowed]]:

@@ -3,9 +3,12 @@
 import sys
 import time
 from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from parity import allowed
 from parity.compare import Step
 from parity.judges import Judge
 from parity.modes import NOBODY, PLAIN, Mode
@@ -24,35 +27,48 @@ class Transcripts:
 
 
 def run(judge: Judge, folder: Path, only: str = "", mode: Mode = PLAIN) -> Transcripts:
-    """The transcripts of all of a judge's scenarios whose name has the word `only` in it."""
-    transcripts = Transcripts()
-    with judge.sides(folder, mode) as (theirs, ours):
-        for side, steps in ((theirs, transcripts.theirs), (ours, transcripts.ours)):
-            for name, scenario in judge.scenarios.items():
-                if only in name:
-                    started = time.monotonic()
-                    world = _play(side, name, scenario)
-                    took = time.monotonic() - started
-                    print(f"{side.name}: {name}, {len(world.steps)} answers, {took:.1f} s", file=sys.stderr)
-                    steps += world.steps
-                    transcripts.asked |= world.asked
-    return transcripts
+    """The transcripts of all of a judge's scenarios whose name has the word `only` in it. The sides are asked
+    at the same time: both spend most of it waiting.
+    """
+    known = allowed.entries(judge.allowed, mode.name)
+    with judge.sides(folder, mode) as (theirs, ours), ThreadPoolExecutor(2) as threads:
+        asked = [
+            threads.submit(_play_all, judge, only, theirs, partial(allowed.never_answers, known)),
+            threads.submit(_play_all, judge, only, ours, lambda _where: False),
+        ]
+        their_worlds, our_worlds = (each.result() for each in asked)
+    return Transcripts(
+        [step for world in their_worlds for step in world.steps],
+        [step for world in our_worlds for step in world.steps],
+        set().union(*(world.asked for world in (*their_worlds, *our_worlds))),
+    )
 
 
-def _play(side: Side, name: str, scenario: Callable[[World], None]) -> World:
-    world = World(side, Normalizer(side.words, refused=side.mode.user == NOBODY), name)
+def _play_all(judge: Judge, only: str, side: Side, never_answers: Callable[[str], bool]) -> list[World]:
+    worlds = []
+    for name, scenario in judge.scenarios.items():
+        if only in name:
+            started = time.monotonic()
+            world = World(side, Normalizer(side.words, refused=side.mode.user == NOBODY), name, never_answers)
+            _play(world, scenario)
+            took = time.monotonic() - started
+            print(f"{side.name}: {name}, {len(world.steps)} answers, {took:.1f} s", file=sys.stderr)
+            worlds.append(world)
+    return worlds
+
+
+def _play(world: World, scenario: Callable[[World], None]) -> None:
     try:
         scenario(world)
     except Exception as error:
-        if side.mode.user == NOBODY:
+        if world.side.mode.user == NOBODY:
             # Who is refused everything has nothing to go on with.
             world.ended(error)
-            return world
-        error.add_note(f"in scenario {name!r} on {side!r}")
+            return
+        error.add_note(f"in {world!r}")
         raise
     finally:
         world.close()
-    return world
 
 
 def uncovered(table: Table, asked: Collection[tuple[int, int]]) -> list[str]:

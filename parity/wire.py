@@ -77,6 +77,10 @@ class Wire:
             data += piece
         return bytes(data)
 
+    def be_patient(self, seconds: float) -> None:
+        """How long an answer may take from now on."""
+        self._socket.settimeout(seconds)
+
     def close(self) -> None:
         """Ends the connection."""
         self._socket.close()

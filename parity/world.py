@@ -36,13 +36,22 @@ CREATE_VERSION: Final = 7
 LIST_OFFSETS_VERSION: Final = 7
 METADATA_VERSION: Final = 12
 PATIENCE_S: Final = 20
+SILENCE_S: Final = 5
+"""How long an answer is waited for that is known not to come."""
 PRODUCE_VERSION: Final = 9
 
 
 class World:
     """One side during one scenario."""
 
-    def __init__(self, side: Side, normalizer: Normalizer, scenario: str) -> None:
+    def __init__(
+        self,
+        side: Side,
+        normalizer: Normalizer,
+        scenario: str,
+        never_answers: Callable[[str], bool] = lambda _where: False,
+    ) -> None:
+        """`never_answers` says of a step whether this side is known to leave it without an answer."""
         self.side = side
         self.table = side.table
         self.steps: list[Step] = []
@@ -50,6 +59,7 @@ class World:
         """The APIs and versions that were asked."""
         self._normalizer = normalizer
         self._scenario = scenario
+        self._never_answers = never_answers
         self._wires: dict[bool, Wire] = {}
         """Of who prepares, and of who asks."""
 
@@ -67,7 +77,8 @@ class World:
         """Sends a frame as it is and records the answer; returns the response where it is one."""
         key, version = (int.from_bytes(frame[at : at + 2], "big", signed=True) for at in (0, 2))
         self.asked.add((key, version))
-        return self.record(what, key, version, self._exchange([frame]))
+        silent = self._never_answers(self._where(what))
+        return self.record(what, key, version, self._exchange([frame], silent=silent))
 
     def send_bytes(self, what: str, data: bytes) -> None:
         """Sends bytes that are no frame and records what comes of it."""
@@ -78,9 +89,7 @@ class World:
         """Records names in the order in which they came:
         answers are compared whatever the order of their entries.
         """
-        self.steps.append(
-            Step(f"{self._scenario} / {what}", {"records": self._normalizer.normal(names, "records")})
-        )
+        self.steps.append(Step(self._where(what), {"records": self._normalizer.normal(names, "records")}))
 
     def tell(self, what: str, request: Request, version: int) -> None:
         """Sends a request that has no answer, and records whether the next one on the connection
@@ -151,16 +160,17 @@ class World:
 
     def ended(self, error: Exception) -> None:
         """Records that the scenario could not go on: both sides have to end in the same place."""
-        self.steps.append(Step(f"{self._scenario} / the end", type(error).__name__))
+        self.steps.append(Step(self._where("the end"), type(error).__name__))
 
     def close(self) -> None:
         """Ends the connections that there are."""
         while self._wires:
             self._wires.popitem()[1].close()
 
-    def _exchange(self, frames: list[bytes], *, prepares: bool = False) -> bytes | str:
+    def _exchange(self, frames: list[bytes], *, prepares: bool = False, silent: bool = False) -> bytes | str:
         if prepares not in self._wires:
             self._wires[prepares] = self.side.wire(prepares=prepares)
+        self._wires[prepares].be_patient(SILENCE_S if silent else PATIENCE_S)
         answer = self._wires[prepares].ask_all(frames)
         if isinstance(answer, str):
             self.close()
@@ -172,10 +182,13 @@ class World:
         tree: Tree = answer
         if isinstance(answer, bytes):
             response, tree = decode(ApiKey(key), version, answer)
-        where = f"{self._scenario} / {what}"
+        where = self._where(what)
         assert where not in {step.where for step in self.steps}, f"{where} is asked twice"
         self.steps.append(Step(where, self._normalizer.normal(tree)))
         return response
+
+    def _where(self, what: str) -> str:
+        return f"{self._scenario} / {what}"
 
     def _lowest_and_highest(self, request: Asked) -> Iterable[int]:
         key = (request(0) if callable(request) else request).api
