@@ -124,8 +124,15 @@ def test_a_wrong_confirmation_does_nothing_and_can_be_mended(acting, kafka, topi
     assert confirmed(acting, preview).status_code == 200
 
 
-def test_what_has_changed_since_the_preview_is_not_overwritten(acting, kafka, topic):
-    """Two operators at once."""
+def test_what_has_changed_since_the_preview_is_not_overwritten(open_console):
+    """Two operators at once; of one broker, for of two the second may hear of the change too late."""
+    with Kafka() as kafka:
+        acting = open_console(kafka.bootstrap_servers, allow_changes=True)
+        acting.look()
+        _two_operators_at_once(acting, kafka.create_topic())
+
+
+def _two_operators_at_once(acting, topic):
     mine = previewed(acting, "alter-topic", topic=topic, key="retention.ms", value="1000")
     theirs = previewed(acting, "alter-topic", topic=topic, key="retention.ms", value="2000")
     assert confirmed(acting, theirs).status_code == 200
