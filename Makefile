@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+CORE   := $(VENV)/.installed-core
 PYTEST := $(BIN)/python -m pytest
 # Files of tests run side by side, in the order of `tests/longest_first.py`. Three at a time, on two cores too:
 # brokers of tests wait more than they work. JVMs work while they start: two.
@@ -12,20 +13,24 @@ SIDE_BY_SIDE := -n 3 $(FILES)
 # Where the compiled form could behave differently: the folders whose code is compiled, and the judges of the whole.
 COMPILED_TESTS := $(addprefix tests/,core protocol records log replica network broker coordinator model fuzz simulation clients \
 	chaos packaging/test_compiled_wheel.py)
+# What the extra `core` of pyproject.toml is enough for.
+CORE_TESTS := $(addprefix tests/,core protocol records log replica network broker coordinator cluster node admin client clients cli)
 MINUTES ?= 10
 # Without byte code every broker that a test starts would compile all its sources again (0.3 s each).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup kerberos postgres demo test campaigns test-jvm test-compiled fuzz-compiled parity parity-spark suites mutation check format docs site ways bench \
+.PHONY: help setup kerberos postgres demo test test-core campaigns test-jvm test-compiled fuzz-compiled parity parity-spark suites mutation check format docs site ways bench \
 	wheel release-check compile pure clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
-$(STAMP): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+$(STAMP): pyproject.toml .ci/setup.py
+	$(PYTHON) .ci/setup.py $(VENV) dev
+	@touch $(CORE) $@
+
+$(CORE): pyproject.toml .ci/setup.py
+	$(PYTHON) .ci/setup.py $(VENV) core
 	@touch $@
 
 setup: $(STAMP)  ## make the virtual environment with everything in it
@@ -44,6 +49,9 @@ demo: $(STAMP)   ## set up and run the main job: a year of flights through a bro
 
 test: $(STAMP)   ## set up and pass the tests (no Maven artifacts needed)
 	$(PYTEST) -m 'not jvm and not compiled and not campaign' $(SIDE_BY_SIDE)
+
+test-core: $(CORE) ## set up and pass the tests of brokers, clients and tools alone: without Spark, tables and console
+	$(PYTEST) -m 'not jvm and not compiled and not campaign' $(SIDE_BY_SIDE) $(CORE_TESTS)
 
 campaigns: $(STAMP) ## searches that take minutes: seeds of the models, kills, damaged files, hostile clients
 	$(PYTEST) -m 'campaign and not jvm' $(SIDE_BY_SIDE)
