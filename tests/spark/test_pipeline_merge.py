@@ -11,6 +11,7 @@ from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.sink import BatchSink, compact, open_table
 from barnabas.spark.pipeline.sink_settings import Sink
 from barnabas.spark.pipeline.tables.rewriting import Changes
+from seeds import drawn_by_this_run
 
 pytestmark = pytest.mark.spark
 
@@ -81,7 +82,7 @@ class Keyed:
         return {task.file.file_path for task in catalog.load_table("lake.t").scan().plan_files()}
 
 
-@pytest.fixture(params=["delta", "iceberg"])
+@pytest.fixture(params=drawn_by_this_run(["delta", "iceberg"], "table that is merged into"))
 def table(spark, tmp_path, request):
     return Keyed(spark, tmp_path, request.param)
 
