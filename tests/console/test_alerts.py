@@ -7,6 +7,7 @@ import json
 import queue
 import socketserver
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -147,6 +148,67 @@ def test_a_damaged_file_of_rules_is_said_and_kept(tmp_path, recorder, damaged):
     assert (list(again.rules), len(again.firing()), again.problem) == (["late"], 1, None)
 
 
+@pytest.mark.parametrize(
+    ("part", "field", "value", "said"),
+    [
+        ("rules", "for_s", "long", "rules.0.for_s"),
+        ("rules", "limit", None, "rules.0.limit"),
+        ("rules", "when", "aside", "rules.0.when"),
+        ("rules", "extra", 1, "rules.0.extra"),
+        ("silences", "until_ms", "soon", "silences.0.until_ms"),
+        ("silences", "until_ms", 10**30, "silences.0.until_ms"),
+        ("silences", "why", ["x"], "silences.0.why"),
+        ("open", "fired_ms", "soon", "open.0.fired_ms"),
+        ("open", "worst", "much", "open.0.worst"),
+        ("open", "ended_ms", -1, "open.0.ended_ms"),
+    ],
+)
+def test_each_field_of_the_file_is_looked_at_and_named(book, tmp_path, recorder, part, field, value, said):
+    book.put(RULE)
+    book.silence(Silence("late", 4 * MINUTE, "operator", "we know"))
+    live(book, [11, 11, 11])
+    kept = json.loads((tmp_path / "alerts.json").read_text())
+    kept[part][0][field] = value
+    (tmp_path / "alerts.json").write_text(json.dumps(kept))
+    again = AlertBook(tmp_path, "demo", recorder)
+    assert (again.rules, said in again.problem, "\n" in again.problem) == ({}, True, False)
+    again.judge(3 * MINUTE, {SERIES: 12.0})
+
+
+def test_a_line_of_incidents_that_is_none_is_passed_over(book, tmp_path):
+    book.put(RULE)
+    live(book, [11, 11, 11])
+    (line,) = (tmp_path / "incidents.jsonl").read_text().splitlines()
+    damaged = json.dumps({**json.loads(line), "id": "other", "fired_ms": "soon"})
+    (tmp_path / "incidents.jsonl").write_text(f"{line}\n{damaged}\n[]\n")
+    assert [one.rule for one in book.past()] == ["late"]
+
+
+def test_an_incident_does_not_outlive_a_rule_that_is_gone(book, tmp_path, recorder):
+    """The console was killed between the two."""
+    book.put(RULE)
+    live(book, [11, 11, 11])
+    kept = json.loads((tmp_path / "alerts.json").read_text())
+    (tmp_path / "alerts.json").write_text(json.dumps({**kept, "rules": [], "silences": []}))
+    again = AlertBook(tmp_path, "demo", recorder)
+    assert (again.firing(), again.problem) == ([], None)
+    assert all(one.ended_ms for one in again.past())
+    assert [began for _, began in recorder.told] == [True, False]
+
+
+def test_what_was_before_is_what_the_other_operator_left(site):
+    """Of two who change a rule at once, the audit log of the later one names the earlier one's."""
+
+    def put(limit):
+        rule = {"name": "a", "series": "group.lag/*", "limit": limit, "when": "above", "for_s": 0}
+        return site.request("POST", "/api/v1/clusters/demo/alerts/rules", json=rule).status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(put, range(1, 25))) == {200}
+    done = [one["effects"][0] for one in site.get("/audit")[::-1] if one["outcome"] == "done"]
+    assert [one["before"] for one in done] == ["none", *(one["after"] for one in done[:-1])]
+
+
 def test_a_file_of_rules_that_cannot_be_opened_is_not_written_over(tmp_path, recorder):
     (tmp_path / "alerts.json").mkdir()
     book = AlertBook(tmp_path, "demo", recorder)
@@ -165,6 +227,7 @@ def test_an_incident_is_over_when_its_rule_is_removed_or_put_again(book, tmp_pat
     assert book.firing() == AlertBook(tmp_path, "demo", recorder).firing() == []
     assert all(one.ended_ms for one in book.past())
     assert len(book.past()) == 1  # of one rule, one series and one beginning
+    assert [began for _, began in recorder.told] == [True, False, True, False]
 
 
 def test_a_notice_says_how_it_was_when_it_was_sent_and_what_did_not_arrive_stays_said():

@@ -108,7 +108,7 @@ def test_an_audit_log_that_cannot_be_read_is_said(tmp_path):
 
 def test_the_name_of_a_new_file_is_on_the_disk_when_its_line_is(tmp_path, monkeypatch):
     synced = []
-    monkeypatch.setattr(line_log, "sync_folder", lambda _folder: synced.append(files(tmp_path)))
+    monkeypatch.setattr(line_log, "synchronise", lambda _folder: synced.append(files(tmp_path)))
     log = LineLog(tmp_path / "audit.jsonl", file_bytes=1)
     log.append("first")
     assert synced == [["audit.jsonl"]]

@@ -7,6 +7,7 @@ import hashlib
 import http.server
 import json
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from http.cookies import SimpleCookie
 from urllib.parse import parse_qs, urlsplit
@@ -18,13 +19,14 @@ from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from barnabas.cli.main import cli
-from barnabas.console.access import oidc
+from barnabas.console.access import gate, oidc
 from barnabas.console.access import passwords as password_files
 from barnabas.console.access.login import OIDC_LIFETIME_MS, Login
 from barnabas.console.access.oidc import OidcSettings, OpenIdProvider, parsed
 from barnabas.console.access.passwords import PasswordFile, set_password
 from barnabas.console.access.roles import RoleFile
 from barnabas.console.access.sessions import Origin, Sessions
+from barnabas.operations import clock
 from barnabas.operations.clock import now_ms
 
 ROLES = """
@@ -333,13 +335,13 @@ def test_a_provider_that_hangs_keeps_no_password_waiting(tmp_path, monkeypatch):
     answers = threading.Event()
 
     class Hanging:
-        def begin(self, _target):
+        def begin(self, _target, _address):
             answers.wait(20)
 
     async def run():
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
         login = Login(PasswordFile(tmp_path / "users"), provider=Hanging())
-        asking = [asyncio.create_task(login.begin_at_provider("/")) for _ in range(8)]
+        asking = [asyncio.create_task(login.begin_at_provider("/", str(place))) for place in range(8)]
         await asyncio.sleep(0)
         try:
             return await asyncio.wait_for(login.log_in("alice", "alice's", Origin("a", "b"), now_ms()), 10)
@@ -348,6 +350,93 @@ def test_a_provider_that_hangs_keeps_no_password_waiting(tmp_path, monkeypatch):
             await asyncio.gather(*asking)
 
     assert asyncio.run(run())
+
+
+def test_whoever_begins_many_log_ins_pushes_out_their_own(provider):
+    asks = OpenIdProvider(OidcSettings(provider.issuer, "console", f"{AT}/login/oidc/callback", "s3cret"))
+    mine = asks.begin("/mine", "10.0.0.1")
+    flood = [asks.begin("/", "10.0.0.2") for _ in range(1_200)]
+    spread = [asks.begin("/", f"10.1.{place}.1") for place in range(200) for _ in range(10)]
+
+    def is_kept(begun):
+        with pytest.raises(oidc.OidcRefusedError) as refused:
+            asks.end({"state": begun.state}, begun.state)
+        return "is over" not in str(refused.value)
+
+    assert is_kept(mine)
+    assert [is_kept(flood[0]), is_kept(spread[-1])] == [False, True]
+
+
+def test_one_address_does_not_take_all_places_at_the_provider():
+    answers = threading.Event()
+
+    class Hanging:
+        def begin(self, _target, address):
+            return address if address == "other" else answers.wait(20)
+
+    async def run():
+        login = Login(provider=Hanging())
+        flood = [asyncio.create_task(login.begin_at_provider("/", "one")) for _ in range(30)]
+        await asyncio.sleep(0)
+        try:
+            return await asyncio.wait_for(login.begin_at_provider("/", "other"), 10)
+        finally:
+            answers.set()
+            await asyncio.gather(*flood, return_exceptions=True)
+
+    assert asyncio.run(run()) == "other"
+
+
+def test_a_clock_that_is_set_ends_no_log_in_and_prolongs_none(site, monkeypatch):
+    browser = Browser(site)
+    back = browser.begin()
+    wall = time.time_ns
+    monkeypatch.setattr(clock.time, "time_ns", lambda: wall() + 24 * 3_600_000 * 10**6)
+    assert "is over" not in browser.get(back.replace("code=", "other=")).text
+    monkeypatch.setattr(clock.time, "time_ns", wall)
+    assert browser.log_in().status_code == 303
+    monkeypatch.setattr(clock.time, "time_ns", lambda: wall() + 24 * 3_600_000 * 10**6)
+    assert browser.get("/c/demo/topics").status_code == 200
+    monkeypatch.setattr(clock.time, "time_ns", lambda: wall() - 24 * 3_600_000 * 10**6)
+    monkeypatch.setattr(gate, "monotonic_ms", lambda: clock.monotonic_ms() + OIDC_LIFETIME_MS)
+    assert browser.get("/c/demo/topics").status_code == 303
+
+
+def test_keys_that_cannot_be_read_again_count_for_a_while(site, provider, monkeypatch):
+    assert Browser(site).log_in().status_code == 303
+    answer = provider.answer
+    provider.answer = lambda path, *more: (503, {}) if path == "/realm/keys" else answer(path, *more)
+
+    def later(passed_ms):
+        monkeypatch.setattr(oidc, "monotonic_ms", lambda: clock.monotonic_ms() + passed_ms)
+        provider.asked.clear()
+        return Browser(site).log_in()
+
+    assert later(oidc._KEPT_MS + 1).status_code == 303
+    asked = []
+    provider.answer = lambda path, *more: (
+        (asked.append(path), (503, {}))[1] if path == "/realm/keys" else answer(path, *more)
+    )
+    assert later(oidc._KEPT_MS + 2).status_code == 303
+    assert asked == []  # it failed a moment ago
+    gone = later(oidc._KEYS_MAX_MS + 1)
+    assert (gone.status_code, "keys cannot be read" in gone.text, len(asked)) == (401, True, 1)
+    provider.answer = answer
+    assert later(oidc._KEYS_MAX_MS + 2).status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("path", "claims"),
+    [
+        ("https://example.com/roles", {"https://example.com/roles": ["a"]}),
+        ("realm_access.roles", {"realm_access": {"roles": ["a"]}}),
+        ("resource_access.my.client.roles", {"resource_access": {"my.client": {"roles": ["a"]}}}),
+        ("a.b", {"a.b": ["a"], "a": {"b": ["other"]}}),
+    ],
+)
+def test_names_of_claims_may_have_dots(path, claims):
+    assert oidc._roles(claims, path) == ("a",)
+    assert oidc._roles({}, path) == oidc._roles({"a": 1}, path) == ()
 
 
 @pytest.mark.parametrize(
@@ -360,11 +449,14 @@ def test_a_provider_that_hangs_keeps_no_password_waiting(tmp_path, monkeypatch):
         ({"scopes": "profile"}, "openid"),
         ({"nothing": "x"}, "'nothing'"),
         ({"client_secret_file": "not-there"}, "client_secret_file cannot be read"),
+        ({"client_secret_file": "empty"}, "client_secret_file is empty"),
+        ({"client_secret_file": "secret", "client_secret": "s3cret"}, "leave one of them out"),
     ],
 )
 def test_settings_that_cannot_be_are_said(tmp_path, changed, said):
     right = {"issuer": "https://id.example/", "client_id": "c", "redirect": f"{AT}/login/oidc/callback"}
     (tmp_path / "secret").write_text("s3cret\n")
+    (tmp_path / "empty").write_text("\n")
 
     def toml(table):
         return "".join(f"{name} = {json.dumps(value)}\n" for name, value in table.items())

@@ -1,11 +1,14 @@
 """What pages and REST say of a cluster: the same, and what is true."""
 
+import time
 from html.parser import HTMLParser
 
 import pytest
 
+from barnabas.admin.partitions import Partitions
 from barnabas.client import Consumer
 from barnabas.console.web.routes import SHOWN
+from barnabas.core.errors import ErrorCode, KafkaError
 
 
 @pytest.fixture
@@ -82,6 +85,26 @@ def test_a_topic_has_its_partitions_replicas_readers_and_keys(site, cluster):
             break
         site.look()
     assert (keys["retention.ms"]["value"], keys["retention.ms"]["source"]) == ("3600000", "TOPIC")
+
+
+def test_moves_that_may_not_be_read_are_not_none(cluster, open_console, monkeypatch):
+    async def denied(*_, **__):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    monkeypatch.setattr(Partitions, "reassignments", denied)
+    site = open_console(cluster.bootstrap_servers)
+    site.look()
+    assert "authoriz" in site.get("/controller")["reassignments_unread"].lower()
+    assert "authoriz" in site.get("/topics/orders")["moves_unread"].lower()
+    assert "Not readable" in site.page("/controller")
+    assert "not readable" in site.page("/topics/orders")
+
+
+def test_a_topic_that_is_not_there_is_said_at_once(site):
+    began = time.monotonic()
+    answer = site.request("GET", "/api/v1/clusters/demo/messages", params={"topic": "missing"})
+    assert (answer.status_code, answer.json()) == (409, {"error": "there is no topic missing"})
+    assert time.monotonic() - began < 15  # it was the time-out of the cluster, 30 s
 
 
 def test_records_are_found_and_the_ranges_are_said(site):

@@ -28,9 +28,9 @@ from barnabas.console.snapshot import ClusterChange, ClusterSnapshot, NextRecord
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
+from barnabas.network.errors import UnsupportedVersionError
 from barnabas.operations.certificates import CertificateReader
 from barnabas.operations.clock import now_ms
-from barnabas.operations.partition_states import reassignments
 from barnabas.operations.record_times import first_times
 
 _log = EventLog("console")
@@ -203,7 +203,11 @@ class Collector:
         self._put(topics=read(found, now, self._fresh_ms()), under_replicated_since_ms=under)
 
     async def _reassignments(self) -> None:
-        found = await self._call(reassignments(self._admin, timeout_ms=self._pace.timeout_ms))
+        # Not `reassignments`, which takes what may not be read for none.
+        try:
+            found = await self._call(self._admin.partitions.reassignments(timeout_ms=self._pace.timeout_ms))
+        except UnsupportedVersionError:
+            found = {}
         self._put(reassignments=read(found, now_ms(), self._fresh_ms()))
 
     async def _offsets(

@@ -29,6 +29,11 @@ def unknown(why: str) -> Figure:
     return Figure(None, Freshness.UNKNOWN, None, why)
 
 
+def unread(reading: Observation[Any], now_ms: int) -> str | None:
+    """Why a reading says nothing; None where it does."""
+    return reading.error or "not read yet" if reading.state(now_ms) is Freshness.UNKNOWN else None
+
+
 def figure(reading: Observation[Any] | None, now_ms: int, value: Value = None) -> Figure:
     """What was read, or another value made of it, with the state of the reading."""
     if reading is None or reading.state(now_ms) is Freshness.UNKNOWN:

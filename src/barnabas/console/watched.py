@@ -20,6 +20,7 @@ from barnabas.client import AsyncConsumer, AsyncProducer
 from barnabas.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, PRODUCER_CONFIG, client_config
 from barnabas.console.collector import Collector, Pace, Scraper
 from barnabas.console.health.checks import CHECKS
+from barnabas.console.health.outcome import Level
 from barnabas.console.health.verdict import Verdict, verdict
 from barnabas.console.history.sampler import CommitWatch, samples_of
 from barnabas.console.snapshot import ClusterSnapshot
@@ -120,8 +121,11 @@ class WatchedCluster:
     def _judge(self, at_ms: int) -> Verdict:
         edited = self.edited.limits if self.edited is not None else {}
         found = verdict(self.snapshot, at_ms, {**self.limits, **edited}, self._problem)
-        if self.edited is not None and self.edited.problem is not None:
-            found = replace(found, reasons=[*found.reasons, self.edited.problem])
+        # Limits or rules that do not count leave a cluster unwatched: somebody has to do something.
+        kept = (self.edited, self.alerts)
+        if problems := [one.problem for one in kept if one is not None and one.problem is not None]:
+            level = max(found.level, Level.WARNING, key=list(Level).index)
+            found = replace(found, level=level, reasons=[*problems, *found.reasons])
         self._verdict = at_ms, found
         return found
 

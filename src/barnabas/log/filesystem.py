@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from barnabas.core.chunks import Buffer
+from barnabas.core.synchronise import synchronise
 
 IOV_MAX: Final = 1024
 """Buffers that `File.pwritev` takes at once (``limits.h``)."""
@@ -272,11 +273,7 @@ class OsFilesystem:
             self.sync_directory(os.path.dirname(path))  # noqa: PTH120
 
     def sync_directory(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        synchronise(path)
 
     def space(self, path: str) -> tuple[int, int]:
         disk = os.statvfs(path)

@@ -22,7 +22,7 @@ from barnabas.console.access.oidc import CALLBACK, OidcRefusedError
 from barnabas.console.access.passwords import NAME_MAX, PASSWORD_MAX
 from barnabas.console.console import ForbiddenError
 from barnabas.console.web.guard import is_form_token
-from barnabas.operations.clock import now_ms
+from barnabas.operations.clock import monotonic_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def rest(prefix: str, login: Login) -> APIRouter:
 
     async def log_in(request: Request, given: Credentials) -> SessionToken:
         """Begins a session."""
-        token = await login.log_in(given.user, given.password, origin_of(request.scope), now_ms())
+        token = await login.log_in(given.user, given.password, origin_of(request.scope), monotonic_ms())
         return SessionToken(given.user, token)
 
     async def log_out(request: Request) -> Response:
@@ -79,7 +79,7 @@ def pages(login: Login, render: Callable[..., Response]) -> APIRouter:
         target = safe_target(given.get("next", "/"))
         try:
             token = await login.log_in(
-                given.get("user", ""), given.get("password", ""), origin_of(request.scope), now_ms()
+                given.get("user", ""), given.get("password", ""), origin_of(request.scope), monotonic_ms()
             )
         except (RefusedLoginError, TooManyError) as error:
             code = 429 if isinstance(error, TooManyError) else 401
@@ -101,7 +101,7 @@ def pages(login: Login, render: Callable[..., Response]) -> APIRouter:
     async def to_provider(request: Request) -> Response:
         target = safe_target(request.query_params.get("next", "/"))
         try:
-            begun = await login.begin_at_provider(target)
+            begun = await login.begin_at_provider(target, origin_of(request.scope).address)
         except (OidcRefusedError, TooManyError) as error:
             return answered(request, 429 if isinstance(error, TooManyError) else 502, str(error), target)
         answer = RedirectResponse(begun.url, 303)

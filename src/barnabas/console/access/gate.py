@@ -19,7 +19,7 @@ from barnabas.console.access.files import UnreadableFileError
 from barnabas.console.access.login import Login, RefusedLoginError, TooManyError
 from barnabas.console.access.oidc import TRY_MS
 from barnabas.console.access.sessions import LIFETIME_MS, Origin
-from barnabas.operations.clock import now_ms
+from barnabas.operations.clock import monotonic_ms
 
 COOKIE: Final = "barnabas_session"
 SECURE_COOKIE: Final = "__Host-barnabas_session"
@@ -49,7 +49,7 @@ class LoginGate:
             return
         try:
             token = await self._token_of_scraper(scope) or token_of(scope)
-            user = self._login.user(token, origin_of(scope), now_ms())
+            user = self._login.user(token, origin_of(scope), monotonic_ms())
         except TooManyError as error:
             await JSONResponse({"error": str(error)}, 429)(scope, receive, send)
             return
@@ -71,7 +71,7 @@ class LoginGate:
         scheme, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
         if scheme.lower() != "basic":
             return ""
-        origin, now = origin_of(scope), now_ms()
+        origin, now = origin_of(scope), monotonic_ms()
         key = hashlib.sha256(f"{origin}\n{given}".encode()).digest()
         token = self._scrapers.get(key, "")
         if self._login.user(token, origin, now) is None:

@@ -1,7 +1,7 @@
 """`Login`: passwords, sessions and roles of a console that others can reach."""
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -14,7 +14,7 @@ from barnabas.console.access.roles import READER, Grants, RoleFile
 from barnabas.console.access.sessions import Origin, Sessions
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
-from barnabas.operations.clock import now_ms
+from barnabas.operations.clock import monotonic_ms
 
 T = TypeVar("T")
 _log = EventLog("console")
@@ -27,6 +27,8 @@ _HASHES_MAX: Final = 2
 _WAITING_MAX: Final = 20
 _ASKING_MAX: Final = 8
 """Who waits for the identity provider at once."""
+_ASKING_EACH_MAX: Final = 6
+"""The same from one address: it leaves others a place."""
 _TRACKED_MAX: Final = 10_000
 
 
@@ -40,7 +42,11 @@ class RefusedLoginError(BarnabasError):
 
 @dataclass(slots=True)
 class Login:
-    """Raises UnreadableFileError everywhere where a file is broken: then nobody gets in, and nobody stays."""
+    """Raises UnreadableFileError everywhere where a file is broken: then nobody gets in, and nobody stays.
+
+    `now_ms` is of a clock that nobody sets (`operations.clock.monotonic_ms`): a time zone or a wrong clock
+    that is put right ends no session and prolongs none.
+    """
 
     passwords: PasswordFile | None = None
     """None where everybody comes from the provider."""
@@ -50,7 +56,8 @@ class Login:
     _failed: dict[tuple[str, str | None], deque[int]] = field(default_factory=dict)
     _hashing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_HASHES_MAX))
     _waiting: int = 0
-    _at_provider: int = 0
+    _at_provider: Counter[str] = field(default_factory=Counter)
+    """Who asks the provider now, by address."""
 
     async def log_in(self, user: str, password: str, origin: Origin, now_ms: int) -> str:
         """A token. Raises RefusedLoginError, TooManyError."""
@@ -111,22 +118,25 @@ class Login:
             return READER
         return self.roles.grants(user, self.sessions.roles_of(user) if user.startswith(PREFIX) else ())
 
-    async def begin_at_provider(self, target: str) -> Begun:
-        """Where a browser goes that wants to `target`. Raises OidcRefusedError, TooManyError."""
+    async def begin_at_provider(self, target: str, address: str) -> Begun:
+        """Where a browser at `address` goes that wants to `target`. Raises OidcRefusedError, TooManyError."""
         assert self.provider is not None, "the route is there with a provider"
-        return await self._ask(self.provider.begin, target)
+        return await self._ask(address, self.provider.begin, target, address)
 
-    async def _ask(self, question: Callable[..., T], *given: Any) -> T:
+    async def _ask(self, address: str, question: Callable[..., T], *given: Any) -> T:
         """Asks the provider on a thread; one that hangs takes a few threads, not all: those of asyncio are
         five on a machine with one processor, and passwords are looked at there.
         """
-        if self._at_provider >= _ASKING_MAX:
+        asking = self._at_provider
+        if asking.total() >= _ASKING_MAX or asking[address] >= _ASKING_EACH_MAX:
             raise TooManyError("too many log in at once: try again")
-        self._at_provider += 1
+        asking[address] += 1
         try:
             return await run_in_threadpool(question, *given)
         finally:
-            self._at_provider -= 1
+            asking[address] -= 1
+            if not asking[address]:
+                del asking[address]
 
     async def end_at_provider(self, given: Mapping[str, str], state: str, origin: Origin) -> tuple[str, str]:
         """A token for whoever comes back from the provider, and where they wanted to. Their session is short:
@@ -135,10 +145,10 @@ class Login:
         """
         assert self.provider is not None, "the route is there with a provider"
         try:
-            user, target = await self._ask(self.provider.end, given, state)
+            user, target = await self._ask(origin.address, self.provider.end, given, state)
         except OidcRefusedError as error:
             _log.warning("console.login_refused", reason=error, address=origin.address)
             raise
         _log.info("console.login", user=user.name, roles=len(user.roles), address=origin.address)
-        token = self.sessions.begin(user.name, origin, "", now_ms(), user.roles, OIDC_LIFETIME_MS)
+        token = self.sessions.begin(user.name, origin, "", monotonic_ms(), user.roles, OIDC_LIFETIME_MS)
         return token, target

@@ -4,10 +4,12 @@ Theory of operation
 -------------------
 `begin` remembers a try (state, nonce and code verifier are random, ten minutes) and names the provider's
 page. The browser keeps the state in a cookie, so that a try that somebody else has begun cannot be ended with
-it. `end` is called with what the provider sent the browser back with. A state counts once. The code is
-changed for an ID token at the provider itself; PyJWT looks at its signature with the provider's keys, then
-issuer, audience, times and nonce are compared. What the provider says of its addresses (discovery) and its
-keys is kept for some minutes; a token with a key that is not among these has them read again, once.
+it. Tries are bounded by address: one that begins many drops its own. `end` is called with what the provider
+sent the browser back with. A state counts once. The code is changed for an ID token at the provider itself;
+PyJWT looks at its signature with the provider's keys, then issuer, audience, times and nonce are compared.
+What the provider says of its addresses (discovery) and its keys is kept for some minutes; a token with a key
+that is not among these has them read again, once. Keys that cannot be read again count for an hour more. All
+times but those in a token are of a clock that nobody sets.
 
 It refuses to know: access and refresh tokens, the UserInfo endpoint, symmetric signatures (HS256), logging
 out at the provider.
@@ -21,6 +23,7 @@ import secrets
 import ssl
 import threading
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +37,7 @@ from barnabas.network.http_fetch import fetch
 from barnabas.network.sasl.oauthbearer.jwks import ALGORITHMS, VerificationKey, read_keys
 from barnabas.network.sasl.oauthbearer.token import TokenRefusedError, json_object, parts_of
 from barnabas.network.sasl.oauthbearer.validator import Expected, JwtValidator
-from barnabas.operations.clock import now_ms
+from barnabas.operations.clock import monotonic_ms, now_ms
 from barnabas.operations.errors import OperationError
 
 _log = EventLog("console")
@@ -42,10 +45,14 @@ _log = EventLog("console")
 CALLBACK: Final = "/login/oidc/callback"
 TRY_MS: Final = 600_000
 _TRIES_MAX: Final = 1_000
+_TRIES_EACH_MAX: Final = 100
+"""Of one address, which several people behind a proxy have together: a further one drops its oldest."""
 _KEPT_MS: Final = 600_000
 """How long addresses and keys of the provider are kept."""
 _AGAIN_MS: Final = 10_000
-"""Keys are read again for an unknown one this often at most."""
+"""Keys are read again for an unknown one, or after a failure, this often at most."""
+_KEYS_MAX_MS: Final = 3_600_000
+"""How long keys count that cannot be read again."""
 _TIMEOUT_S: Final = 10.0
 _BYTES_MAX: Final = 256 * 1024
 _USER_MAX: Final = 100
@@ -72,7 +79,9 @@ class OidcSettings:
     """Empty for a public client, which PKCE alone proves."""
     user_claim: str = "preferred_username"
     roles_claim: str = ""
-    """Where the names of roles are; a dot goes into what is in it (``realm_access.roles``)."""
+    """Where the names of roles are; a dot goes into what is in it (``realm_access.roles``), unless
+    the claim is called so.
+    """
     scopes: str = "openid profile"
     label: str = "Log in with OpenID Connect"
     ca: str = field(default="", repr=False)
@@ -105,7 +114,11 @@ def parsed(text: str, folder: Path) -> OidcSettings:
     if urlsplit(table["redirect"]).path != CALLBACK:
         raise ValueError(f"redirect is the console's address with {CALLBACK}")
     if secret_file is not None:
+        if "client_secret" in table:
+            raise ValueError("there are client_secret and client_secret_file: leave one of them out")
         table["client_secret"] = _read(folder, secret_file, "client_secret_file").strip()
+        if not table["client_secret"]:
+            raise ValueError("client_secret_file is empty: leave it out for a public client")
     ca = "" if ca_file is None else _read(folder, ca_file, "ca_file")
     found = OidcSettings(**table, ca=ca)
     if "openid" not in found.scopes.split():
@@ -142,6 +155,7 @@ class OidcUser(NamedTuple):
 
 
 class _Try(NamedTuple):
+    address: str
     nonce: str
     verifier: str
     target: str
@@ -171,10 +185,11 @@ class OpenIdProvider:
         self._tries: dict[str, _Try] = {}
         self._addresses: tuple[int, _Addresses] | None = None
         self._keys: tuple[int, list[VerificationKey]] | None = None
+        self._keys_failed_ms = -_AGAIN_MS
 
-    def begin(self, target: str) -> Begun:
-        """A try of a browser that wants to `target` afterwards. Raises OidcRefusedError where the provider
-        does not answer.
+    def begin(self, target: str, address: str) -> Begun:
+        """A try of a browser at `address` that wants to `target` afterwards. Raises OidcRefusedError where
+        the provider does not answer.
         """
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=")
@@ -188,16 +203,23 @@ class OpenIdProvider:
             "code_challenge": challenge.decode(),
             "code_challenge_method": "S256",
         }
-        address = self._addresses_now().authorization
-        now = now_ms()
+        page = self._addresses_now().authorization
+        now = monotonic_ms()
         with self._lock:
             for key in [key for key, one in self._tries.items() if one.expires_ms <= now]:
                 del self._tries[key]
-            while len(self._tries) >= _TRIES_MAX:
-                del self._tries[next(iter(self._tries))]
-            self._tries[state] = _Try(nonce, verifier, target, now + TRY_MS)
-        join = "&" if urlsplit(address).query else "?"
-        return Begun(f"{address}{join}{urlencode(asked, quote_via=quote)}", state)
+            self._make_room(address)
+            self._tries[state] = _Try(address, nonce, verifier, target, now + TRY_MS)
+        join = "&" if urlsplit(page).query else "?"
+        return Begun(f"{page}{join}{urlencode(asked, quote_via=quote)}", state)
+
+    def _make_room(self, address: str) -> None:
+        """Drops the oldest try of this address, or of the one that has the most."""
+        counts = Counter(one.address for one in self._tries.values())
+        while counts[address] >= _TRIES_EACH_MAX or counts.total() >= _TRIES_MAX:
+            loser = address if counts[address] >= _TRIES_EACH_MAX else counts.most_common(1)[0][0]
+            del self._tries[next(state for state, one in self._tries.items() if one.address == loser)]
+            counts[loser] -= 1
 
     def end(self, given: Mapping[str, str], state: str) -> tuple[OidcUser, str]:
         """Who it is, and where they wanted to. `given` is the query that the browser came back with, `state`
@@ -208,7 +230,7 @@ class OpenIdProvider:
             raise OidcRefusedError("this log-in was not begun in this browser: begin again")
         with self._lock:
             begun = self._tries.pop(returned, None)
-        if begun is None or begun.expires_ms <= now_ms():
+        if begun is None or begun.expires_ms <= monotonic_ms():
             raise OidcRefusedError("this log-in is over, or took too long: begin again")
         # RFC 9207: an answer of another provider that was sent here.
         if given.get("iss", self.settings.issuer) != self.settings.issuer:
@@ -220,8 +242,8 @@ class OpenIdProvider:
     # --- what the provider is asked
 
     def _addresses_now(self) -> _Addresses:
-        kept, now = self._addresses, now_ms()
-        if kept is not None and 0 <= now - kept[0] < _KEPT_MS:
+        kept, now = self._addresses, monotonic_ms()
+        if kept is not None and now - kept[0] < _KEPT_MS:
             return kept[1]
         answer = self._json(f"{self.settings.issuer.rstrip('/')}/.well-known/openid-configuration")
         if answer.get("issuer") != self.settings.issuer:
@@ -286,13 +308,23 @@ class OpenIdProvider:
         return None
 
     def _keys_now(self, fresh_ms: int) -> Sequence[VerificationKey]:
-        kept, now = self._keys, now_ms()
-        if kept is not None and 0 <= now - kept[0] < max(fresh_ms, _AGAIN_MS):
+        kept, now = self._keys, monotonic_ms()
+        age = _KEYS_MAX_MS if kept is None else now - kept[0]
+        if kept is not None and age < max(fresh_ms, _AGAIN_MS):
+            return kept[1]
+        # After a failure there is a while without a question, as long as there are keys to go on with.
+        if kept is not None and age < _KEYS_MAX_MS and now - self._keys_failed_ms < _AGAIN_MS:
             return kept[1]
         try:
             found = read_keys(self._addresses_now().keys, self._tls)
         except BarnabasError as error:
-            raise OidcRefusedError(f"the provider's keys cannot be read: {error}") from error
+            self._keys_failed_ms = now
+            if kept is None or age >= _KEYS_MAX_MS:
+                raise OidcRefusedError(
+                    f"the provider's keys cannot be read, so nobody can log in there: {error}"
+                ) from error
+            _log.warning("console.oidc_keys_not_read", reason=error, age_s=age // 1000)
+            return kept[1]
         self._keys = now, found
         return found
 
@@ -321,10 +353,24 @@ class OpenIdProvider:
         return OidcUser(PREFIX + name, _roles(claims, settings.roles_claim))
 
 
+def _claim(claims: Any, path: str) -> Any:
+    """What is at a path. Names of claims may have dots (``https://example.com/roles``, a client's id of
+    Keycloak): the longest name that is there counts.
+    """
+    if not isinstance(claims, dict):
+        return None
+    if path in claims:
+        return claims[path]
+    steps = path.split(".")
+    for count in range(len(steps) - 1, 0, -1):
+        name = ".".join(steps[:count])
+        if name in claims:
+            return _claim(claims[name], ".".join(steps[count:]))
+    return None
+
+
 def _roles(claims: Mapping[str, Any], path: str) -> tuple[str, ...]:
-    found: Any = claims
-    for step in path.split(".") if path else [""]:
-        found = found.get(step) if isinstance(found, dict) else None
+    found = _claim(claims, path)
     names = found.split() if isinstance(found, str) else found if isinstance(found, list) else []
     return tuple(one for one in names if isinstance(one, str))[:_ROLES_MAX]
 

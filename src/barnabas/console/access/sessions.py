@@ -1,7 +1,8 @@
 """`Sessions`: who has logged in. A token is kept as its hash, except those of scrapers (`gate`).
 
 A session is bound to the address and the program that it was begun from, to the password that it was begun
-with, and ends after a time; a restart of the console ends all.
+with, and ends after a time, by the clock that nobody sets (`operations.clock.monotonic_ms`); a restart of the
+console ends all.
 """
 
 import hashlib

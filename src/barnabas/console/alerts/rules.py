@@ -7,7 +7,9 @@ neither begins nor ends anything: what is not known is neither bad nor good.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import Field
 
 from barnabas.console.history.sampler import METRICS
 from barnabas.operations.errors import OperationError
@@ -15,6 +17,8 @@ from barnabas.operations.errors import OperationError
 _NAME_MAX: Final = 200
 _SERIES_MAX: Final = 1_000
 _FOR_S_MAX: Final = 7 * 86_400
+TimeMs: TypeAlias = Annotated[int, Field(ge=0, le=253_402_300_799_000)]
+"""Milliseconds since 1970, up to where calendars end. Bounds are looked at where a file or a body is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +63,14 @@ class Incident:
     id: str
     rule: str
     series: str
-    begun_ms: int
+    begun_ms: TimeMs
     """The first number beyond the limit."""
-    fired_ms: int
+    fired_ms: TimeMs
     limit: float
     value: float
     """When it fired."""
     worst: float
-    ended_ms: int | None = None
+    ended_ms: TimeMs | None = None
 
 
 @dataclass(slots=True)

@@ -2,13 +2,18 @@
 
 import math
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from pydantic import TypeAdapter
 
 from barnabas.console.health.checks import CHECKS
-from barnabas.console.stores.private_files import KeptSettings
+from barnabas.console.stores.private_files import KeptSettings, checked_part
 from barnabas.operations.errors import OperationError
 
+_SHAPE: Final = TypeAdapter(dict[str, float])
 KEYS = frozenset(one.key for one in CHECKS)
 
 
@@ -27,12 +32,19 @@ class EditedLimits:
     def __init__(self, folder: Path) -> None:
         self._file = KeptSettings(folder / "limits.json")
         self._lock = threading.Lock()
+        self._editing = threading.Lock()
         self.limits: dict[str, float] = self._file.read(_limits) or {}
 
     @property
     def problem(self) -> str | None:
         """Why limits that were kept before do not count."""
         return self._file.problem
+
+    @contextmanager
+    def editing(self) -> Iterator[None]:
+        """For a change from the reading of what was before: of two at once the later one sees the earlier."""
+        with self._editing:
+            yield
 
     def put(self, key: str, limit: float | None) -> None:
         """Keeps a limit; None takes it back. Raises OperationError where it is none, or cannot be kept."""
@@ -47,4 +59,4 @@ class EditedLimits:
 
 
 def _limits(kept: Any) -> dict[str, float]:
-    return {str(key): checked(str(key), float(limit)) for key, limit in kept.items()}
+    return {key: checked(key, limit) for key, limit in checked_part(_SHAPE, kept, "limits").items()}

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Final
 
-from barnabas.console.stores.private_files import sync_folder
+from barnabas.core.synchronise import synchronise
 from barnabas.operations.clock import now_ms
 
 FILE_BYTES: Final = 16 << 20
@@ -49,7 +49,7 @@ class LineLog:
                 os.close(descriptor)
             if not size:
                 # A new file: its name is on the disk, too.
-                sync_folder(self.path.parent)
+                synchronise(self.path.parent)
 
     def _turn_over(self) -> None:
         """Begins a new file where this one is full."""
@@ -62,7 +62,7 @@ class LineLog:
         # A clock that was set back must not put it before an older one, or over one.
         at_ms = max(now_ms(), full[-1][0] + 1 if full else 0)
         self.path.rename(self.path.with_name(f"{self.path.stem}-{at_ms}{self.path.suffix}"))
-        sync_folder(self.path.parent)
+        synchronise(self.path.parent)
         for _, path in full[: max(len(full) + 1 - self._files_max, 0)]:
             path.unlink(missing_ok=True)
 

@@ -7,7 +7,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from pydantic import TypeAdapter, ValidationError
+
 from barnabas.core.eventlog import EventLog
+from barnabas.core.synchronise import synchronise
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
 
@@ -18,15 +21,6 @@ _log = EventLog("console")
 def private(path: str, flags: int) -> int:
     """An opener of files that only the owner reads."""
     return os.open(path, flags, 0o600)
-
-
-def sync_folder(folder: Path) -> None:
-    """Brings a rename to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
@@ -45,7 +39,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    synchronise(path.parent)
 
 
 def replace_json(path: Path, value: Any) -> None:
@@ -56,6 +50,17 @@ def replace_json(path: Path, value: Any) -> None:
             file.write(json.dumps(value, indent=1).encode())
     except OSError as error:
         raise OperationError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def checked_part(shape: TypeAdapter[T], content: Any, what: str) -> T:
+    """The part of a file with this name, as what it is to be. Raises OperationError that names the first
+    field that is not, in one line.
+    """
+    try:
+        return shape.validate_python(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise OperationError(f"{'.'.join(map(str, (what, *first['loc'])))}: {first['msg']}") from None
 
 
 class KeptSettings:

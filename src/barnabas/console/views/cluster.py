@@ -10,7 +10,7 @@ from barnabas.admin import AsyncAdmin, ConfigResource, CoordinatorType
 from barnabas.cluster.store import tree
 from barnabas.cluster.store.contract import NoNodeError
 from barnabas.console.console import NotHereError
-from barnabas.console.figure import Figure, figure
+from barnabas.console.figure import Figure, figure, unread
 from barnabas.console.health.machines import differences
 from barnabas.console.snapshot import ClusterChange, ClusterSnapshot
 from barnabas.console.views.brokers import ConfigRow, config_rows
@@ -60,6 +60,8 @@ class ControllerView:
     changes: Sequence[ClusterChange]
     """Of controllers, brokers, leaders and in-sync replicas, the newest first."""
     reassignments: Sequence[str]
+    reassignments_unread: str | None
+    """Why it is not known what moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,7 @@ def controller(snapshot: ClusterSnapshot, now_ms: int) -> ControllerView:
         f"{one.host}:{one.port}" if one else None,
         list(reversed(snapshot.changes)),
         moving,
+        unread(snapshot.reassignments, now_ms),
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from barnabas.admin import PartitionReassignment, TopicDescription
 from barnabas.client.metadata import PartitionMetadata
-from barnabas.console.figure import Figure, figure, unknown
+from barnabas.console.figure import Figure, figure, unknown, unread
 from barnabas.console.lag import group_lag, partition_lags
 from barnabas.console.reading import known, oldest
 from barnabas.console.snapshot import ClusterSnapshot
@@ -95,6 +95,8 @@ class TopicView:
     readers: Sequence[ReaderRow]
     configs: Sequence[ConfigRow]
     """Those that the console watches; all of them are at ``configs/topic/NAME``."""
+    moves_unread: str | None
+    """Why it is not known which partitions move."""
 
 
 def topics(
@@ -180,6 +182,7 @@ def topic(
         paging,
         readers(snapshot, name, now_ms),
         config_rows(entries),
+        unread(snapshot.reassignments, now_ms),
     )
 
 

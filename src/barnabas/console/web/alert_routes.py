@@ -124,9 +124,10 @@ def put_rule(request: Request, console: HereConsole, watched: Watched, rule: Ale
     """Keeps a rule, in place of one of the same name."""
     rule.check()
     book = _book(watched)
-    effects = [Effect(rule.name, _said(book.rules.get(rule.name)), _said(rule))]
-    with console.audit.change(watched.name, user_of(request), "put-alert-rule", rule.name, effects):
-        return book.put(rule)
+    with book.editing():
+        effects = [Effect(rule.name, _said(book.rules.get(rule.name)), _said(rule))]
+        with console.audit.change(watched.name, user_of(request), "put-alert-rule", rule.name, effects):
+            return book.put(rule)
 
 
 def _said(rule: AlertRule | None) -> str:
@@ -151,9 +152,10 @@ class RuleName:
 def remove_rule(request: Request, console: HereConsole, watched: Watched, rule: RuleName) -> dict[str, Any]:
     """Forgets a rule."""
     book = _book(watched)
-    effects = [Effect(rule.name, _said(book.rules.get(rule.name)), "none")]
-    with console.audit.change(watched.name, user_of(request), "remove-alert-rule", rule.name, effects):
-        book.remove(rule.name)
+    with book.editing():
+        effects = [Effect(rule.name, _said(book.rules.get(rule.name)), "none")]
+        with console.audit.change(watched.name, user_of(request), "remove-alert-rule", rule.name, effects):
+            book.remove(rule.name)
     return {"removed": rule.name}
 
 
@@ -163,10 +165,10 @@ def silence_rule(request: Request, console: HereConsole, watched: Watched, wante
         raise OperationError(f"a silence is of 0 to {_SILENCE_S_MAX} s, its reason of up to 500 characters")
     book, user = _book(watched), user_of(request)
     silence = Silence(wanted.rule, now_ms() + wanted.for_s * 1000, user, wanted.why)
-    before = book.silences.get(wanted.rule)
-    effects = [Effect(wanted.rule, _until(before), _until(silence))]
-    with console.audit.change(watched.name, user, "silence-alert-rule", wanted.rule, effects):
-        return book.silence(silence)
+    with book.editing():
+        effects = [Effect(wanted.rule, _until(book.silences.get(wanted.rule)), _until(silence))]
+        with console.audit.change(watched.name, user, "silence-alert-rule", wanted.rule, effects):
+            return book.silence(silence)
 
 
 def _until(silence: Silence | None) -> str:

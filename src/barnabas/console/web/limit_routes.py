@@ -65,10 +65,11 @@ def change_limit(console: Console, watched: WatchedCluster, user: str, wanted: L
     """Does it. Raises OperationError where it is no limit, or cannot be kept."""
     if watched.edited is None:
         raise OperationError("this console keeps no limits")
-    before = watched.limit(wanted.check, watched.edited.limits.get(wanted.check))
-    after = watched.limit(wanted.check, wanted.limit)
-    effects = [Effect(wanted.check, f"{before:g}", f"{after:g}")]
-    with console.audit.change(watched.name, user, "set-limit", wanted.check, effects):
-        watched.edited.put(wanted.check, wanted.limit)
+    with watched.edited.editing():
+        before = watched.limit(wanted.check, watched.edited.limits.get(wanted.check))
+        after = watched.limit(wanted.check, wanted.limit)
+        effects = [Effect(wanted.check, f"{before:g}", f"{after:g}")]
+        with console.audit.change(watched.name, user, "set-limit", wanted.check, effects):
+            watched.edited.put(wanted.check, wanted.limit)
     watched.judge_again()
     return LimitChanged(wanted.check, before, after)

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from barnabas.client import AsyncConsumer
+from barnabas.client import AsyncConsumer, ClientTimeoutError
+from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.operations.errors import OperationError
 from barnabas.operations.messages.filters import RecordFilter
@@ -24,6 +25,8 @@ _SCANNED_MAX: Final = 50_000
 _FILTERED_MAX: Final = 2_000
 """The newest records that a condition is asked of."""
 _TIME_S: Final = 4.0
+_TOPIC_MS: Final = 1_000
+"""How long a topic is waited for that brokers do not know: one that has just been made is known by then."""
 OPTIONS: Final = {
     "auto.offset.reset": "earliest",
     "max.partition.fetch.bytes": 1 << 20,
@@ -117,7 +120,7 @@ class _Section(NamedTuple):
 
 async def browse(consumer: AsyncConsumer, wanted: MessageQuery, reader: RecordReader) -> MessagesView:
     """Records. Raises OperationError for what cannot be read, KafkaError."""
-    numbers = sorted(await consumer.partitions_for(wanted.topic))
+    numbers = await _partitions(consumer, wanted.topic)
     if wanted.partition is not None and wanted.partition not in numbers:
         raise OperationError(
             f"topic {wanted.topic} has no partition {wanted.partition}: it has {len(numbers)}"
@@ -156,6 +159,17 @@ async def browse(consumer: AsyncConsumer, wanted: MessageQuery, reader: RecordRe
         found.stopped,
         bool(reader.masks),
     )
+
+
+async def _partitions(consumer: AsyncConsumer, topic: str) -> list[int]:
+    try:
+        return sorted(await consumer.partitions_for(topic, timeout_ms=_TOPIC_MS))
+    except ClientTimeoutError as error:
+        answer = error.__cause__
+    if isinstance(answer, KafkaError) and answer.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise OperationError(f"there is no topic {topic}")
+    # No broker has answered yet, or no partition has a leader: that may change.
+    return sorted(await consumer.partitions_for(topic))
 
 
 def _cursor(parts: set[str]) -> str | None:

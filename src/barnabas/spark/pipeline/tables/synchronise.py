@@ -1,17 +1,11 @@
 """What has been written reaches the disk: files, and the folders that hold their names."""
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from barnabas.core.synchronise import synchronise
 
-def synchronise(path: Path) -> None:
-    """Has the system write a file, or the names in a folder, to the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+__all__ = ("synchronise", "synchronise_files", "synchronise_up")
 
 
 def synchronise_up(folder: Path, top: Path) -> None:
