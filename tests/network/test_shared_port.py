@@ -7,12 +7,13 @@ from network_harness import FunctionService, RawClient, echo
 
 from barnabas.network.clock import LoopClock
 from barnabas.network.endpoints import Endpoint
+from barnabas.network.settings import SocketSettings
 from barnabas.network.socket_server import SocketServer
 from serving import free_port
 
 
-async def sharing(port, name="CLIENTS"):
-    server = SocketServer(LoopClock(asyncio.get_running_loop()))
+async def sharing(port, name="CLIENTS", **settings):
+    server = SocketServer(LoopClock(asyncio.get_running_loop()), SocketSettings(**settings))
     server.bind(Endpoint(name, "127.0.0.1", 0))
     server.start(FunctionService(echo))
     server.share(name, port)
@@ -43,6 +44,35 @@ def test_connections_go_to_all_servers_and_to_the_last_that_is_left():
         for client in clients:
             await client.close()
         for server in servers:
+            await server.stop(grace_ms=0)
+
+    asyncio.run(main())
+
+
+def test_a_server_that_has_all_its_connections_leaves_the_port_to_the_others(caplog):
+    """What the system gave it waited in its backlog until the client's time-out."""
+
+    async def main():
+        port = free_port()
+        small, large = await sharing(port, connections_max=1), await sharing(port)
+        clients = [await RawClient.connect(small.listeners["CLIENTS"].endpoint.port)]
+        assert await clients[0].ask(b"hello") == b"hello"
+        for _ in range(60):
+            try:
+                clients.append(await asyncio.wait_for(ask(port), 5))
+            except (OSError, EOFError):
+                # It was in the backlog that was closed: it comes again.
+                clients.append(await asyncio.wait_for(ask(port), 5))
+        assert (len(small.connections), len(large.connections)) == (1, 60)
+        assert caplog.text.count("network.shared_port_left") == 1
+        await clients.pop(0).close()
+        while not small.connections:
+            clients.append(await ask(port))
+            assert len(clients) < 200
+        small.unshare()
+        for client in clients:
+            await client.close()
+        for server in (small, large):
             await server.stop(grace_ms=0)
 
     asyncio.run(main())

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -78,8 +79,6 @@ def test_more_brokers_later_and_fewer_are_refused(start):
 
 def test_a_port_of_the_range_that_is_taken_ends_all_with_one_reason(start):
     first = free_port()
-    import socket
-
     taken = socket.socket()
     taken.bind(("127.0.0.1", first + 1))
     taken.listen()
@@ -194,6 +193,107 @@ def test_a_line_without_an_end_does_not_stop_a_broker_and_a_fork_that_fails_is_t
     assert done.stdout.endswith(": it cannot be forked: Resource temporarily unavailable\n")
     assert "[1] the end\n" in done.stderr
     assert done.stderr.count("broker.ended") == RESTARTS_MAX
+
+
+SLOW = """
+import asyncio, sys, time
+from barnabas.node.machine import broker_processes
+from barnabas.node.machine.broker_processes import BrokerProcesses, RackError
+
+broker_processes.READY_S, broker_processes.PROGRESS_S = 0.4, 0.05
+
+def works(_id, _port):
+    while time.process_time() < 1.5:
+        pass
+    print("ready PLAINTEXT://127.0.0.1:1 broker=1")
+
+def waits(_id, _port):
+    time.sleep(60)
+
+async def run():
+    rack = BrokerProcesses([1], {"works": works, "waits": waits}[sys.argv[1]])
+    try:
+        await rack.start()
+        print(rack.addresses)
+    except RackError as error:
+        print(error)
+    await rack.stop()
+
+asyncio.run(run())
+"""
+
+
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        ("works", "{1: 'PLAINTEXT://127.0.0.1:1'}"),
+        ("waits", "not ready, and without work for 0.4 s: broker 1"),
+    ],
+)
+def test_a_start_may_take_as_long_as_a_broker_works(does, said):
+    """Logs after a crash took longer than two minutes, and were ended then, again and again."""
+    done = subprocess.run(
+        [sys.executable, "-c", SLOW, does], capture_output=True, text=True, check=True, timeout=READY_SECONDS
+    )
+    assert done.stdout.splitlines() == [said]
+    assert ("broker.not_ready_yet" in done.stderr) == (does == "works")
+
+
+JUST_FORKED = """
+import asyncio, os, signal, sys
+from barnabas.node.machine import broker_processes
+from barnabas.node.machine.broker_processes import BrokerProcesses
+
+real, forked, children = broker_processes.fork, asyncio.Event(), []
+
+async def fork(*given, **more):
+    process = await real(*given, **more)
+    children.append(process)
+    forked.set()
+    for _ in range(20):  # nobody has its pid yet
+        await asyncio.sleep(0)
+    return process
+
+broker_processes.fork = fork
+
+async def run():
+    rack = BrokerProcesses([1], lambda *_: signal.pause())
+    starting = asyncio.ensure_future(rack.start())
+    await forked.wait()
+    starting.cancel()
+    if sys.argv[1] == "kill":
+        rack.kill()
+    await rack.stop()
+    print([process.returncode for process in children])
+
+asyncio.run(run())
+"""
+
+
+@pytest.mark.parametrize(("how", "code"), [("stop", -signal.SIGTERM), ("kill", -signal.SIGKILL)])
+def test_a_signal_right_after_a_fork_leaves_no_broker(how, code):
+    done = subprocess.run(
+        [sys.executable, "-c", JUST_FORKED, how],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=READY_SECONDS,
+    )
+    assert done.stdout == f"[{int(code)}]\n", done.stderr
+
+
+def test_a_second_machine_does_not_share_the_first_ones_address(start):
+    port = free_port()
+    with socket.socket() as first:  # a broker of another machine
+        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            first.setsockopt(socket.SOL_SOCKET, option, 1)
+        first.bind(("127.0.0.1", port))
+        first.listen()
+        rack = start("--brokers", "2", "--port", "0", "--bootstrap", str(port))
+        assert rack.process.wait(READY_SECONDS) == 1
+    said = rack.errors.read_text()
+    assert f"Error: --bootstrap {port}: somebody listens at this port already" in said
+    assert said.count("\n") == 1
 
 
 def test_the_parent_that_forks_has_one_thread(start):

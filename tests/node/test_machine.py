@@ -3,6 +3,7 @@
 One machine for all tests, since processes are dear.
 """
 
+import base64
 import contextlib
 import ctypes
 import json
@@ -52,7 +53,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rack(data, port):
-    settings = ["metrics.port=0", f"zookeeper.session.timeout.ms={SESSION_MS}"]
+    settings = ["metrics.port=0", "metrics.password=hunter2", f"zookeeper.session.timeout.ms={SESSION_MS}"]
     options = [word for each in settings for word in ("--set", each)]
     started = Rack(data, "--brokers", "3", "--port", "0", "--bootstrap", str(port), *options)
     yield started.wait_until_ready()
@@ -70,7 +71,9 @@ def address(rack, port):
 def scraped(rack):
     """Samples of the machine: (name, broker, other labels) to the value."""
     url = re.search(r"metrics=(\S+)", rack.ready_line)[1]
-    with urllib.request.urlopen(url, timeout=30) as answer:
+    words = base64.b64encode(b"metrics:hunter2").decode()
+    request = urllib.request.Request(url, headers={"Authorization": f"Basic {words}"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
         text = answer.read().decode()
     families = re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)
     assert len(families) == len(set(families)), "the format has each metric once"

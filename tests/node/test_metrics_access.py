@@ -1,5 +1,6 @@
 """Who may scrape: with a password, over TLS, and where a broker that asks who comes serves its metrics."""
 
+import asyncio
 import base64
 import re
 import ssl
@@ -11,7 +12,9 @@ import pytest
 from barnabas.core.broker_config import broker_config
 from barnabas.core.errors import ConfigError
 from barnabas.network.endpoints import Endpoint
-from barnabas.node.metrics_access import metrics_access, metrics_host
+from barnabas.node.machine.broker_processes import BrokerLife
+from barnabas.node.machine.machine_metrics import MachineMetrics, token_of
+from barnabas.node.metrics_access import MACHINE_TOKEN, metrics_access, metrics_host
 from barnabas.node.metrics_endpoint import MetricsAccess
 from tls_certificates import Authority
 
@@ -83,6 +86,32 @@ def test_a_password_is_asked_for(url_of):
         assert "kafka_server_replicamanager_leadercount" in figures
     # Who has no password does not learn which pages there are either.
     assert scrape(url.replace("/metrics", "/else")) == (401, "")
+
+
+def test_a_machine_asks_its_brokers_without_the_password():
+    """Somebody else may have the port of a broker that has just ended."""
+    asked = []
+
+    async def main():
+        async def answer(reader, writer):
+            asked.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.close()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as hijacked:
+            port = hijacked.sockets[0].getsockname()[1]
+            state = BrokerLife(7, f"http://127.0.0.1:{port}/metrics", 0)
+            metrics = MachineMetrics(lambda: [state], MetricsAccess(None, "ada", "hunter2"), b"secret")
+            assert b'barnabas_machine_broker_up{broker="7"} 0' in await metrics()
+
+    asyncio.run(main())
+    (head,) = asked
+    assert base64.b64encode(b"ada:hunter2") not in head
+    environment = {MACHINE_TOKEN: token_of(b"secret", 7)}
+    config = broker_config({"metrics.user": "ada", "metrics.password": "hunter2"})
+    access = metrics_access(lambda: config, environment)
+    assert (access.allows(head), environment) == (True, {})
+    assert not metrics_access(lambda: config, {MACHINE_TOKEN: token_of(b"secret", 8)}).allows(head)
+    assert not metrics_access(lambda: config, {}).allows(head)
 
 
 def test_over_tls_and_only_so(url_of, tmp_path, authority):

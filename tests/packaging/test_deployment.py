@@ -153,6 +153,21 @@ def test_a_unit_needs_to_know_where_its_files_are(options):
     assert f"--systemd needs {options[-2] if options else '--data'} with a whole path" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "metrics.password",
+        "listener.name.client.scram-sha-256.sasl.jaas.config",
+        "listener.name.client.ssl.keystore.password",
+        "zookeeper.ssl.keystore.password",
+    ],
+)
+def test_a_unit_that_everybody_may_read_has_no_secret(key):
+    refused = printed_unit("--data", "/d", "--set", "num.partitions=3", "--set", f"{key}=s3cret")
+    assert (refused.returncode != 0, refused.stdout, "s3cret" in refused.stderr) == (True, "", False)
+    assert f"put the line {key}=... into a file" in refused.stderr
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")
 def test_systemd_takes_the_unit(tmp_path):
     unit = tmp_path / "barnabas.service"

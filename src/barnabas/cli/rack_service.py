@@ -1,7 +1,9 @@
 """``barnabas serve --brokers N``: the command line of each broker of a machine, and the parent's own life."""
 
 import asyncio
+import errno
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -58,6 +60,7 @@ def run(options: RackOptions) -> None:
     ids = range(first, first + count)
     _refuse_ports(options, count)
     _refuse_fewer(data, ids)
+    _refuse_shared(options)
     data.mkdir(parents=True, exist_ok=True)
     # What all brokers have in memory: here once, and not in each of them.
     import barnabas.node.broker_node
@@ -93,6 +96,31 @@ def _refuse_ports(options: RackOptions, count: int) -> None:
             + (f", metrics take {_span(measuring)}" if measuring else "")
             + (f", --bootstrap is {options.bootstrap}" if options.bootstrap else "")
         )
+
+
+def _refuse_shared(options: RackOptions) -> None:
+    """A --bootstrap at which somebody listens already. Brokers share it with each other and no other machine:
+    clients would find either cluster.
+    """
+    if options.bootstrap is None:
+        return
+    from barnabas.node.dynamic_listeners import parse_listeners
+
+    host = parse_listeners(options.config).for_clients.host or "0.0.0.0"
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, options.bootstrap, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            # Old connections are in nobody's way. Without SO_REUSEPORT this fails where one listens with it.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        where = f"--bootstrap {options.bootstrap}"
+        if error.errno == errno.EADDRINUSE:
+            raise click.ClickException(
+                f"{where}: somebody listens at this port already, as another machine of brokers would;"
+                " give each machine a port of its own, or end the other one"
+            ) from error
+        raise click.ClickException(f"{where} at {host}: {error.strerror}") from error
 
 
 def _span(ports: range) -> str:
@@ -134,16 +162,19 @@ def arguments_of(
     return command
 
 
-def _live(arguments: Sequence[str]) -> NoReturn:
-    """A broker's life as ``barnabas serve``, in a child."""
+def _live(arguments: Sequence[str], token: str | None) -> NoReturn:
+    """A broker's life as ``barnabas serve``, in a child; `token` is that of its metrics."""
     from barnabas.cli.main import main
+    from barnabas.node.metrics_access import MACHINE_TOKEN
 
+    if token is not None:
+        os.environ[MACHINE_TOKEN] = token
     sys.argv = ["barnabas", *arguments]
     main()
 
 
 async def _serve_metrics(
-    rack: BrokerProcesses, config: Config
+    rack: BrokerProcesses, config: Config, secret: bytes
 ) -> "tuple[MetricsEndpoint | None, str | None]":
     """The endpoint of the machine and its URL, if metrics are served. Raises ClickException."""
     port: int = config["metrics.port"]
@@ -156,7 +187,7 @@ async def _serve_metrics(
 
     try:
         access = metrics_access(lambda: config)
-        endpoint = MetricsEndpoint(MachineMetrics(lambda: rack.states, access), access)
+        endpoint = MetricsEndpoint(MachineMetrics(lambda: rack.states, access, secret), access)
         host = metrics_host(config, parse_listeners(config).listeners, access)
         url = await endpoint.start(host, port)
         # A host's name was looked up in a thread, which would stay; who forks must have one thread.
@@ -171,10 +202,16 @@ async def _serve_metrics(
 async def _run(ids: list[int], options: RackOptions, data: Path) -> None:
     manager = ServiceManager()
     parent = os.getpid()
-    rack = BrokerProcesses(
-        ids, lambda each, port: _live(arguments_of(each, ids.index(each), port, options, data, parent))
-    )
-    endpoint, metrics_url = await _serve_metrics(rack, options.config)
+    secret = secrets.token_bytes(32)
+
+    def live(each: int, port: int | None) -> NoReturn:
+        from barnabas.node.machine.machine_metrics import token_of
+
+        arguments = arguments_of(each, ids.index(each), port, options, data, parent)
+        _live(arguments, token_of(secret, each) if options.config["metrics.port"] >= 0 else None)
+
+    rack = BrokerProcesses(ids, live)
+    endpoint, metrics_url = await _serve_metrics(rack, options.config, secret)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
 

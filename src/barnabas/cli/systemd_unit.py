@@ -11,6 +11,9 @@ from typing import Final
 
 import click
 
+from barnabas.core.broker_config import BROKER_CONFIG
+from barnabas.core.config import ConfigType
+
 FLAG: Final = "--systemd"
 # deploy/barnabas.service is the same for a user and a folder of its own.
 _UNIT: Final = """\
@@ -27,7 +30,8 @@ ExecStart={command}
 Restart=on-failure
 RestartSec=2
 WatchdogSec=30
-TimeoutStartSec=180
+# A start takes what logs take after a crash; a machine that does not get on ends by itself.
+TimeoutStartSec=infinity
 TimeoutStopSec=300
 KillMode=mixed
 LimitNOFILE=100000
@@ -38,9 +42,21 @@ WantedBy=multi-user.target
 
 
 def unit_text(
-    arguments: Sequence[str], data: Path | None, store: Path | None, config_file: Path | None
+    arguments: Sequence[str],
+    data: Path | None,
+    store: Path | None,
+    config_file: Path | None,
+    settings: Sequence[str],
 ) -> str:
-    """The unit for ``barnabas`` with these arguments. Raises UsageError where it would not find its files."""
+    """The unit for ``barnabas`` with these arguments; `settings` are those of --set among them. Raises
+    UsageError where it would not find its files, or where everybody could read a secret in it.
+    """
+    secret = next((key for one in settings if _is_secret(key := one.partition("=")[0].strip())), None)
+    if secret is not None:
+        raise click.UsageError(
+            f"{FLAG} would write {secret} into a unit that everybody may read: put the line {secret}=... into"
+            " a file that only its user reads (chmod 600), and give that as --config with a whole path"
+        )
     if data is None:
         raise click.UsageError(f"{FLAG} needs --data with a whole path: a unit is started in /")
     for option, path in (("--data", data), ("--store", store), ("--config", config_file)):
@@ -56,3 +72,13 @@ def unit_text(
     except (KeyError, OSError):  # one without a name, as in a container
         user = str(os.getuid())
     return _UNIT.format(user=user, command=command)
+
+
+def _is_secret(key: str) -> bool:
+    """Whether a key, of the broker or of one listener, holds a password or a key."""
+    if key in BROKER_CONFIG:
+        return BROKER_CONFIG[key].type is ConfigType.PASSWORD
+    names = (
+        one.name for one in map(BROKER_CONFIG.__getitem__, BROKER_CONFIG) if one.type is ConfigType.PASSWORD
+    )
+    return key.endswith((".password", ".secret", *(f".{name}" for name in names)))

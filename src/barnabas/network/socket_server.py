@@ -17,7 +17,8 @@ makes the listener rest.
 
 `SocketServer.share` opens a second socket for a listener, at a port that other processes of this machine
 share: its connections are the listener's in everything, and the system gives each new one to any of the
-processes.
+processes. While this one may have no more connections it leaves that port to the others: what the system gave
+it would wait in its backlog. Connections that wait there already are reset, and their clients come again.
 
 One sweep looks for idle connections: it clears each connection's `active` mark, and closes one whose mark
 stayed clear for ``connections.max.idle.ms``. A connection that waits for its response is not idle.
@@ -115,7 +116,7 @@ class Acceptor:
         turn_over = server.clock.monotonic_ms() + _ACCEPT_TURN_MS
         for _ in range(_ACCEPTS_A_TURN):
             if not server.make_room(self):
-                self.pause()
+                server.full(self)
                 return
             try:
                 sock, address = self._socket.accept()
@@ -178,6 +179,9 @@ class SocketServer:
         self.listeners: dict[str, Acceptor] = {}
         self._shared: dict[str, Acceptor] = {}
         """By the names of the listeners that they stand for."""
+        self._left_ports: dict[str, int] = {}
+        """Shared ports that are left to other processes until there is room for a connection."""
+        self._full_logged_ms = -math.inf
         self.connections: dict[Connection, None] = {}
         self.processor = Processor(clock, self.settings)
         self._tls: dict[str, TlsListener] = {}
@@ -242,6 +246,7 @@ class SocketServer:
 
     def unshare(self) -> None:
         """Leaves the shared ports to the other processes. Connections that came by them stay."""
+        self._left_ports.clear()
         while self._shared:
             self._shared.popitem()[1].close()
 
@@ -267,6 +272,7 @@ class SocketServer:
         """
         listener = self.listeners.pop(name)
         listener.close()
+        self._left_ports.pop(name, None)
         if (shared := self._shared.pop(name, None)) is not None:
             shared.close()
         self.quotas.remove_listener(name)
@@ -300,9 +306,18 @@ class SocketServer:
 
     def accept_again(self) -> None:
         """Every listener accepts (again), as far as there is room."""
-        if self._started:
-            for listener in self._acceptors():
-                listener.accept()
+        if not self._started:
+            return
+        for listener in self._acceptors():
+            listener.accept()
+        for name, port in [*self._left_ports.items()]:
+            if self.quotas.has_slot(name):
+                del self._left_ports[name]
+                try:
+                    self.share(name, port)
+                except OSError as error:
+                    # Somebody has taken it for themselves: clients have the broker's own port.
+                    events.error("network.shared_port_lost", listener=name, port=port, reason=error)
 
     def _acceptors(self) -> Iterator[Acceptor]:
         yield from self.listeners.values()
@@ -337,6 +352,28 @@ class SocketServer:
         if self.quotas.full:
             self._displace(listener)
         return True
+
+    def full(self, listener: Acceptor) -> None:
+        """There is no room for a connection that waits: it waits on, or goes to another process where others
+        share the port.
+        """
+        name, port = listener.id.name, listener.endpoint.port
+        if self._shared.get(name) is not listener:
+            listener.pause()
+            return
+        del self._shared[name]
+        listener.close()
+        self._left_ports[name] = port
+        now = self.clock.monotonic_ms()
+        if now - self._full_logged_ms >= _REFUSALS_LOGGED_MS:
+            self._full_logged_ms = now
+            events.warning(
+                "network.shared_port_left",
+                listener=name,
+                port=port,
+                connections=len(self.connections),
+                mend="raise max.connections, or leave the port to the other brokers until some end",
+            )
 
     def throttle_ms(self, listener: Acceptor) -> float:
         """How long the listener rests after the connection that it has accepted, for the rate at which they

@@ -4,9 +4,10 @@ Metrics name topics, groups and clients. On a broker whose listeners ask who com
 loopback alone unless a password is set, or the operator names an address.
 """
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, MutableMapping, Sequence
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from barnabas.core.config import Config
 from barnabas.core.errors import ConfigError
@@ -23,6 +24,8 @@ _log = EventLog("node.metrics")
 _LISTENER = Endpoint("METRICS", "", 0, "SSL")
 """What its keys are looked up by: ``listener.name.metrics.ssl.*``, else those of the broker."""
 _LOOPBACK = "127.0.0.1"
+MACHINE_TOKEN: Final = "BARNABAS_MACHINE_TOKEN"  # noqa: S105 - its name
+"""Where the parent of a machine leaves a broker its token: in the memory of the fork, in no list."""
 
 
 class _Renewed:
@@ -58,7 +61,9 @@ def _context(config: Config) -> "ssl.SSLContext":
     return server_context(tls_values(config, _LISTENER), client_auth)
 
 
-def metrics_access(current: Callable[[], Config]) -> MetricsAccess:
+def metrics_access(
+    current: Callable[[], Config], environment: MutableMapping[str, str] = os.environ
+) -> MetricsAccess:
     """Of the configuration as it is now, and of its keys as they are later. Raises ConfigError, which shows
     no secret.
     """
@@ -66,7 +71,8 @@ def metrics_access(current: Callable[[], Config]) -> MetricsAccess:
     password, user = config["metrics.password"], config["metrics.user"]
     if password is not None and (not password or ":" in user):
         raise ConfigError("metrics.password must not be empty, and metrics.user has no colon")
-    return MetricsAccess(_Renewed(current) if config["metrics.tls"] else None, user, password)
+    tls = _Renewed(current) if config["metrics.tls"] else None
+    return MetricsAccess(tls, user, password, environment.pop(MACHINE_TOKEN, None))
 
 
 def metrics_host(config: Config, endpoints: Sequence[Endpoint], access: MetricsAccess) -> str:

@@ -73,18 +73,22 @@ class MetricsAccess:
     """Gives the context of the next connection."""
     user: str = ""
     password: str | None = field(default=None, repr=False)
+    machine_token: str | None = field(default=None, repr=False)
+    """What the parent of a machine of brokers sends in the place of the password (``Bearer``, RFC 6750)."""
 
     def allows(self, head: bytes) -> bool:
         """Whether the first lines of a request have the password (RFC 7617)."""
         if self.password is None:
             return True
-        expected = base64.b64encode(f"{self.user}:{self.password}".encode())
-        given = b""
+        right = {b"basic": base64.b64encode(f"{self.user}:{self.password}".encode())}
+        if self.machine_token is not None:
+            right[b"bearer"] = self.machine_token.encode()
+        given, expected = b"", b" "
         for line in head.split(b"\r\n")[1:]:
             name, _, value = line.partition(b":")
             scheme, _, words = value.strip().partition(b" ")
-            if name.strip().lower() == b"authorization" and scheme.lower() == b"basic":
-                given = words.strip()
+            if name.strip().lower() == b"authorization" and scheme.lower() in right:
+                given, expected = words.strip(), right[scheme.lower()]
         return hmac.compare_digest(given, expected)
 
 

@@ -234,7 +234,7 @@ def serve(
     if systemd:
         from barnabas.cli.systemd_unit import unit_text
 
-        click.echo(unit_text(sys.argv[1:], data, store, config_file), nl=False)
+        click.echo(unit_text(sys.argv[1:], data, store, config_file, settings), nl=False)
         return
     lines = logging.StreamHandler()
     lines.setFormatter(line_formatter(lines.stream))

@@ -5,7 +5,9 @@ Theory of operation
 One broker is one loop, and uses one core. A machine of many cores is a rack of brokers, and clients spread
 their load over them by leaders, as over any cluster. The parent opens no port of Kafka's and reads no log. It
 
-- starts all brokers, and says that they are ready once all of them are;
+- starts all brokers, and says that they are ready once all of them are. It waits for as long as one of those
+  that are not works (`PROGRESS_S` of a processor in `READY_S`): logs that are recovered after a crash take
+  what they take, and would take it again;
 - starts a broker again that ended by itself, at its port, after a while that doubles each time up to
   `RESTART_MS_MAX`; one that ends `RESTARTS_MAX` times without having been ready in between, or that never was
   ready, ends them all, with its reason;
@@ -29,6 +31,7 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TextIO
 
 from barnabas.core.errors import BarnabasError
@@ -38,7 +41,9 @@ from barnabas.node.machine.forked_process import ForkedProcess, fork
 _log = EventLog("node.broker_processes")
 
 READY_S: Final = 120.0
-"""How long all brokers of a machine may take to be ready for the first time."""
+"""How often it is looked whether brokers that are not ready yet get on; that none does ends them all."""
+PROGRESS_S: Final = 1.0
+"""Processor time of a broker that gets on, in that time. One that only waits uses a tenth of it."""
 STOP_S: Final = 60.0
 RESTART_MS_MIN: Final = 500
 RESTART_MS_MAX: Final = 30_000
@@ -67,6 +72,8 @@ class _RackMember:
     def __init__(self, broker_id: int) -> None:
         self.id = broker_id
         self.process: ForkedProcess | None = None
+        self.fork: asyncio.Task[ForkedProcess] | None = None
+        """The fork of its newest process: a few turns of the loop, in which nobody has its pid yet."""
         self.ready: asyncio.Event = asyncio.Event()
         self.address = ""
         """Its listener, as its own ready line has it."""
@@ -117,7 +124,7 @@ class BrokerProcesses:
         self._live_as = live
         self._errors = errors
         self._restart_ms_min = restart_ms_min
-        self._stopping = False
+        self._stopping = self._killed = False
         self._failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -150,11 +157,22 @@ class BrokerProcesses:
             self._spawn(self._look_after(member))
         ready = asyncio.ensure_future(self._all_ready())
         failed = asyncio.ensure_future(self.failed())
-        done, _ = await asyncio.wait({ready, failed}, timeout=READY_S, return_when=asyncio.FIRST_COMPLETED)
+        worked: dict[int, float] = {}
+        while not (await asyncio.wait({ready, failed}, timeout=READY_S, return_when=asyncio.FIRST_COMPLETED))[
+            0
+        ]:
+            late = {
+                each.process.pid: each.id
+                for each in self._members
+                if each.process and not each.ready.is_set()
+            }
+            names = ", ".join(map(str, late.values()))
+            before, worked = worked, {pid: processor_s(pid) for pid in late}
+            if not any(worked[pid] - before.get(pid, 0) >= PROGRESS_S for pid in late):
+                self._fail(f"not ready, and without work for {READY_S:g} s: broker {names}")
+                break
+            _log.warning("broker.not_ready_yet", brokers=names, reason="it works, as on logs after a crash")
         failed.cancel()
-        if not done:
-            late = ", ".join(str(each.id) for each in self._members if not each.ready.is_set())
-            self._fail(f"not ready within {READY_S:g} s: broker {late}")
         if self._failure.done():
             ready.cancel()
             await self.stop()
@@ -172,6 +190,8 @@ class BrokerProcesses:
         """Ends the brokers in order, the last first. Harmless when repeated."""
         self._stopping = True
         for member in reversed(self._members):
+            with suppress(OSError):
+                await self._forked(member)
             if member.process is None:
                 continue
             member.signal(signal.SIGTERM)
@@ -188,7 +208,7 @@ class BrokerProcesses:
 
     def kill(self) -> None:
         """Ends all brokers at once, without a word to clients; `stop` returns then."""
-        self._stopping = True
+        self._stopping = self._killed = True
         for member in self._members:
             member.signal(signal.SIGKILL)
 
@@ -230,7 +250,10 @@ class BrokerProcesses:
         """One life of a broker, from its start to its end; whether it was ready."""
         member.starts += 1
         life = partial(self._live_as, member.id, member.port)
-        process = member.process = await fork(f"barnabas-{member.id}", life, line_bytes_max=_LINE_BYTES_MAX)
+        forking = fork(f"barnabas-{member.id}", life, line_bytes_max=_LINE_BYTES_MAX)
+        member.fork = asyncio.ensure_future(forking)
+        process = await self._forked(member)
+        assert process is not None, "it was just forked"
         was_ready = False
         copying = asyncio.ensure_future(self._copy_errors(member, process))
         with suppress(ValueError):  # a line that is too long: it is none of a broker
@@ -248,6 +271,16 @@ class BrokerProcesses:
         await copying
         return was_ready
 
+    async def _forked(self, member: _RackMember) -> ForkedProcess | None:
+        """The process of a broker, once its fork is over; whoever cancels this leaves no process that nobody
+        knows. Raises OSError.
+        """
+        if member.fork is not None:
+            member.process = await asyncio.shield(member.fork)
+            if self._killed:
+                member.signal(signal.SIGKILL)
+        return member.process
+
     async def _copy_errors(self, member: _RackMember, process: ForkedProcess) -> None:
         while True:
             try:
@@ -264,6 +297,22 @@ class BrokerProcesses:
 
     def __repr__(self) -> str:
         return f"<BrokerProcesses {self._members}>"
+
+
+def processor_s(session: int) -> float:
+    """Processor time of a child that leads a session, and of all that it has started; 0 where the system does
+    not say it.
+    """
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # Behind the name: state, parent, group, session; utime, stime and those of ended children.
+            fields = stat.read_bytes().rpartition(b")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        if int(fields[3]) == session:
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 async def parent_is_gone(parent: int) -> None:

@@ -2,10 +2,14 @@
 
 The parent asks each broker's own endpoint, all at once. A broker that does not answer is left out, and its
 ``barnabas_machine_broker_up`` is 0: the others' figures are worth more than none.
+
+It shows no certificate that the parent could check, and while it ends somebody else of this machine may take
+its port. So the password is never sent there, but a token that is good for this one broker's metrics alone
+(`token_of`), which the broker has from the fork.
 """
 
 import asyncio
-import base64
+import hmac
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -22,13 +26,23 @@ ANSWER_BYTES_MAX: Final = 64 << 20
 _LINES_A_SLICE: Final = 2000
 
 
+def token_of(secret: bytes, broker_id: int) -> str:
+    """By which a broker knows its parent."""
+    return hmac.digest(secret, b"%d" % broker_id, "sha256").hex()
+
+
 class MachineMetrics:
     """What a scrape of the machine says."""
 
-    def __init__(self, states: Callable[[], Sequence[BrokerLife]], access: MetricsAccess) -> None:
-        """`access` is that of the brokers' endpoints, which is the machine's too."""
+    def __init__(
+        self, states: Callable[[], Sequence[BrokerLife]], access: MetricsAccess, secret: bytes
+    ) -> None:
+        """`access` is that of the brokers' endpoints, which is the machine's too; `secret` is that of
+        `token_of`.
+        """
         self._states = states
         self._access = access
+        self._secret = secret
 
     async def __call__(self) -> bytes:
         states = self._states()
@@ -50,23 +64,23 @@ class MachineMetrics:
             return None
         try:
             async with asyncio.timeout(ANSWER_S):
-                return await self._get(state.metrics_url)
+                return await self._get(state)
         except (OSError, ValueError, TimeoutError, asyncio.IncompleteReadError) as error:
             reason = str(error) or type(error).__name__
             _log.warning("broker.metrics_missing", broker=state.id, reason=reason)
             return None
 
-    async def _get(self, url: str) -> bytes:
-        parts, access = urlsplit(url), self._access
+    async def _get(self, state: BrokerLife) -> bytes:
+        url = state.metrics_url
+        parts = urlsplit(url)
         context = None
         if parts.scheme == "https":
-            # A child of this process, at the address that it has named.
+            # A child of this process, at the address that it has named; if it is not, it learns no password.
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         head = f"GET {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
-        if access.password is not None:
-            words = base64.b64encode(f"{access.user}:{access.password}".encode()).decode()
-            head += f"Authorization: Basic {words}\r\n"
+        if self._access.password is not None:
+            head += f"Authorization: Bearer {token_of(self._secret, state.id)}\r\n"
         reader, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=context)
         try:
             writer.write(f"{head}\r\n".encode())
