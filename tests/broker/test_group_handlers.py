@@ -1,5 +1,6 @@
 """The APIs of groups: what the coordinator is asked, and what becomes of its answers in each version."""
 
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ from barnabas.broker.profiles import PROFILE_3_9, PROFILE_4_4
 from barnabas.coordinator.classic.group import ClassicGroup
 from barnabas.coordinator.classic.members import (
     ClassicMember,
+    JoinedMember,
     JoinResult,
     LeavingMember,
     MemberTerms,
@@ -315,6 +317,26 @@ def test_a_join_waits_and_may_still_be_refused(world, coordinator):
     answer = world.start(join(member_id="m"), 9)
     second.fail(error("NOT_COORDINATOR"))
     assert (code(answer().error_code), answer().member_id) == ("NOT_COORDINATOR", "m")
+
+
+def test_the_leader_of_a_very_large_group_is_answered_in_slices(make, coordinator):
+    clock, seen = TickingClock(), []
+
+    class Members(list):
+        def __iter__(self):
+            for each in super().__iter__():
+                seen.append(clock.turns)
+                yield each
+
+    members = Members(JoinedMember(f"m-{each}", None, b"topics") for each in range(1_000))
+    coordinator.answers["join_group"] = JoinResult(
+        ErrorCode.NONE, "m-0", generation_id=3, protocol_name="range", leader_id="m-0", members=members
+    )
+    answer = make(clock=clock).start(join(member_id="m-0"), 9)
+    while answer() is None:
+        clock.advance()
+    assert [each.member_id for each in answer().members] == [f"m-{each}" for each in range(1_000)]
+    assert max(Counter(seen).values()) < 100
 
 
 # --- SyncGroup ----------------------------------------------------------------------------------------

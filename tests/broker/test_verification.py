@@ -7,6 +7,7 @@ import pytest
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from barnabas.core.pending import Pending
+from barnabas.log import verification
 from barnabas.log.validator import RECORDS_AT_ONCE
 from barnabas.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from barnabas.protocol.messages.add_partitions_to_txn import (
@@ -201,6 +202,23 @@ def test_a_coordinator_that_cannot_be_asked_makes_the_producer_try_again(make_wo
     )
 
 
+def test_producers_that_are_made_up_do_not_cost_a_real_one_its_answer(
+    world, make_batch, producer, monkeypatch
+):
+    monkeypatch.setattr(verification, "QUESTIONS_MAX", 3)
+    add(world, producer, 0)
+    world.replicas.appender.verifier = held = Held(world.verifier)
+    answer = world.start(request_of(make_batch, (0, producer, 0)), 11)
+    world.replicas.appender.verifier = world.verifier
+    for made_up in range(1, 9):
+        refused = produce(world, make_batch, (producer[0] + made_up, 0))
+        assert E.of(refused.error_code) is E.INVALID_PRODUCER_ID_MAPPING
+    held.answer()
+    world.clock.advance(0)
+
+    assert codes_of(answer()) == [E.NONE]
+
+
 def test_a_marker_between_question_and_answer_makes_the_append_fail(world, make_batch, producer):
     add(world, producer, 0)
     world.replicas.appender.verifier = held = Held(world.verifier)
@@ -384,7 +402,7 @@ def test_offsets_of_a_transaction_are_taken_unless_it_ends_before_the_answer(wor
     world.replicas.appender.verifier = held = Held(world.verifier)
     late = commit_offset(world, producer)
     tp = TopicPartition(GROUP_METADATA_TOPIC, world.coordinator.partition_for("g"))
-    world.partition(*tp).log.producers._verifications.clear()
+    world.partition(*tp).log.producers._verifications = None
     held.answer()
     world.clock.advance(0)
     assert committed_code(late) is E.INVALID_TXN_STATE

@@ -70,6 +70,21 @@ def test_questions_about_producers_that_do_not_exist_have_a_bound(producers):
     assert is_known == [False, False] + [True] * QUESTIONS_MAX
 
 
+def test_made_up_producers_push_no_open_question_out(producers):
+    """Each of them is refused within milliseconds; the real one waits for its answer meanwhile."""
+    real = producers.start_verification(PRODUCER, 0, 0, 0, bumped=False)
+    for made_up in range(PRODUCER + 1, PRODUCER + 3 * QUESTIONS_MAX):
+        producers.start_verification(made_up, 0, 0, 0, bumped=False)
+        producers.refuse_verification(made_up)
+    assert producers.is_verified(PRODUCER, 0, real)
+    # A batch that was refused is asked about again with the guard that it had, and is open then.
+    again = producers.start_verification(made_up, 0, 0, 0, bumped=False)
+    for other in range(QUESTIONS_MAX):
+        producers.start_verification(-2 - other, 0, 0, 0, bumped=False)
+        producers.refuse_verification(-2 - other)
+    assert producers.is_verified(made_up, 0, again)
+
+
 def test_a_later_epoch_asks_with_its_own_sequence(producers):
     producers.start_verification(PRODUCER, 0, 5, 0, bumped=False)
     producers.start_verification(PRODUCER, 1, 0, 0, bumped=False)

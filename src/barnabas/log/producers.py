@@ -22,7 +22,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.log.producer_batches import BATCH
 from barnabas.log.producer_snapshot import SnapshotEntry
-from barnabas.log.verification import QUESTIONS_MAX, VerificationGuard, VerificationState
+from barnabas.log.verification import VerificationGuard, Verifications, VerificationState
 from barnabas.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, SEQUENCE_MAX, BatchHeader
 from barnabas.records.control import EndTransactionMarker
 
@@ -199,8 +199,8 @@ class ProducerStateManager:
         self.ongoing: dict[int, int] = {}
         """First offset of each open transaction by producer id, in order of offsets."""
         self._completed: list[CompletedTxn] = []
-        self._verifications: dict[int, VerificationState] = {}
-        """The producers whose coordinators are asked about their first batch."""
+        self._verifications: Verifications | None = None
+        """The producers whose coordinators are asked about their first batch; None before the first."""
         self.map_end_offset = 0
         """The state is that of the log up to here."""
 
@@ -220,13 +220,13 @@ class ProducerStateManager:
         # KIP-890: first, because a producer that is being asked about may be unknown here until its batch is
         # appended.
         if self._verifications and origin is AppendOrigin.CLIENT:
-            self._check_order_of_verified(batch, offset)
+            self._check_order_of_verified(batch, self._verifications.get(batch.producer_id), offset)
         state = self.producers.get(batch.producer_id)
         # A new producer, or one that has expired here: its count begins with any sequence number, unless each
         # transaction has an epoch of its own. Then it begins at 0 in each.
         if state is None:
             if self._verifications and origin is AppendOrigin.CLIENT:
-                self._check_first_of_bumped(batch, offset)
+                self._check_first_of_bumped(batch, self._verifications.get(batch.producer_id), offset)
             return
         self._check_epoch(state, batch.producer_epoch, offset)
         # A coordinator's commits in a transaction carry the client's epoch, and no sequence numbers.
@@ -271,9 +271,10 @@ class ProducerStateManager:
                 f" smaller than the last seen epoch {state.epoch}",
             )
 
-    def _check_order_of_verified(self, batch: BatchHeader, offset: int) -> None:
+    def _check_order_of_verified(
+        self, batch: BatchHeader, asked: VerificationState | None, offset: int
+    ) -> None:
         """An earlier batch of the producer waits for its verification: no other may get in front of it."""
-        asked = self._verifications.get(batch.producer_id)
         # The earlier batch would be refused as out of order when its verification is done.
         if asked is not None and batch.base_sequence > asked.lowest_sequence:
             raise KafkaError(
@@ -283,8 +284,9 @@ class ProducerStateManager:
                 f"{asked.lowest_sequence} (earliest seen sequence)",
             )
 
-    def _check_first_of_bumped(self, batch: BatchHeader, offset: int) -> None:
-        asked = self._verifications.get(batch.producer_id)
+    def _check_first_of_bumped(
+        self, batch: BatchHeader, asked: VerificationState | None, offset: int
+    ) -> None:
         if asked is not None and asked.bumped and batch.base_sequence != 0:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -330,7 +332,8 @@ class ProducerStateManager:
         # The batch is in the log: a guard of before answers for nothing that comes later. The first batch of
         # a transaction is how far readers of committed data may go.
         if batch.is_transactional:
-            self._verifications.pop(batch.producer_id, None)
+            if self._verifications:
+                self._verifications.drop(batch.producer_id)
             if state.current_txn_first_offset is None:
                 state.current_txn_first_offset = base_offset
                 self.ongoing[batch.producer_id] = base_offset
@@ -339,7 +342,8 @@ class ProducerStateManager:
         self, batch: BatchHeader, marker: EndTransactionMarker, *, offset: int, timestamp: int
     ) -> CompletedTxn | None:
         """Takes in a marker; returns the transaction that it ended, unless there was none."""
-        self._verifications.pop(batch.producer_id, None)
+        if self._verifications:
+            self._verifications.drop(batch.producer_id)
         state = self._state(batch.producer_id)
         state.bump(batch.producer_epoch)
         # Remembered, so that a marker of an earlier coordinator is refused.
@@ -388,24 +392,27 @@ class ProducerStateManager:
         # Verified with its first batch, or by an earlier life of this broker.
         if self._is_ongoing(producer_id, epoch):
             return None
+        if self._verifications is None:
+            self._verifications = Verifications()
         asked = self._verifications.get(producer_id)
         if asked is None:
-            # The oldest goes: if its answer is still to come, its batch is refused.
-            if len(self._verifications) >= QUESTIONS_MAX:
-                del self._verifications[next(iter(self._verifications))]
-            asked = self._verifications[producer_id] = VerificationState(
-                sequence, epoch, now_ms, bumped=bumped
-            )
+            asked = VerificationState(sequence, epoch, now_ms, bumped=bumped)
         else:
             # Another batch of the producer asks: it gets the guard of the first question.
             asked.asked_again(sequence, epoch)
+        self._verifications.add(producer_id, asked)
         return asked.guard
+
+    def refuse_verification(self, producer_id: int) -> None:
+        """The coordinator does not count the partition to the producer's transaction."""
+        if self._verifications:
+            self._verifications.refuse(producer_id)
 
     def is_verified(self, producer_id: int, epoch: int, guard: VerificationGuard | None) -> bool:
         """Whether the transaction has written here, or was asked about with this guard and neither a batch
         nor a marker of the producer has come since.
         """
-        asked = self._verifications.get(producer_id)
+        asked = None if self._verifications is None else self._verifications.get(producer_id)
         # It must be this question's guard: a batch or a marker since then has dropped it, and a later
         # question has another.
         if guard is not None and asked is not None and asked.guard is guard:
@@ -465,11 +472,7 @@ class ProducerStateManager:
         for producer_id in expired:
             del self.producers[producer_id]
         if self._verifications:
-            self._verifications = {
-                producer_id: asked
-                for producer_id, asked in self._verifications.items()
-                if now_ms - asked.asked_ms < expiration_ms
-            }
+            self._verifications.drop_older(now_ms - expiration_ms)
         return len(expired)
 
     def on_log_start(self, log_start_offset: int) -> None:
@@ -485,7 +488,7 @@ class ProducerStateManager:
         self.producers.clear()
         self.ongoing.clear()
         self._completed.clear()
-        self._verifications.clear()
+        self._verifications = None
         self.map_end_offset = end_offset
 
     def snapshot(self) -> list[SnapshotEntry]:

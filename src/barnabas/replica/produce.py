@@ -420,6 +420,9 @@ class Appender:
             )
             later = self.verifier.later(tries) if is_early else None
             if later is None:
+                for tp in refused:
+                    if (log := self._leader_log(tp)) is not None:
+                        log.producers.refuse_verification(transaction.producer_id)
                 return refused
             yield later
             ask_again()

@@ -144,6 +144,32 @@ def test_a_target_that_the_log_refuses_is_made_again(world):
     made(world)
     assert world.group.assignment_epoch == 1
     world.journal.refusal = None
+    world.clock.advance(1_000)
+    beat_until_stable(world, members)
+
+    assert len(owned(members)) == ORDERS + BILLS
+
+
+def test_a_target_that_can_never_be_written_is_made_now_and_then_and_said_once(world, caplog):
+    members = under_way(world)
+    world.journal.refusal = ErrorCode.RECORD_LIST_TOO_LARGE
+    made(world)
+
+    def tries(seconds):
+        """How often a target was begun while the members sent a heartbeat each second."""
+        found = 0
+        for _ in range(seconds):
+            world.clock.advance(1_000)
+            for member in members:
+                member.beat()
+            found += world.group.assignor_running
+            made(world)
+        return found
+
+    assert 4 <= tries(300) <= 12  # after 1, 2, 4, ... seconds, then each minute
+    assert caplog.text.count("target.not_written") == 1
+    world.journal.refusal = None
+    assert tries(61) == 1
     beat_until_stable(world, members)
 
     assert len(owned(members)) == ORDERS + BILLS

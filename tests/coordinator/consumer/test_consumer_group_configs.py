@@ -21,6 +21,24 @@ def epochs(world):
     return world.group.epoch, world.group.assignment_epoch
 
 
+def test_classic_members_are_not_called_back_before_the_interval_is_over():
+    """Among themselves each would join, and be called back by its next heartbeat, for the whole interval."""
+    world = World(config=INTERVAL, consumer_migration_policy="upgrade")
+    world.topics.create("a", 4)
+    first = world.member("m1", "a")
+    joined = world.classic_join("c1", "a")
+    first.leave()
+    assert world.group.classic_member_count == len(world.group.members) == 1
+    assert world.group.epoch > world.group.assignment_epoch
+    joined = world.classic_join("c1", "a")
+    world.classic_sync("c1", joined.generation_id)
+    assert world.classic_beat("c1", joined.generation_id) is ErrorCode.NONE
+    world.clock.advance(1_000)
+    assert world.classic_beat("c1", joined.generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
+    again = world.classic_join("c1", "a")
+    assert again.generation_id == world.group.epoch == world.group.assignment_epoch
+
+
 def test_a_groups_own_heartbeat_and_session_count_from_the_next_heartbeat_on(world):
     world.topics.create("a", 1)
     world.join("m1", "a")

@@ -16,6 +16,7 @@ from barnabas.broker.registry import handles
 from barnabas.coordinator.classic.members import JoinRequest, JoinResult
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
+from barnabas.core.slices import Sliced, in_slices
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.join_group import (
     JoinGroupRequest,
@@ -39,10 +40,22 @@ NAMELESS: Final = frozenset({ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.GRO
 
 def _failed(request: JoinGroupRequest, error: KafkaError, version: int) -> JoinGroupResponse:
     member_id = "" if error.code in NAMELESS else request.member_id
-    return _response(JoinResult(error.code, member_id), version)
+    return _response(JoinResult(error.code, member_id), [], version)
 
 
-def _response(result: JoinResult, version: int) -> JoinGroupResponse:
+def _answered(answer: JoinResult | Pending[JoinResult], version: int) -> Sliced[JoinGroupResponse]:
+    """The response; the leader's names all members, of which there may be very many."""
+    result = (yield answer) if isinstance(answer, Pending) else answer
+    members: list[JoinGroupResponseMember] = []
+    for member_id, instance_id, metadata in result.members:
+        members.append(
+            JoinGroupResponseMember(member_id=member_id, group_instance_id=instance_id, metadata=metadata)
+        )
+        yield
+    return _response(result, members, version)
+
+
+def _response(result: JoinResult, members: list[JoinGroupResponseMember], version: int) -> JoinGroupResponse:
     return JoinGroupResponse(
         error_code=result.error,
         generation_id=result.generation_id,
@@ -52,10 +65,7 @@ def _response(result: JoinResult, version: int) -> JoinGroupResponse:
         leader=result.leader_id,
         skip_assignment=result.skip_assignment,
         member_id=result.member_id,
-        members=[
-            JoinGroupResponseMember(member_id=member_id, group_instance_id=instance_id, metadata=metadata)
-            for member_id, instance_id, metadata in result.members
-        ],
+        members=members,
     )
 
 
@@ -84,6 +94,4 @@ def join_group(
             supports_skipping_assignment=version >= SKIP_ASSIGNMENT_SINCE,
         )
     )
-    if isinstance(answer, Pending):
-        return answer.then(lambda result: _response(result, version))
-    return _response(answer, version)
+    return in_slices(_answered(answer, version), context.broker.clock)

@@ -28,6 +28,7 @@ from barnabas.coordinator.consumer.heartbeat import subscribe_static_member, upd
 from barnabas.coordinator.consumer.leaving import fence_members, maybe_downgrade, timers_of
 from barnabas.coordinator.consumer.member import ClassicTerms, ConsumerMember, MemberState
 from barnabas.coordinator.consumer.plan import ConsumerRuntime, Plan, write
+from barnabas.coordinator.consumer.target_assignment import makes_no_target
 from barnabas.coordinator.shard import Shard
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
@@ -171,7 +172,7 @@ def classic_group_sync_to_consumer_group(
     timers = timers_of(runtime, shard, group, member.member_id)
     # The assignment would be out of date before the member has it. One that is giving partitions up gets it
     # all the same: it must learn what it keeps.
-    if _is_behind(group, member) and member.state is not MemberState.UNREVOKED_PARTITIONS:
+    if _is_behind(runtime, group, member) and member.state is not MemberState.UNREVOKED_PARTITIONS:
         timers.join.set_if_absent(member.rebalance_timeout_ms)
         raise KafkaError(
             ErrorCode.REBALANCE_IN_PROGRESS,
@@ -206,7 +207,7 @@ def classic_group_heartbeat_to_consumer_group(
     if (
         # A new target; partitions to give up; or partitions that others have released since: the member gets
         # each of them by joining again.
-        _is_behind(group, member)
+        _is_behind(runtime, group, member)
         or member.state is MemberState.UNREVOKED_PARTITIONS
         or (member.state is MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member))
     ):
@@ -236,11 +237,12 @@ def _classic_member(
     return member, member.classic
 
 
-def _is_behind(group: ConsumerGroup, member: ConsumerMember) -> bool:
+def _is_behind(runtime: ConsumerRuntime, group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Whether there is a newer target for the member, or its joining again would make one."""
-    # A member of the consumer protocol makes the next target with its heartbeat, once the interval is over
-    # (KIP-1263); until then joining again would change nothing. The same holds while a target is being made.
-    if group.classic_member_count < len(group.members) or group.assignor_running:
+    # A member of the consumer protocol makes the next target with its heartbeat. While one is being made, or
+    # the last is too new (KIP-1263), joining again would change nothing: the member would be called back to
+    # join for as long.
+    if group.classic_member_count < len(group.members) or makes_no_target(runtime, group):
         return member.member_epoch < group.assignment_epoch
     return member.member_epoch < group.epoch
 

@@ -64,10 +64,12 @@ class ConsumerGroup:
         "last_write",
         "lookup_running",
         "members",
+        "next_target_ms",
         "static_members",
         "subscription_metadata",
         "subscriptions",
         "targets",
+        "targets_failed",
         "timers",
     )
 
@@ -95,6 +97,10 @@ class ConsumerGroup:
         """Of the group's records; None once it is known that the replicas have all of them."""
         self.assignor_running = False
         """Whether a target is being made, in slices."""
+        self.targets_failed = 0
+        """How many targets that were made in slices could not be written, one after the other."""
+        self.next_target_ms = 0.0
+        """When the next one is made after that, by the monotonic clock."""
         self.lookup_running = False
         """Whether regular expressions are being looked up."""
         self._assignors = Counts()

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _events: Final = EventLog("coordinator.consumer")
 
+_RETRY_MS_MIN: Final = 1_000
+_RETRY_MS_MAX: Final = 60_000
+"""Between two targets of a group that could not be written."""
 METADATA_REFRESH_INTERVAL_MS: Final = (1 << 31) - 1
 """Topics are looked at when they change; besides that, practically never."""
 
@@ -65,7 +68,7 @@ def update_target_assignment(
         owner = group.static_members.get(new.instance_id, new.member_id)
     last = group.assignment_epoch, group.targets.get(owner, NOTHING)
     # The last target is for this epoch: the member needs only its part of it.
-    if plan.epoch <= group.assignment_epoch or group.assignor_running or _is_too_early(runtime, group):
+    if plan.epoch <= group.assignment_epoch or makes_no_target(runtime, group):
         return last
 
     # The members as they are once the plan is written.
@@ -113,7 +116,8 @@ def _go_on_making(
     except StopIteration as made:
         targets = made.value
     except Exception:
-        _events.error("target.not_made", group=group.group_id, exc_info=True)
+        if _wait_after_failure(runtime, group):
+            _events.error("target.not_made", group=group.group_id, exc_info=True)
         return
     finally:
         group.assignor_running = False
@@ -134,8 +138,20 @@ def _go_on_making(
     try:
         write(runtime, shard, plan, None)
     except KafkaError as error:
-        # The next heartbeat finds the epoch as far ahead as before.
-        _events.warning("target.not_written", group=group.group_id, error=error)
+        # A heartbeat finds the epoch as far ahead as before, but not at once: what the log cannot take (a
+        # record that is too large) would be made for nothing, again and again.
+        if _wait_after_failure(runtime, group):
+            _events.warning("target.not_written", group=group.group_id, error=error)
+    else:
+        group.targets_failed = 0
+
+
+def _wait_after_failure(runtime: ConsumerRuntime, group: ConsumerGroup) -> bool:
+    """Lets the group have no new target for a while, longer each time; whether it is the first of a row."""
+    delay_ms = min(_RETRY_MS_MIN << min(group.targets_failed, 10), _RETRY_MS_MAX)
+    group.targets_failed += 1
+    group.next_target_ms = runtime.clock.monotonic_ms() + delay_ms
+    return group.targets_failed == 1
 
 
 def _plan_targets(
@@ -154,6 +170,17 @@ def _plan_targets(
     # Last: a load that finds this record has found all targets of the epoch.
     now_ms = runtime.clock.time_ms()
     plan.records.append(records.target_assignment_epoch(group.group_id, epoch, now_ms))
+
+
+def makes_no_target(runtime: ConsumerRuntime, group: ConsumerGroup) -> bool:
+    """Whether no request makes a target now: one is being made, could not be written a moment ago, or the
+    last is too new.
+    """
+    return (
+        group.assignor_running
+        or (group.targets_failed > 0 and runtime.clock.monotonic_ms() < group.next_target_ms)
+        or _is_too_early(runtime, group)
+    )
 
 
 def _is_too_early(runtime: ConsumerRuntime, group: ConsumerGroup) -> bool:
