@@ -12,7 +12,7 @@ import pytest
 
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
-from barnabas.node.machine.broker_processes import RESTARTS_MAX
+from barnabas.node.machine.broker_processes import RESTARTS_MAX, processor_s
 from racks import Rack
 from serving import READY_SECONDS, free_port
 from waiting import until
@@ -196,22 +196,28 @@ def test_a_line_without_an_end_does_not_stop_a_broker_and_a_fork_that_fails_is_t
 
 
 SLOW = """
-import asyncio, sys, time
+import asyncio, pathlib, sys, time
 from barnabas.node.machine import broker_processes
 from barnabas.node.machine.broker_processes import BrokerProcesses, RackError
 
-broker_processes.READY_S, broker_processes.PROGRESS_S = 0.4, 0.05
+broker_processes.READY_S = 0.2
+looks, done = [], pathlib.Path(sys.argv[2])
 
-def works(_id, _port):
-    while time.process_time() < 1.5:
-        pass
+def processor_s(_pid):
+    looks.append(0)
+    if len(looks) == 4:
+        done.touch()
+    return float(len(looks)) if sys.argv[1] == "works" else 0.5
+
+broker_processes.processor_s = processor_s
+
+def live(_id, _port):
+    while not done.exists():
+        time.sleep(0.01)
     print("ready PLAINTEXT://127.0.0.1:1 broker=1")
 
-def waits(_id, _port):
-    time.sleep(60)
-
 async def run():
-    rack = BrokerProcesses([1], {"works": works, "waits": waits}[sys.argv[1]])
+    rack = BrokerProcesses([1], live)
     try:
         await rack.start()
         print(rack.addresses)
@@ -227,16 +233,28 @@ asyncio.run(run())
     ("does", "said"),
     [
         ("works", "{1: 'PLAINTEXT://127.0.0.1:1'}"),
-        ("waits", "not ready, and without work for 0.4 s: broker 1"),
+        ("waits", "not ready, and without work for 0.2 s: broker 1"),
     ],
 )
-def test_a_start_may_take_as_long_as_a_broker_works(does, said):
+def test_a_start_may_take_as_long_as_a_broker_works(does, said, tmp_path):
     """Logs after a crash took longer than two minutes, and were ended then, again and again."""
-    done = subprocess.run(
-        [sys.executable, "-c", SLOW, does], capture_output=True, text=True, check=True, timeout=READY_SECONDS
-    )
+    command = [sys.executable, "-c", SLOW, does, str(tmp_path / "done")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=READY_SECONDS)
     assert done.stdout.splitlines() == [said]
     assert ("broker.not_ready_yet" in done.stderr) == (does == "works")
+
+
+def test_what_a_broker_and_its_children_work_is_counted():
+    spin = "import time\nwhile time.process_time() < 0.3: pass\n"
+    command = (
+        f"import subprocess, sys\n{spin}subprocess.run([sys.executable, '-c', {spin!r}])\nprint()\ninput()"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", command], start_new_session=True, **pipes) as child:
+        child.stdout.readline()
+        assert 0.5 < processor_s(child.pid) < 5
+        child.communicate(b"\n")
+    assert processor_s(child.pid) == 0
 
 
 JUST_FORKED = """
