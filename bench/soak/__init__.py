@@ -1,0 +1,1 @@
+"""Clients and brokers for as long as one likes: `python -m bench.soak`."""
