@@ -1,4 +1,4 @@
-"""What the client library does beside records, against genuine Apache Kafka: split batches, tables, hooks."""
+"""What the client library does beside plain records: split batches, tables, objects that do not parse."""
 
 import json
 import random
@@ -10,12 +10,7 @@ from barnabas.admin import Admin, NewTopic
 from barnabas.client import Consumer, DeliveryError, Producer, RecordDeserializationError
 from barnabas.core.errors import ErrorCode
 
-pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(params=["kafka39", "kafka44"])
-def bootstrap(request):
-    return request.getfixturevalue(request.param)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture

@@ -1,6 +1,4 @@
-"""Our clients, admin client and commands against genuine Apache Kafka, 3.9 with ZooKeeper and 4.4
-with KRaft.
-"""
+"""Records in and out, offsets, Arrow, and what the commands print beside Kafka's scripts."""
 
 import asyncio
 import re
@@ -10,18 +8,11 @@ import time
 
 import pytest
 
-from barnabas.admin import Admin, ConfigResource, NewTopic
+from barnabas.admin import Admin, NewTopic
 from barnabas.client import AsyncConsumer, AsyncProducer, Consumer, Producer, TopicPartition
 from barnabas.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP
-from barnabas.core.config import Source
-from barnabas.core.errors import ErrorCode
 
-pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(params=["kafka39", "kafka44"])
-def bootstrap(request):
-    return request.getfixturevalue(request.param)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
@@ -60,6 +51,7 @@ def test_records_make_the_round_with_every_codec(bootstrap, topic, codec):
     asyncio.run(scenario())
 
 
+@pytest.mark.jvm
 def test_a_key_goes_where_the_java_producer_puts_it(bootstrap, topic, kafka_tool):
     keys = [f"key-{number}" for number in range(60)]
     lines = "".join(f"{key}:java\n" for key in keys)
@@ -120,34 +112,13 @@ def test_arrow_through_the_wire(bootstrap, topic):
     assert values == [str(number).encode() for number in range(5000)]
 
 
-def test_admin_errors_are_those_of_kafka(bootstrap, topic):
-    with Admin(bootstrap) as admin:
-        results = admin.topics.try_create(
-            [
-                NewTopic(topic),
-                NewTopic("bad name"),
-                NewTopic("many", 1, 9),
-                NewTopic("cfg", configs={"x": "y"}),
-            ]
-        )
-        assert {name: result.code for name, result in results.items()} == {
-            topic: ErrorCode.TOPIC_ALREADY_EXISTS,
-            "bad name": ErrorCode.INVALID_TOPIC_EXCEPTION,
-            "many": ErrorCode.INVALID_REPLICATION_FACTOR,
-            "cfg": ErrorCode.INVALID_CONFIG,
-        }
-        config = admin.configs.describe(ConfigResource.topic(topic))[ConfigResource.topic(topic)]
-        assert config["retention.ms"].source is Source.TOPIC
-        assert config["segment.bytes"].source is Source.DEFAULT
-        assert admin.cluster.describe().controller is not None
-
-
 def without_elr(text):
     """KRaft's eligible leader replicas come by DescribeTopicPartitions, which a 3.9 cluster does not have:
     the script leaves the columns empty there, ours says N/A to both."""
     return re.sub(r"Elr: (N/A)?", "Elr:", text)
 
 
+@pytest.mark.jvm
 def test_commands_print_what_the_scripts_print(bootstrap, topic, kafka_tool):
     with Producer(bootstrap) as producer:
         for number in range(5):

@@ -1,21 +1,18 @@
-"""Our consumers as members of groups on genuine Apache Kafka, alone and beside other libraries' members."""
+"""Groups with rebalances: our consumers as members, alone and beside those of other libraries."""
 
 import contextlib
 import os
-import random
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import confluent_kafka
 import kafka
-import kafka_harness
 import pytest
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-from barnabas.admin import Admin, NewTopic
+from barnabas.admin import Admin, GroupState, GroupType, NewTopic
 from barnabas.client import (
     CommitFailedError,
     Consumer,
@@ -24,20 +21,16 @@ from barnabas.client import (
     Producer,
     TopicPartition,
 )
-from barnabas.client.assignors import Subscription, assignors_named
 from barnabas.core.errors import ErrorCode
 from group_members import GroupMember, finish_the_join
 from waiting import until
 
-pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 SESSION_MS = 6_000
 HEARTBEAT_MS = 300
-
-
-@pytest.fixture(params=["kafka39", "kafka44"])
-def bootstrap(request):
-    return request.getfixturevalue(request.param)
+BY_BROKER = {"group_protocol": "consumer"}
+"""A member whose partitions the coordinator chooses (KIP-848), where no strategy of members is named."""
 
 
 @pytest.fixture
@@ -72,10 +65,8 @@ class Ours(Member):
         options = {
             "group_id": self.group,
             "auto_offset_reset": "earliest",
-            "session_timeout_ms": SESSION_MS,
-            "heartbeat_interval_ms": HEARTBEAT_MS,
             "metadata_max_age_ms": 1000,
-            "partition_assignment_strategy": self.strategy,
+            **(BY_BROKER if self.strategy is None else self.classic()),
             **self.options,
         }
         with Consumer(self.bootstrap, **options) as consumer:
@@ -90,6 +81,13 @@ class Ours(Member):
                 # The identity first: who is seen to own something has one.
                 self.identity = consumer.group_metadata()
                 self.owned = frozenset(tp.partition for tp in consumer.assignment())
+
+    def classic(self):
+        return {
+            "session_timeout_ms": SESSION_MS,
+            "heartbeat_interval_ms": HEARTBEAT_MS,
+            "partition_assignment_strategy": self.strategy,
+        }
 
 
 class KafkaPython(Member):
@@ -307,80 +305,56 @@ def test_a_pattern_takes_in_new_topics(bootstrap, topic):
         until(lambda: consumer.poll(100) is not None and len(consumer.assignment()) == 8, "it grows")
 
 
-# Kafka's own assignors as the judge of ours.
+# The consumer protocol (KIP-848), which Kafka 3.9 does not have.
 
 
-def problems():
-    for seed in range(600):
-        rng = random.Random(seed)
-        letters = rng.choice(["", "abc"])
-        topics = {
-            name: [
-                frozenset(rng.sample(letters, rng.randint(1, 2)) if letters else "")
-                for _ in range(rng.randint(1, 8))
-            ]
-            for name in rng.sample("tuvw", rng.randint(1, 4))
-        }
-        same = rng.sample(sorted(topics), rng.randint(1, len(topics))) if rng.random() < 0.5 else None
-        left = [TopicPartition(name, number) for name in topics for number in range(len(topics[name]))]
-        rng.shuffle(left)
-        members = {}
-        for member in rng.sample("ABCDEF", rng.randint(1, 6)):
-            names = same or rng.sample(sorted(topics), rng.randint(1, len(topics)))
-            owned, left = left[: rng.randint(0, 4)], left[4:]
-            members[member] = Subscription(
-                topics=sorted(names),
-                owned=sorted(tp for tp in owned if tp.topic in names),
-                generation=3,
-                rack=rng.choice(letters) if letters else None,
-                group_instance_id=rng.choice([None, f"i{member}"]),
-            )
-        yield topics, members
+@pytest.fixture
+def topic_of_today(bootstrap_of_today, topic_name):
+    name = topic_name("groups")
+    with Admin(bootstrap_of_today) as admin:
+        admin.topics.create(NewTopic(name, partitions=6))
+    return name
 
 
-def as_line(name, topics, members):
-    written = ";".join(
-        f"{topic}={'|'.join(''.join(sorted(racks)) for racks in partitions)}"
-        for topic, partitions in topics.items()
-    )
-    subscriptions = ";".join(
-        f"{member}={','.join(one.topics)}/{one.rack or ''}/{one.group_instance_id or ''}/{one.generation}/"
-        + ",".join(f"{tp.topic}:{tp.partition}" for tp in one.owned)
-        for member, one in members.items()
-    )
-    return f"{name}\t{written}\t{subscriptions}"
+def test_members_whose_coordinator_assigns_come_and_go(bootstrap_of_today, topic_of_today):
+    bootstrap, topic = bootstrap_of_today, topic_of_today
+    group = f"{topic}-consumer"
+    fill(bootstrap, topic, 120)
+    with Ours(bootstrap, group, topic, None) as first:
+        until(lambda: shared(first), "one owns all")
+        with Ours(bootstrap, group, topic, None) as second:
+            until(lambda: shared(first, second), "two share")
+            fill(bootstrap, topic, 120, "w")
+            until(all_read(120, first, second, label="w"), "all read")
+            with Admin(bootstrap) as admin:
+                described = admin.groups.describe([group])[group]
+            assert (described.type, described.state) == (GroupType.CONSUMER, GroupState.STABLE)
+            assert {one.member_epoch for one in described.members} == {described.group_epoch}
+            owned = sorted(len(one.assignment) for one in described.members)
+            assert owned == [3, 3]
+        until(lambda: shared(first), "one owns all again")
+        assert len(first.values) + len(second.values) == 240, "nothing twice, as nobody failed"
+        revoked = [numbers for event, numbers in first.events if event == "-"]
+        assert all(len(numbers) < 6 for numbers in revoked), "never everything at once"
 
 
-def as_answer(divided):
-    return ";".join(
-        f"{member}=" + ",".join(sorted(f"{tp.topic}:{tp.partition}" for tp in divided[member]))
-        for member in sorted(divided)
-    )
+def test_members_of_both_protocols_share_a_group(bootstrap_of_today, topic_of_today):
+    bootstrap, topic = bootstrap_of_today, topic_of_today
+    fill(bootstrap, topic, 60)
+    with Ours(bootstrap, f"{topic}-both", topic, "range") as classic:
+        until(lambda: shared(classic), "the classic one owns all")
+        with Ours(bootstrap, f"{topic}-both", topic, None) as consumer:
+            until(lambda: shared(classic, consumer), "two share")
+            fill(bootstrap, topic, 60, "w")
+            until(all_read(60, classic, consumer, label="w"), "all read")
 
 
-@pytest.mark.parametrize("name", ["range", "roundrobin", "cooperative-sticky"])
-def test_ours_divide_as_those_of_java(name):
-    try:
-        jars = kafka_harness.artifacts(kafka_harness.ZOOKEEPER_ERA)
-    except kafka_harness.UnavailableError as missing:
-        pytest.skip(f"JUDGE DID NOT SPEAK: Kafka's assignors: {missing}")
-    cases = list(problems())
-    source = Path(__file__).with_name("JavaAssignors.java")
-    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
-    done = subprocess.run(
-        [kafka_harness.java(), quiet, "-cp", f"{jars}/*", str(source)],
-        input="".join(as_line(name, *case) + "\n" for case in cases),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    theirs = done.stdout.splitlines()
-    assert len(theirs) == len(cases), done.stderr[-2000:]
-    (assignor,) = assignors_named([name])
-    differing = [
-        (as_line(name, *case), answer, ours)
-        for case, answer in zip(cases, theirs, strict=True)
-        if (ours := as_answer(assignor.assign(*case))) != answer
-    ]
-    assert not differing, f"{len(differing)} of {len(cases)}: {differing[:3]}"
+def test_a_static_member_that_lives_is_not_replaced(bootstrap_of_today, topic_of_today):
+    bootstrap, topic = bootstrap_of_today, topic_of_today
+    with Ours(bootstrap, f"{topic}-taken", topic, None, group_instance_id="one") as first:
+        until(lambda: shared(first), "the first owns all")
+        second = Ours(bootstrap, f"{topic}-taken", topic, None, group_instance_id="one")
+        until(lambda: second.failure is not None, "the second is refused")
+        assert isinstance(second.failure, GroupError)
+        assert second.failure.code is ErrorCode.UNRELEASED_INSTANCE_ID
+        assert first.failure is None
