@@ -7,6 +7,7 @@ from pyspark.sql import types as spark
 
 from barnabas.spark.pipeline import changes, expectations, frames, records
 from barnabas.spark.pipeline.letters import REASON, RECORD, STAGES, as_records, judge, letters
+from barnabas.spark.pipeline.routed_sink import unnamed
 from barnabas.spark.pipeline.settings import Pipeline
 from barnabas.spark.pipeline.sink import BatchSink
 
@@ -75,7 +76,10 @@ class LetterBox:
 
         rule = expectations.violated(self._pipeline.expectations, "deadLetter")
         reason = sql.when(rule.isNotNull(), sql.concat(sql.lit("it violates the rule "), rule))
-        how = self._pipeline.sink.changes
+        route, how = self._pipeline.sink.route, self._pipeline.sink.changes
+        if route is not None:
+            words = sql.lit(f"it names no table by {', '.join(route.columns)}")
+            reason = sql.when(unnamed(route), words).otherwise(reason)
         if how is None:
             return reason
         words = sql.lit(f"it has null in the key ({', '.join(how.key)})")

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from barnabas.spark.errors import PipelineError, first_line
+from barnabas.spark.pipeline.named_tables import known
 
 if TYPE_CHECKING:
     from openlineage.client.event_v2 import InputDataset, OutputDataset, RunEvent
 
     from barnabas.spark.pipeline.settings import Pipeline
+    from barnabas.spark.pipeline.sink_settings import Sink
 
 _log = logging.getLogger("barnabas.spark")
 
@@ -81,7 +83,7 @@ class Lineage:
                 job=events.Job(self._namespace, self._pipeline.name, {"jobType": kind}),
                 producer="urn:barnabas:pipeline",
                 inputs=self._inputs(),
-                outputs=[self._output(figures)],
+                outputs=self._outputs(figures),
             )
             self._waiting.put_nowait((event, told))
         except queue.Full:
@@ -121,12 +123,17 @@ class Lineage:
         topics = options.topics or sorted({tp.topic for tp in options.assigned}) or [str(options.pattern)]
         return [InputDataset(self._brokers(), topic) for topic in topics]
 
-    def _output(self, figures: Mapping[str, Any]) -> "OutputDataset":
+    def _outputs(self, figures: Mapping[str, Any]) -> "list[OutputDataset]":
+        tables = known(self._pipeline.sink)
+        # How many of the rows each has got is not counted where there are many.
+        return [self._output(one, figures if len(tables) == 1 else {}) for one in tables]
+
+    def _output(self, sink: "Sink", figures: Mapping[str, Any]) -> "OutputDataset":
         from openlineage.client.event_v2 import OutputDataset
         from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
 
         rows = statistics.OutputStatisticsOutputDatasetFacet(rowCount=figures.get("rows_written"))
-        sink, facets = self._pipeline.sink, {"outputStatistics": rows}
+        facets = {"outputStatistics": rows} if figures else {}
         if sink.topic:
             return OutputDataset(self._brokers(), sink.topic, outputFacets=facets)
         at = urlsplit(sink.address)

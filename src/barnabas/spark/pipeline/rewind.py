@@ -22,6 +22,7 @@ from barnabas.spark.kafka import KafkaCatalog
 from barnabas.spark.logs.backfill import Backfill, BackfilledCatalog
 from barnabas.spark.offsets import EARLIEST, Positions
 from barnabas.spark.pipeline.checkpoint import end_of, ended, go_back, query_id
+from barnabas.spark.pipeline.named_tables import known
 from barnabas.spark.pipeline.settings import Pipeline
 from barnabas.spark.pipeline.sink import open_table
 from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
@@ -153,7 +154,7 @@ def _take_back(checkpoint: Path, tables: Sequence[Table]) -> None:
     try:
         _require_all(left, query, first)
     except RewindRefusedError:
-        if tables[0] in left:  # nothing has been taken back yet
+        if tables and tables[0] in left:  # nothing has been taken back yet
             note.unlink()
         raise
     for table in left:
@@ -182,6 +183,6 @@ def _require_all(tables: Sequence[Table], query: str, first: int) -> None:
 
 
 def _tables(pipeline: Pipeline) -> Iterator[Table]:
-    yield open_table(pipeline.sink)
+    yield from map(open_table, known(pipeline.sink))
     if pipeline.letters is not None and pipeline.letters.table is not None:
         yield open_table(pipeline.letters.table)

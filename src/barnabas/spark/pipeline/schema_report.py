@@ -13,6 +13,7 @@ from barnabas.spark.pipeline import changes, frames
 from barnabas.spark.pipeline.drafts.draft import newest
 from barnabas.spark.pipeline.formats.reader_schema import settled
 from barnabas.spark.pipeline.formats.registry import RegistrySchemas
+from barnabas.spark.pipeline.named_tables import known
 from barnabas.spark.pipeline.settings import Pipeline
 from barnabas.spark.pipeline.sink import open_table, table_schema
 from barnabas.spark.pipeline.tables.evolution import merged
@@ -57,6 +58,8 @@ class SchemaReport:
 def report(spark: "SparkSession", pipeline: Pipeline, records: int) -> SchemaReport:
     """Looks at about as many of the newest records of each topic. Raises PipelineError."""
     pipeline = replace(pipeline, format=settled(pipeline.format, pipeline.checkpoint))
+    # Of many tables each has the columns of the rows: one that is there says what becomes of them.
+    pipeline = replace(pipeline, sink=next(iter(known(pipeline.sink)), pipeline.sink))
     form, sink = pipeline.format, pipeline.sink
     table = open_table(sink)
     rows = frames.build(spark, pipeline).rows.schema

@@ -16,7 +16,7 @@ from pyspark.sql import Observation
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from barnabas.spark.errors import PipelineError, first_line
-from barnabas.spark.pipeline import changes, expectations, records
+from barnabas.spark.pipeline import changes, expectations, named_tables, records
 from barnabas.spark.pipeline.checkpoint import query_id
 from barnabas.spark.pipeline.expectations import Expectation
 from barnabas.spark.pipeline.sink_settings import Sink
@@ -63,17 +63,21 @@ def open_table(sink: Sink) -> Table:
 
 
 def compact(sink: Sink, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:
-    """Makes large files of a table's small ones.
+    """Makes large files of the small ones, of all tables where there are many.
     Raises PipelineError where there is none, or a pipeline runs.
     """
-    table = open_table(sink)
-    if table.state(None) is None:
+    # One that was only named yet, before a kill, has no table.
+    tables = [table for one in named_tables.known(sink) if (table := open_table(one)).state(None) is not None]
+    if not tables:
         raise PipelineError(f"{sink.where} has no table yet: run the pipeline first")
-    with table:
-        try:
-            return table.compact(target_bytes, step, dry_run=dry_run)
-        except OSError as error:
-            raise PipelineError(f"{error.filename or sink.where}: {error.strerror or error}") from error
+    done = []
+    for each in tables:
+        with each as table:
+            try:
+                done.append(table.compact(target_bytes, step, dry_run=dry_run))
+            except OSError as error:
+                raise PipelineError(f"{error.filename or table.where}: {error.strerror or error}") from error
+    return sum(done[1:], done[0])
 
 
 def table_schema(table: Table, sink: Sink, checkpoint: Path, rows: StructType) -> StructType:
@@ -207,6 +211,10 @@ class BatchSink:
             synchronise(path)
         with self._sort(frame, batch) if self._sort is not None else nullcontext(frame) as rows:
             self._take(query, rows, batch)
+        self.tidy(batch)
+
+    def tidy(self, batch: int) -> None:
+        """Merges small files where the batch is one behind which that is done."""
         every = self._sink.compact_every
         if every and (batch + 1) % every == 0:
             # The batch is in the table: a compaction that fails or is killed now takes nothing away from it.

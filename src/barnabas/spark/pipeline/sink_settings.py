@@ -2,11 +2,13 @@
 
 import os
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from barnabas.core.ids import is_topic_name
+from barnabas.spark.pipeline.routes import TableRoute, columns_of, require_apart
 from barnabas.spark.pipeline.section import Section
 from barnabas.spark.pipeline.tables.places import is_address
 from barnabas.spark.pipeline.tables.rewriting import Changes
@@ -44,11 +46,21 @@ class Sink:
 
     address: str = ""
     """Where in an object store the table is."""
+    route: TableRoute | None = None
+    """How rows name their tables, of which `of` gives each; the path is then a folder of the checkpoint."""
 
     @property
     def where(self) -> str:
         """Where the table is, for people."""
-        return self.address or str(self.path)
+        return self.route.path if self.route is not None else self.address or str(self.path)
+
+    def of(self, values: Sequence[str]) -> "Sink":
+        """The table that some values of the route's columns name."""
+        assert self.route is not None
+        place, table = self.route.filled(self.route.path, values), self.route.filled(self.route.table, values)
+        if "://" in place:
+            return replace(self, path=self.path.joinpath(*values), address=place, table=table, route=None)
+        return replace(self, path=Path(place), table=table, route=None)
 
     @property
     def layout(self) -> tuple[str, ...]:
@@ -80,6 +92,10 @@ def sink_of(section: Section, folder: Path, checkpoint: Path) -> Sink:
     given = "eventTime" in section
     path, address = _place(section, folder, checkpoint / "table")
     table, catalog = _iceberg(section, address or path.name, folder) if kind == "iceberg" else ("", {})
+    changes = _changes(section, kind)
+    route = _route(section, address or str(path), table, changes)
+    if route is not None:
+        path, address = checkpoint / "tables", ""
     sink = Sink(
         kind=kind,
         path=path,
@@ -87,10 +103,11 @@ def sink_of(section: Section, folder: Path, checkpoint: Path) -> Sink:
         event_time=event.text("column") if given else None,
         event_unit=event.choice("by", UNITS, "day") if given else "day",
         table=table,
-        changes=_changes(section, kind),
+        changes=changes,
         compact_every=section.whole("compactEvery", most=1_000_000) or 0,
         catalog=catalog,
         address=address,
+        route=route,
     )
     event.close()
     section.close()
@@ -143,6 +160,24 @@ def _changes(section: Section, kind: str) -> Changes | None:
     if len(set(key)) < len(key):
         raise section.wrong("key", f"names a column twice: {', '.join(key)}")
     return Changes(key, mode == "history", deleted_by)
+
+
+def _route(section: Section, place: str, table: str, changes: Changes | None) -> TableRoute | None:
+    """How rows name their tables, None where the path has no column in it. `place` is the path made whole."""
+    text = section.text("path")
+    try:
+        require_apart(text)
+        columns, of_table = columns_of(text), columns_of(table)
+    except ValueError as error:
+        raise section.wrong("path", str(error)) from None
+    if set(of_table) != (set(columns) if table else set()):
+        raise section.wrong("table", f"is {table!r}: it must have the same columns as sink.path has")
+    if not columns:
+        return None
+    if changes is not None and not set(columns) <= set(changes.key):
+        # A delete may have nothing but its key, and a key must not be in two tables.
+        raise section.wrong("path", f"has columns that are not in sink.key: {', '.join(columns)}")
+    return TableRoute(columns, place, table)
 
 
 def _iceberg(section: Section, place: str, folder: Path) -> tuple[str, dict[str, str]]:

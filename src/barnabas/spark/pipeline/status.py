@@ -14,6 +14,7 @@ from barnabas.spark.kafka import KafkaFetcher, admin_client
 from barnabas.spark.offsets import Positions
 from barnabas.spark.pipeline.checkpoint import end_of, ended
 from barnabas.spark.pipeline.events import last_event
+from barnabas.spark.pipeline.named_tables import known
 from barnabas.spark.pipeline.settings import Pipeline
 from barnabas.spark.pipeline.sink import open_table
 from barnabas.spark.pipeline.tables.compaction import TARGET_BYTES
@@ -149,5 +150,5 @@ def _lag(pipeline: Pipeline, positions: Positions) -> tuple[int | None, float | 
 def _sizes(pipeline: Pipeline) -> list[int] | None:
     if pipeline.sink.kind == "topic":
         return None
-    table = open_table(pipeline.sink)
-    return table.sizes() if table.state(None) is not None else None
+    tables = [table for one in known(pipeline.sink) if (table := open_table(one)).state(None) is not None]
+    return [size for table in tables for size in table.sizes()] if tables else None

@@ -26,11 +26,12 @@ from barnabas.spark import sessions
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.follower import QueryFollower, Totals
 from barnabas.spark.kafka import KafkaCatalog, admin_client
-from barnabas.spark.pipeline import expectations, frames, rewind
+from barnabas.spark.pipeline import expectations, frames, named_tables, rewind
 from barnabas.spark.pipeline.events import Events
 from barnabas.spark.pipeline.formats.reader_schema import keep, settled
 from barnabas.spark.pipeline.letterbox import LetterBox
 from barnabas.spark.pipeline.letters import RECORD
+from barnabas.spark.pipeline.routed_sink import RoutedSink, require_columns
 from barnabas.spark.pipeline.settings import Pipeline
 from barnabas.spark.pipeline.sink import BatchSink, open_table, table_schema
 
@@ -54,7 +55,7 @@ _ANSWER_MS: Final = 5000
 class RunOutcome:
     """What a run has done."""
 
-    sink: BatchSink | None = None
+    sink: BatchSink | RoutedSink | None = None
     box: LetterBox | None = None
     records_read: int = 0
     restarts: int = 0
@@ -107,8 +108,11 @@ def check(spark: "SparkSession", pipeline: Pipeline) -> "StructType":
     newest schema. Raises PipelineError.
     """
     pipeline = replace(pipeline, format=settled(pipeline.format, pipeline.checkpoint))
-    rows = _checked(frames.build(spark, pipeline), pipeline).rows
-    return table_schema(open_table(pipeline.sink), pipeline.sink, pipeline.checkpoint, rows.schema)
+    rows = _checked(frames.build(spark, pipeline), pipeline).rows.schema
+    require_columns(pipeline.sink, rows)
+    for one in named_tables.known(pipeline.sink):
+        table_schema(open_table(one), one, pipeline.checkpoint, rows)
+    return table_schema(open_table(pipeline.sink), pipeline.sink, pipeline.checkpoint, rows)
 
 
 def _checked(built: frames.Built, pipeline: Pipeline) -> frames.Built:
@@ -145,15 +149,12 @@ def _run(
         box = held.enter_context(LetterBox(pipeline)) if pipeline.letters is not None else None
         sort = box.sorted if box is not None else None
         rows = built.rows.schema
-        sink = BatchSink(
-            pipeline.sink,
-            pipeline.checkpoint,
-            rows,
-            pipeline.expectations,
-            sort,
-            lambda: _partitions(pipeline),
-            pipeline.source,
-        )
+        given = (pipeline.sink, pipeline.checkpoint, rows, pipeline.expectations, sort)
+        sink: BatchSink | RoutedSink
+        if pipeline.sink.route is not None:
+            sink = RoutedSink(*given, lambda: _partitions(pipeline))
+        else:
+            sink = BatchSink(*given, lambda: _partitions(pipeline), pipeline.source)
         version = pipeline.format.version
         try:
             held.enter_context(sink)
@@ -202,7 +203,7 @@ def _look_for_brokers(watch: "_Watch") -> None:
         watch.say(f"no broker has answered yet ({error}); the stream begins all the same")
 
 
-def _start(frame: "DataFrame", sink: BatchSink, pipeline: Pipeline) -> "StreamingQuery":
+def _start(frame: "DataFrame", sink: BatchSink | RoutedSink, pipeline: Pipeline) -> "StreamingQuery":
     try:
         writer = frame.writeStream.queryName(pipeline.name).trigger(**pipeline.trigger)
         return (
@@ -216,7 +217,7 @@ def _start(frame: "DataFrame", sink: BatchSink, pipeline: Pipeline) -> "Streamin
         raise _ended(pipeline) from gone
 
 
-def _supervise(start: "Callable[[], StreamingQuery]", sink: BatchSink, watch: "_Watch") -> None:
+def _supervise(start: "Callable[[], StreamingQuery]", sink: BatchSink | RoutedSink, watch: "_Watch") -> None:
     pipeline, failed, not_started = watch.pipeline, 0, 0
     while True:
         batches, sink.failure = sink.batches, None

@@ -15,6 +15,7 @@ from barnabas.spark.offsets import EARLIEST, LATEST, to_nested
 from barnabas.spark.pipeline import changes, expectations, frames
 from barnabas.spark.pipeline.formats.reader_schema import settled
 from barnabas.spark.pipeline.letters import REASON, RECORD
+from barnabas.spark.pipeline.routed_sink import require_columns, unnamed
 from barnabas.spark.pipeline.settings import Pipeline
 from barnabas.spark.pipeline.sink_settings import DeadLetters
 
@@ -70,20 +71,25 @@ def attempt(spark: "SparkSession", pipeline: Pipeline, records: int) -> Trial:
         try:
             rows = frames.transformed(spark, frame.filter(f"{REASON} IS NULL").drop(REASON), tried)
             expectations.check(rows, pipeline.expectations)
+            require_columns(pipeline.sink, rows.schema)
             bad = frame.filter(f"{REASON} IS NOT NULL").select(f"{RECORD}.*", REASON).collect()
             rejects = [f"{one.topic}-{one.partition} offset {one.offset}: {one[REASON]}" for one in bad]
             reason = sql.lit(None).cast("string")
             for violation in expectations.VIOLATIONS:
-                reason = sql.coalesce(reason, expectations.violated(pipeline.expectations, violation))
+                rule = expectations.violated(pipeline.expectations, violation)
+                reason = sql.coalesce(reason, sql.concat(sql.lit("a row violates the rule "), rule))
+            if pipeline.sink.route is not None:
+                words = sql.lit(f"a row names no table by {', '.join(pipeline.sink.route.columns)}")
+                reason = sql.coalesce(reason, sql.when(unnamed(pipeline.sink.route), words))
             names = [name for name in rows.columns if name not in {RECORD, changes.CHANGE}]
             whole = sql.to_json(sql.struct(*(sql.col(f"`{name}`") for name in names)))
             gone = sql.col(f"{changes.CHANGE}.deleted") if changes.CHANGE in rows.columns else sql.lit(False)
             fit = []
-            for text, rule, deletes in rows.select(whole, reason, gone).collect():
-                if rule is None:
+            for text, why, deletes in rows.select(whole, reason, gone).collect():
+                if why is None:
                     fit.append(f"deletes {text}" if deletes else text)
                 else:
-                    rejects.append(f"a row violates the rule {rule}: {text}")
+                    rejects.append(f"{why}: {text}")
             return Trial(frame.count(), rows.select(*(f"`{name}`" for name in names)).schema, fit, rejects)
         finally:
             frame.unpersist()

@@ -27,7 +27,7 @@ from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_
 COPY: Final = "copy-"
 """How the names of copies on this disk begin."""
 _ADDRESS: Final = re.compile(
-    r"(?:(?:s3|gs)://[^/\s@?#%]+|abfss://[^/\s@?#:%]+@[^/\s@?#:%]+)(?:/[^/\s?#%]+)+/?"
+    r"(?:(?:s3|gs)://[^/\s@?#%{}]+|abfss://[^/\s@?#:%{}]+@[^/\s@?#:%{}]+)(?:/[^/\s?#%]+)+/?"
 )
 """No ``%``: pyarrow and delta-rs take ``%2e%2e`` for ``..``, and PyIceberg takes it as it stands."""
 _PUTS: Final = 8

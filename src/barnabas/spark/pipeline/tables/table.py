@@ -73,6 +73,17 @@ class Compacted:
     folders: int = 0
     """Partition folders in which files were merged."""
 
+    def __add__(self, other: "Compacted") -> "Compacted":
+        """Of two tables."""
+        unknown = self.bytes_after is None or other.bytes_after is None
+        return Compacted(
+            self.files_before + other.files_before,
+            self.files_after + other.files_after,
+            self.bytes_before + other.bytes_before,
+            None if unknown else (self.bytes_after or 0) + (other.bytes_after or 0),
+            self.folders + other.folders,
+        )
+
 
 class RewindRefusedError(PipelineError):
     """A table cannot be taken back. Nothing of it was changed."""

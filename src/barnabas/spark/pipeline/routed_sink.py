@@ -1,0 +1,197 @@
+"""The sink of a query whose rows go to many tables, by the values of their columns; see `routes`.
+
+Theory of operation
+-------------------
+There is one writer, and a `BatchSink` for each table. Of a batch the writer asks first which tables its rows
+name. New ones are opened and written into the note; then each table that is named takes its rows under the
+batch's id, one after the other. So the rules of one table hold for each: a batch that comes again, behind a
+kill between two tables, is passed over by those that have it and written to the others. A table that a batch
+has no rows for does not hear of it.
+
+The locks of all tables are held while the pipeline runs, and one more that keeps a second run of the file
+out while there are none. A row whose values name no table ends the query, or is a dead letter.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from pyspark.sql import types as spark
+
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline import named_tables, routes
+from barnabas.spark.pipeline.expectations import Expectation
+from barnabas.spark.pipeline.routes import TableRoute
+from barnabas.spark.pipeline.sink import BatchSink, open_table, reason_of, table_schema
+from barnabas.spark.pipeline.sink_settings import Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_NAMES: tuple[type[spark.DataType], ...] = (
+    spark.StringType, spark.ByteType, spark.ShortType, spark.IntegerType, spark.LongType, spark.DateType,
+)  # fmt: skip
+"""Types of which each value has one text."""
+
+
+class RoutedSink:
+    """Takes batches from ``foreachBatch``, as `BatchSink` does; ``with`` holds the locks of its tables."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        checkpoint: Path,
+        rows: spark.StructType,
+        rules: Sequence[Expectation] = (),
+        sort: "Callable[[DataFrame, int], AbstractContextManager[DataFrame]] | None" = None,
+        partitions: Callable[[], int] | None = None,
+    ) -> None:
+        """As of `BatchSink`."""
+        assert sink.route is not None
+        self._sink = sink
+        self._route: TableRoute = sink.route
+        self._checkpoint = checkpoint
+        self._rows = rows
+        self._rules = rules
+        self._sort = sort
+        self._partitions = partitions
+        self._tables: dict[tuple[str, ...], BatchSink] = {}
+        self._open = ExitStack()
+        self.batches = 0
+        """Those that ended well."""
+        self.failure: str | None = None
+        """Why the last batch failed, in one line."""
+
+    @property
+    def rows_written(self) -> int:
+        """In all tables."""
+        return sum(one.rows_written for one in self._tables.values())
+
+    @property
+    def rows_dropped(self) -> int:
+        """In all tables."""
+        return sum(one.rows_dropped for one in self._tables.values())
+
+    def __enter__(self) -> Self:
+        with ExitStack() as held:
+            root = held.enter_context(open_table(self._sink))
+            # What no table could take is refused before the first record is read.
+            require_columns(self._sink, self._rows)
+            table_schema(root, self._sink, self._checkpoint, self._rows)
+            for values in named_tables.values_of(self._sink, self._route):
+                self._tables[values] = held.enter_context(self._table(values))
+            self._open = held.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def write(self, frame: "DataFrame", batch: int) -> None:
+        """Appends a batch's rows to their tables, unless these have it already."""
+        self.failure = None
+        try:
+            with self._sort(frame, batch) if self._sort is not None else nullcontext(frame) as rows:
+                self._take(rows, batch)
+        except Exception as error:
+            self.failure = self.failure or reason_of(error)
+            raise
+        self.batches += 1
+
+    def _take(self, rows: "DataFrame", batch: int) -> None:
+        rows.persist()  # each table takes its part of them
+        try:
+            names = named(rows, self._route)
+            for values in names:
+                self._require(values)
+            for values in names:
+                table = self._tables[values]
+                try:
+                    table.write(rows.filter(_has(self._route, values)), batch)
+                except Exception:
+                    where, failure = self._sink.of(values).where, str(table.failure)
+                    self.failure = failure if where in failure else f"{where}: {failure}"
+                    raise
+        finally:
+            rows.unpersist()
+        for values in self._tables.keys() - set(names):
+            self._tables[values].tidy(batch)
+
+    def _require(self, values: tuple[str, ...]) -> None:
+        """Opens a table of which the rows are the first."""
+        if values in self._tables:
+            return
+        if len(self._tables) == routes.TABLES_MAX:
+            raise PipelineError(_too_many(self._route))
+        with ExitStack() as held:
+            table = held.enter_context(self._table(values))
+            # Behind it: a folder that others have files in is refused now, and not at each start from now on.
+            named_tables.remember(self._sink, self._route, [*self._tables, values])
+            self._open.enter_context(held.pop_all())
+        self._tables[values] = table
+
+    def _table(self, values: tuple[str, ...]) -> BatchSink:
+        one = self._sink.of(values)
+        return BatchSink(one, self._checkpoint, self._rows, self._rules, partitions=self._partitions)
+
+
+def require_columns(sink: Sink, rows: spark.StructType) -> None:
+    """Raises PipelineError where the rows lack a column that names their table."""
+    if sink.route is None:
+        return
+    for name in sink.route.columns:
+        if name not in rows.names:
+            raise PipelineError(
+                f"sink.path: the rows have no column {name}; they have {', '.join(rows.names)}"
+            )
+        kind = rows[name].dataType
+        if not isinstance(kind, _NAMES):
+            raise PipelineError(
+                f"sink.path: column {name} is {kind.simpleString()}, which names no table: CAST it"
+            )
+
+
+def named(rows: "DataFrame", route: TableRoute) -> list[tuple[str, ...]]:
+    """What names the tables of the rows, in order. Raises PipelineError for a row that names none."""
+    found = rows.select(*_texts(route)).distinct().limit(routes.TABLES_MAX + 1).collect()
+    for one in found:
+        for name, value in zip(route.columns, one, strict=True):
+            if not routes.is_name(value):
+                shown = "null" if value is None else repr(value[:100])
+                raise PipelineError(f"a row has {shown} in {name}, which names no table: {_MUST}")
+    if len(found) > routes.TABLES_MAX:
+        raise PipelineError(_too_many(route))
+    return sorted(tuple(one) for one in found)
+
+
+def unnamed(route: TableRoute) -> "Column":
+    """Whether a row names no table."""
+    from pyspark.sql import functions as sql
+
+    found = sql.lit(False)
+    for text in _texts(route):
+        found = found | text.isNull() | ~text.rlike(routes.NAMES)
+    return found
+
+
+def _texts(route: TableRoute) -> "list[Column]":
+    from pyspark.sql import functions as sql
+
+    return [sql.col(f"`{name}`").cast("string") for name in route.columns]
+
+
+def _has(route: TableRoute, values: tuple[str, ...]) -> "Column":
+    """Whether a row is one of the table's."""
+    from pyspark.sql import functions as sql
+
+    found = sql.lit(True)
+    for text, value in zip(_texts(route), values, strict=True):
+        found = found & (text == sql.lit(value))
+    return found
+
+
+_MUST = "letters of ASCII, digits, '.', '_' and '-' do, up to 200, of which the first is a letter or a digit"
+
+
+def _too_many(route: TableRoute) -> str:
+    return f"sink.path: {', '.join(route.columns)} have more than {routes.TABLES_MAX} values, a table each"
