@@ -1,10 +1,11 @@
 """Record batches to `ConsumerRecord`s."""
 
-from barnabas.client.types import ConsumerRecord, Headers
+from barnabas.client.types import ConsumerRecord
 from barnabas.core.chunks import Buffer
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.records.batch import BatchHeader, decode_batch_as, has_valid_crc
+from barnabas.records.record import placed_maker
 
 
 def decode_consumer_records(
@@ -17,15 +18,7 @@ def decode_consumer_records(
             f"Record batch for partition {tp} at offset {header.base_offset} is invalid: its checksum is not"
             f" that of its bytes",
         )
-    topic, partition = tp
-    kind, epoch = header.timestamp_type, header.leader_epoch
-    new = tuple.__new__
-
-    def make(
-        offset: int, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers
-    ) -> ConsumerRecord:
-        return new(ConsumerRecord, (topic, partition, offset, timestamp, kind, key, value, headers, epoch))
-
+    make = placed_maker(ConsumerRecord, *tp, header.timestamp_type, header.leader_epoch)
     records = decode_batch_as(make, buffer, header)
     if header.base_offset >= from_offset:
         return records
