@@ -70,7 +70,13 @@ def main() -> None:
         print(f"[{time.monotonic() - began:4.0f} s] {what}", flush=True)
 
     say(f"virtual environment {folder}, Python {sys.version.split()[0]}")
-    venv.create(folder, with_pip=True)
+    # As `python -m venv` does: a copy cannot take the place of a link, and may not find its libraries.
+    try:
+        venv.create(folder, with_pip=True, symlinks=True)
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(
+            f"{folder} was made without pip: {error}; on Debian and Ubuntu that is the package python3-venv"
+        ) from None
     python = folder / "bin" / "python"
     for _ in install(python, "--upgrade", "pip"):
         pass

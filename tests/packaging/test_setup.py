@@ -78,6 +78,39 @@ def test_where_pip_fails_its_last_lines_are_shown(environment):
     assert "done" not in done.stdout.split()
 
 
+def test_an_environment_that_is_there_is_made_again(tmp_path):
+    """One of ``python -m venv`` has a link, and a copy onto what it links to is refused."""
+    python = tmp_path / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path)], check=True)
+    script = (
+        "import runpy, sys, venv; create = venv.create;"
+        "venv.create = lambda folder, with_pip, **how: create(folder, with_pip=False, **how);"
+        f"sys.argv = ['setup.py', {str(tmp_path)!r}, 'core'];"
+        f"runpy.run_path({str(SETUP)!r}, run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert "SameFileError" not in done.stderr
+    assert "No module named pip" in done.stderr, "the step behind it"
+    assert python.is_symlink()
+
+
+def test_without_pip_a_line_says_so(environment):
+    script = (
+        "import runpy, subprocess, sys, venv\n"
+        "def create(*_, **__): raise subprocess.CalledProcessError(1, ['python', '-m', 'ensurepip'])\n"
+        f"venv.create = create; sys.argv = ['setup.py', {str(environment)!r}, 'core']\n"
+        f"runpy.run_path({str(SETUP)!r}, run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert (done.returncode, "Traceback" in done.stderr, "python3-venv" in done.stderr) == (1, False, True)
+
+
 def test_the_core_needs_none_of_what_is_large():
     """Neither directly nor through another extra of ours."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
