@@ -175,6 +175,25 @@ def test_a_target_that_can_never_be_written_is_made_now_and_then_and_said_once(w
     assert len(owned(members)) == ORDERS + BILLS
 
 
+def test_who_comes_to_a_group_that_all_have_left_waits_for_no_target_that_failed_before(world):
+    members = under_way(world)
+    world.journal.refusal = ErrorCode.RECORD_LIST_TOO_LARGE
+    for _ in range(5):
+        made(world)
+        world.clock.advance(60_000)
+        members[0].beat()
+    made(world)
+    world.journal.refusal = None
+    for member in members:
+        member.leave()
+    assert world.group.targets_failed == 0
+    late = world.member("m3", *ALL, "bills")
+    made(world)
+    late.beat()
+
+    assert world.group.assignment_epoch == late.epoch == world.group.epoch
+
+
 def test_a_plan_that_the_log_refuses_starts_nothing(world):
     world.member("m1", *ALL, "bills")
     waiting = world.clock.waiting

@@ -98,7 +98,7 @@ class ConsumerGroup:
         self.assignor_running = False
         """Whether a target is being made, in slices."""
         self.targets_failed = 0
-        """How many targets that were made in slices could not be written, one after the other."""
+        """How many targets that were made in slices could not be written since the last that could."""
         self.next_target_ms = 0.0
         """When the next one is made after that, by the monotonic clock."""
         self.lookup_running = False

@@ -114,6 +114,8 @@ def _target_epoch(
     # Without a target the group is assigned by the next heartbeat.
     group.assignment_epoch = NEVER_ASSIGNED if value is None else value.assignment_epoch
     group.assigned_at_ms = 0 if value is None else value.assignment_timestamp
+    # It could be written. That of an empty group, too: who comes next does not wait for what failed before.
+    group.targets_failed = 0
 
 
 def _target_assignment(

@@ -142,8 +142,6 @@ def _go_on_making(
         # record that is too large) would be made for nothing, again and again.
         if _wait_after_failure(runtime, group):
             _events.warning("target.not_written", group=group.group_id, error=error)
-    else:
-        group.targets_failed = 0
 
 
 def _wait_after_failure(runtime: ConsumerRuntime, group: ConsumerGroup) -> bool:
