@@ -1,10 +1,12 @@
 """A port that several servers share: `SocketServer.share`."""
 
 import asyncio
+import contextlib
 
 import pytest
 from network_harness import FunctionService, RawClient, echo
 
+from barnabas.network import socket_server
 from barnabas.network.clock import LoopClock
 from barnabas.network.endpoints import Endpoint
 from barnabas.network.settings import SocketSettings
@@ -76,6 +78,31 @@ def test_a_server_that_has_all_its_connections_leaves_the_port_to_the_others(cap
             await client.close()
         for server in (small, large):
             await server.stop(grace_ms=0)
+
+    asyncio.run(main())
+
+
+def test_a_port_that_somebody_has_meanwhile_is_tried_again(caplog, monkeypatch):
+    monkeypatch.setattr(socket_server, "_SHARE_AGAIN_MS", 10)
+
+    async def main():
+        port = free_port()
+        server = await sharing(port, connections_max=1)
+        client = await ask(port)
+        with contextlib.suppress(OSError, EOFError):
+            await asyncio.wait_for(ask(port), 5)  # there is no room: the port is left
+        other = server.bind(Endpoint("OTHER", "127.0.0.1", port))
+        await client.close()
+        while "network.shared_port_lost" not in caplog.text:  # noqa: ASYNC110 - the port cannot be had
+            await asyncio.sleep(0)
+        server.remove(other.name)
+        async with asyncio.timeout(5):
+            while not server.connections:
+                with contextlib.suppress(OSError):
+                    client = await ask(port)
+        await client.close()
+        assert caplog.text.count("network.shared_port_lost") == 1
+        await server.stop(grace_ms=0)
 
     asyncio.run(main())
 

@@ -112,6 +112,8 @@ def test_a_machine_asks_its_brokers_without_the_password():
     assert (access.allows(head), environment) == (True, {})
     assert not metrics_access(lambda: config, {MACHINE_TOKEN: token_of(b"secret", 8)}).allows(head)
     assert not metrics_access(lambda: config, {}).allows(head)
+    nothing = b"GET /metrics HTTP/1.1\r\nAuthorization: Bearer \r\n"
+    assert not metrics_access(lambda: config, {MACHINE_TOKEN: ""}).allows(nothing)
 
 
 def test_over_tls_and_only_so(url_of, tmp_path, authority):

@@ -70,9 +70,10 @@ _OF_ONE_CONNECTION: Final = {
 _ACCEPT_PAUSE_MS: Final = 1000
 _REFUSAL_PAUSE_MS: Final = 20
 _REFUSALS_LOGGED_MS: Final = 10_000
+"""How often one log line says how many connections were refused."""
+_SHARE_AGAIN_MS: Final = 5_000
 _THROTTLED_MAX: Final = 1000
 """Connections beyond the rate of their addresses that are kept open; more are closed at once."""
-"""How often one log line says how many connections were refused."""
 _SWEEPS_PER_IDLE_TIME: Final = 10
 _SWEPT_A_TURN: Final = 100
 
@@ -181,6 +182,9 @@ class SocketServer:
         """By the names of the listeners that they stand for."""
         self._left_ports: dict[str, int] = {}
         """Shared ports that are left to other processes until there is room for a connection."""
+        self._share_timer: Timer | None = None
+        """Until a port that could not be shared again is tried the next time."""
+        self._share_failed = False
         self._full_logged_ms = -math.inf
         self.connections: dict[Connection, None] = {}
         self.processor = Processor(clock, self.settings)
@@ -312,12 +316,26 @@ class SocketServer:
             listener.accept()
         for name, port in [*self._left_ports.items()]:
             if self.quotas.has_slot(name):
-                del self._left_ports[name]
-                try:
-                    self.share(name, port)
-                except OSError as error:
-                    # Somebody has taken it for themselves: clients have the broker's own port.
+                self._share_again(name, port)
+
+    def _share_again(self, name: str, port: int) -> None:
+        try:
+            self.share(name, port)
+        except OSError as error:
+            # Somebody has it for themselves, or the system has no descriptor or no address for the name:
+            # that may end. Until then clients have the broker's own port.
+            if self._share_timer is None:
+                if not self._share_failed:
                     events.error("network.shared_port_lost", listener=name, port=port, reason=error)
+                self._share_failed = True
+                self._share_timer = self.clock.call_later(_SHARE_AGAIN_MS, self._look_for_shared_port)
+        else:
+            self._share_failed = False
+            del self._left_ports[name]
+
+    def _look_for_shared_port(self) -> None:
+        self._share_timer = None
+        self.accept_again()
 
     def _acceptors(self) -> Iterator[Acceptor]:
         yield from self.listeners.values()
@@ -328,8 +346,9 @@ class SocketServer:
         self._started = False
         for listener in self._acceptors():
             listener.close()
-        if self._sweep_timer is not None:
-            self._sweep_timer.cancel()
+        for timer in (self._sweep_timer, self._share_timer):
+            if timer is not None:
+                timer.cancel()
         for connection in list(self.connections):
             connection.drain()
         if self.connections:

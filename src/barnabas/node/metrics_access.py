@@ -72,7 +72,8 @@ def metrics_access(
     if password is not None and (not password or ":" in user):
         raise ConfigError("metrics.password must not be empty, and metrics.user has no colon")
     tls = _Renewed(current) if config["metrics.tls"] else None
-    return MetricsAccess(tls, user, password, environment.pop(MACHINE_TOKEN, None))
+    # An empty one would be what anybody can send.
+    return MetricsAccess(tls, user, password, environment.pop(MACHINE_TOKEN, None) or None)
 
 
 def metrics_host(config: Config, endpoints: Sequence[Endpoint], access: MetricsAccess) -> str:
