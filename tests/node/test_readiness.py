@@ -19,7 +19,7 @@ from barnabas.core.pending import Pending
 from barnabas.network.errors import CloseConnection
 from barnabas.network.peer import ListenerId, Peer
 from barnabas.node import readiness
-from barnabas.node.readiness import FirstMetadata, Gate
+from barnabas.node.readiness import FirstMetadata, Gate, look_again_s
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import RequestHeader, encode_request
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -248,6 +248,14 @@ def ask_metadata(port, topics, timeout_s=20):
                 return answer
         except (ConnectionError, struct.error):
             assert time.monotonic() < deadline
+
+
+def test_a_start_that_waits_for_long_seldom_looks():
+    """Each look is some 0.1 ms of a processor; the parent of a machine takes 1 s in 120 s for work."""
+    waited_s, looks = 0.0, 0
+    while waited_s < 120:
+        waited_s, looks = waited_s + look_again_s(waited_s), looks + 1
+    assert (look_again_s(0.1), looks < 1_500) == (0.002, True)
 
 
 def test_no_client_hears_that_a_topic_is_unknown_while_the_broker_starts(tmp_path, serve):

@@ -85,7 +85,7 @@ from barnabas.node.dynamic_listeners import (
 from barnabas.node.environment import Environment, metadata_path, of_machine
 from barnabas.node.parts import Foundation, Parts
 from barnabas.node.peer_brokers import LOOK_INTERVAL_MS, PeerBrokers
-from barnabas.node.readiness import FirstMetadata, Gate, existing_topics, topics_with_leaders
+from barnabas.node.readiness import FirstMetadata, Gate, existing_topics, look_again_s, topics_with_leaders
 from barnabas.node.token_keys import TokenKeys
 from barnabas.security.acl_authorizer import AclAuthorizer, parse_super_users
 from barnabas.security.acl_store import AclStore
@@ -98,8 +98,6 @@ T = TypeVar("T")
 TIMER_MAX_MS: Final = 2**31
 """A repetition rarer than this (25 days) means never: Kafka's defaults say so with 2^63-1."""
 
-KNOWN_POLL_S: Final = 0.002
-"""How often the start looks whether the first metadata of the controller is complete."""
 WAITING_LINE_MS_MAX: Final = 10_000
 """How often the log says that the start still waits for the controller."""
 INTERRUPT_POLL_S: Final = 0.1
@@ -457,7 +455,8 @@ class BrokerNode:
             session_ms=session_ms,
         )
         line_ms = min(WAITING_LINE_MS_MAX, session_ms)
-        next_line_ms, next_look_ms = now_ms() + line_ms, now_ms() + TOPICS_LOOK_MS
+        began_ms = now_ms()
+        next_line_ms, next_look_ms = began_ms + line_ms, began_ms + TOPICS_LOOK_MS
         while not (self._interrupted or self._failure.done() or first.complete()):
             if now_ms() >= next_line_ms:
                 next_line_ms += line_ms
@@ -472,7 +471,7 @@ class BrokerNode:
                 there: set[str] = await wait(topics_with_leaders(store, first.topics))
                 first.topics &= there
                 next_look_ms = now_ms() + TOPICS_LOOK_MS
-            await asyncio.sleep(KNOWN_POLL_S)
+            await asyncio.sleep(look_again_s((now_ms() - began_ms) / 1000))
 
     def _start_timers(self, logs: LogManager) -> None:
         config = self.config

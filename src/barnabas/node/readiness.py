@@ -43,6 +43,8 @@ PATIENCE_MS_MIN: Final = 18_000
 broker is replaced by one that sends the topics only later than that.
 """
 
+_LOOK_S_MIN: Final = 0.002
+_LOOK_S_MAX: Final = 0.2
 
 READ_TOPICS_MAX: Final = 100
 """Up to this number of missing topics the znodes of each are read; beyond it, it is only looked whether they
@@ -161,6 +163,14 @@ def _is_readable(store: MetadataStore, topic: str) -> Steps[bool]:
         if readable(store, path, znodes.decode_partition_state, data, stat) is not None:
             return True
     return False
+
+
+def look_again_s(waited_s: float) -> float:
+    """How soon the start looks again whether the first metadata is complete. Most have it at once. One that
+    waits for long uses next to no processor, or the parent of a machine would take it for work
+    (`machine.broker_processes`).
+    """
+    return min(max(_LOOK_S_MIN, waited_s / 100), _LOOK_S_MAX)
 
 
 class FirstMetadata:
