@@ -8,8 +8,8 @@ it. Tries are bounded by address: one that begins many drops its own. `end` is c
 sent the browser back with. A state counts once. The code is changed for an ID token at the provider itself;
 PyJWT looks at its signature with the provider's keys, then issuer, audience, times and nonce are compared.
 What the provider says of its addresses (discovery) and its keys is kept for some minutes; a token with a key
-that is not among these has them read again, once. Keys that cannot be read again count for an hour more. All
-times but those in a token are of a clock that nobody sets.
+that is not among these has them read again, once. Keys that cannot be read again count until an hour after
+they were. All times but those in a token are of a clock that nobody sets.
 
 It refuses to know: access and refresh tokens, the UserInfo endpoint, symmetric signatures (HS256), logging
 out at the provider.
@@ -52,7 +52,7 @@ _KEPT_MS: Final = 600_000
 _AGAIN_MS: Final = 10_000
 """Keys are read again for an unknown one, or after a failure, this often at most."""
 _KEYS_MAX_MS: Final = 3_600_000
-"""How long keys count that cannot be read again."""
+"""How long keys count that cannot be read again, since they were read."""
 _TIMEOUT_S: Final = 10.0
 _BYTES_MAX: Final = 256 * 1024
 _USER_MAX: Final = 100
