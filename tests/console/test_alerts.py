@@ -196,6 +196,14 @@ def test_an_incident_does_not_outlive_a_rule_that_is_gone(book, tmp_path, record
     assert [began for _, began in recorder.told] == [True, False]
 
 
+def test_nobody_is_told_of_the_end_of_a_silent_rule_that_is_removed(book, recorder):
+    book.put(RULE)
+    book.silence(Silence("late", now_ms() + MINUTE, "operator", "we know"))
+    live(book, [11, 11, 11])
+    book.remove("late")
+    assert (recorder.told, [one.ended_ms is None for one in book.past()]) == ([], [False])
+
+
 def test_what_was_before_is_what_the_other_operator_left(site):
     """Of two who change a rule at once, the audit log of the later one names the earlier one's."""
 

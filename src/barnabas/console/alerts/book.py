@@ -95,11 +95,12 @@ class AlertBook:
         with self._lock:
             if name not in self.rules:
                 raise OperationError(f"there is no rule {name!r}")
+            silences = self.silences
             self._keep(
                 {key: one for key, one in self.rules.items() if key != name},
                 {key: one for key, one in self.silences.items() if key != name},
             )
-            self._end_states(lambda rule: rule == name)
+            self._end_states(lambda rule: rule == name, silences)
 
     def silence(self, silence: Silence) -> Silence:
         """Keeps a silence, in place of the rule's former one. Raises OperationError."""
@@ -154,8 +155,13 @@ class AlertBook:
             return [rule.series] if rule.series in samples else []
         return [series for series in samples if rule.watches(series)]
 
-    def _end_states(self, is_over: Callable[[str], bool]) -> None:
-        """A rule that is another one, or none, begins anew: what was open under the former one is over."""
+    def _end_states(
+        self, is_over: Callable[[str], bool], silences: Mapping[str, Silence] | None = None
+    ) -> None:
+        """A rule that is another one, or none, begins anew: what was open under the former one is over.
+        `silences` are those that counted until then; they go with a rule.
+        """
+        silences = self.silences if silences is None else silences
         dropped = [one for (rule, _), one in self._states.items() if is_over(rule)]
         self._states = {key: one for key, one in self._states.items() if not is_over(key[0])}
         over = [one.incident for one in dropped if one.incident is not None]
@@ -164,7 +170,7 @@ class AlertBook:
         if over:
             self._write_down(over)
         for incident in over:
-            self._tell(incident, self.silences.get(incident.rule), now_ms())
+            self._tell(incident, silences.get(incident.rule), now_ms())
 
     def _write_down(self, found: list[Incident]) -> None:
         try:
