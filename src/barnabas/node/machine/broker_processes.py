@@ -166,6 +166,9 @@ class BrokerProcesses:
                 for each in self._members
                 if each.process and not each.ready.is_set()
             }
+            # The last one has just said that it is ready, or is being forked.
+            if not late:
+                continue
             names = ", ".join(map(str, late.values()))
             before, worked = worked, {pid: processor_s(pid) for pid in late}
             if not any(worked[pid] - before.get(pid, 0) >= PROGRESS_S for pid in late):
