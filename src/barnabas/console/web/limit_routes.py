@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from fastapi import APIRouter, Depends, Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from barnabas.console.actions.plans import Effect
@@ -57,7 +58,9 @@ async def limit_form(request: Request, console: HereConsole, watched: Watched) -
         limit = float(text) if text else None
     except ValueError:
         raise OperationError(f"{text!r} is no number") from None
-    change_limit(console, watched, user_of(request), LimitChange(given.get("check", ""), limit))
+    wanted = LimitChange(given.get("check", ""), limit)
+    # It waits for the disk, and for others who change one.
+    await run_in_threadpool(change_limit, console, watched, user_of(request), wanted)
     return RedirectResponse(f"/c/{watched.name}/health", 303)
 
 
