@@ -35,6 +35,7 @@ _libc = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 _MESSAGE_BYTES_MAX = 1 << 18
 _DESCRIPTORS_MAX = 4096
+_FILES = resource.RLIMIT_NOFILE
 
 
 def die_with_parent() -> None:
@@ -59,7 +60,7 @@ def start(arguments: list[str], log: IO[bytes], descriptors: int | None = None) 
 def _before(descriptors: int | None) -> None:
     die_with_parent()
     if descriptors is not None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+        resource.setrlimit(_FILES, (descriptors, descriptors))
 
 
 # --- the side of the tests
@@ -76,7 +77,8 @@ class Fork:
             "arguments": arguments,
             "environment": dict(os.environ),
             "folder": os.getcwd(),  # noqa: PTH109 - what a program would inherit
-            "descriptors": descriptors,
+            # Those of this process at this moment, which a program would inherit.
+            "limits": (descriptors, descriptors) if descriptors else resource.getrlimit(_FILES),
         }
         self._forker = forker
         self.args = arguments
@@ -184,7 +186,8 @@ def _be_child(request: dict, out: int, err: int) -> None:
     os.dup2(out, 1)
     os.dup2(err, 2)
     os.closerange(3, _DESCRIPTORS_MAX)
-    _before(request["descriptors"])
+    die_with_parent()
+    resource.setrlimit(_FILES, request["limits"])
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
