@@ -107,6 +107,30 @@ def test_a_port_that_somebody_has_meanwhile_is_tried_again(caplog, monkeypatch):
     asyncio.run(main())
 
 
+def test_a_name_is_not_looked_up_again(monkeypatch):
+    """A broker that is full opens the port again and again, on its loop."""
+
+    async def main():
+        server = SocketServer(LoopClock(asyncio.get_running_loop()))
+        server.bind(Endpoint("CLIENTS", "localhost", 0))
+        server.start(FunctionService(echo))
+        port = free_port()
+        looked_up = []
+        real = socket_server.socket.getaddrinfo
+        with monkeypatch.context() as patched:
+            patched.setattr(
+                socket_server.socket,
+                "getaddrinfo",
+                lambda host, *more, **how: (looked_up.append(host), real(host, *more, **how))[1],
+            )
+            shared = server.share("CLIENTS", port)
+        assert (looked_up, shared.host) == ([server.listeners["CLIENTS"].address], "localhost")
+        assert looked_up[0] in {"127.0.0.1", "::1"}
+        await server.stop(grace_ms=0)
+
+    asyncio.run(main())
+
+
 def test_it_is_closed_with_its_listener():
     async def main():
         port = free_port()

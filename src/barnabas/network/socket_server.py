@@ -31,6 +31,7 @@ import heapq
 import math
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from barnabas.core.clock import Clock, Timer
@@ -94,6 +95,12 @@ class Acceptor:
         self._socket = sock
         self._accepting = False
         self._rest_timer: Timer | None = None
+
+    @property
+    def address(self) -> str:
+        """Where it is bound, without the port."""
+        host, _, *more = self._socket.getsockname()
+        return f"{host}%{more[1]}" if more and more[1] else str(host)  # the zone of IPv6, where it has one
 
     def accept(self) -> None:
         if not self._accepting and self._rest_timer is None:
@@ -242,7 +249,9 @@ class SocketServer:
         """
         own = self.listeners[name]
         endpoint = own.endpoint.with_port(port)
-        sock = self._listen(endpoint, shared=True)
+        # By its address: a broker that is full opens the port again and again, and a name would be looked up
+        # on the loop each time.
+        sock = self._listen(replace(endpoint, host=own.address), shared=True)
         acceptor = self._shared[name] = Acceptor(self, endpoint, sock, protected=own.protected)
         if self._started:
             acceptor.accept()
@@ -322,8 +331,8 @@ class SocketServer:
         try:
             self.share(name, port)
         except OSError as error:
-            # Somebody has it for themselves, or the system has no descriptor or no address for the name:
-            # that may end. Until then clients have the broker's own port.
+            # Somebody has it for themselves, or the system has no descriptor: that may end. Until then
+            # clients have the broker's own port.
             if self._share_timer is None:
                 if not self._share_failed:
                     events.error("network.shared_port_lost", listener=name, port=port, reason=error)
