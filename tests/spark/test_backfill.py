@@ -130,6 +130,31 @@ def test_what_was_not_copied_is_read_from_the_brokers(logs, tmp_path, caplog):
         assert f"no log directory has the offsets {gap[0]} to {gap[1] - 1} of t-0" in caplog.text
 
 
+def test_segments_that_overlap_give_each_record_once(logs, tmp_path):
+    """A copy that is made while a broker compacts may have a merged segment beside one of its sources."""
+    copy = tmp_path / "logs"
+    shutil.copytree(logs, copy)
+    first, second = (copy / "t-0" / f"{n * SEGMENT:020d}.log" for n in (0, 1))
+    half = second.stat().st_size // 2  # of batches that are alike
+    first.write_bytes(first.read_bytes() + second.read_bytes()[:half])
+    parts, left = Backfill(options(copy)).split([OffsetRange(TP, 3, 3 * SEGMENT)])
+    assert read(parts, options(copy)) == list(range(3, 3 * SEGMENT))
+    assert not any(one.size for one in left)
+
+
+def test_a_last_segment_that_retention_removes_meanwhile_is_read_from_the_brokers(logs, tmp_path):
+    copy = tmp_path / "logs"
+    shutil.copytree(logs, copy)
+    backfill = Backfill(options(copy))
+    begin, end = backfill.spans()[TP]
+    last = max((copy / "t-0").glob("*.log"))
+    last.unlink()
+    parts, left = backfill.split([OffsetRange(TP, begin, end)])
+    there = read(parts, options(copy))
+    assert there == list(range(begin, int(last.stem)))
+    assert [at for one in left for at in range(one.start, one.end)] == list(range(int(last.stem), end))
+
+
 @pytest.mark.parametrize(
     ("first", "end", "found", "is_known"),
     [

@@ -116,8 +116,12 @@ class Backfill:
                 return
             behind = min(self._end_of(segment), end)
             if behind > at:
-                yield LogPart(Piece(segment, *_bytes_of(segment, start, behind)), start, behind)
+                # From `at`, not from `start`: in a copy that was made while a broker compacted, the segment
+                # before may have these records too.
+                yield LogPart(Piece(segment, *_bytes_of(segment, at, behind)), at, behind)
                 at = behind
+        if at < end:  # retention has removed the last one meanwhile
+            yield OffsetRange(tp, at, end)
 
     def _end_of(self, segment: Segment) -> int:
         """The offset behind its last whole batch."""
