@@ -17,6 +17,7 @@ from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import OffsetError, PipelineError
 from barnabas.spark.offsets import EARLIEST, LATEST, SourceOffset
 from barnabas.spark.pipeline import rewind
+from barnabas.spark.pipeline.routes import TableRoute
 from barnabas.spark.pipeline.sink import open_table
 from barnabas.spark.pipeline.sink_settings import DeadLetters, Sink
 from barnabas.spark.pipeline.tables.rewriting import Changes
@@ -96,7 +97,7 @@ class World:
             self.pipeline.checkpoint, FROM + dt.timedelta(minutes=minutes), catalog or Catalog()
         )
         if found.first is not None:
-            rewind.replace_note(self.pipeline.checkpoint / "rewind.json", {"first": found.first})
+            rewind.replace_note(self.pipeline.checkpoint / "rewind.json", {"first": found.first, "tables": 2})
             rewind.finish(self.pipeline)
         return found
 
@@ -302,6 +303,38 @@ def test_a_rewind_that_is_refused_as_the_pipeline_runs_is_not_done_later(tmp_pat
     assert world.rows() == rows_of(b0="old", b1="old")
     assert asked(world, monkeypatch).first == 1
     assert world.rows() == rows_of(b0="old")
+
+
+def test_a_run_that_has_made_no_table_yet_keeps_a_rewind_out(tmp_path, monkeypatch):
+    """With columns in its path there was no lock to be held, and the checkpoint went back beside the run."""
+    world = World(tmp_path, "delta")
+    world.run(0, 1)
+    route = TableRoute(("shop",), str(tmp_path / "lake/{shop}"))
+    world.pipeline.sink = Sink("delta", world.pipeline.checkpoint / "tables", route=route)
+    world.pipeline.letters = None
+    with open_table(world.pipeline.sink), pytest.raises(PipelineError, match="by another process"):
+        asked(world, monkeypatch)
+    assert world.begun()[0] == [0, 1]
+    assert asked(world, monkeypatch).first == 1
+
+
+def test_a_rewind_of_letters_alone_that_refuses_lets_the_pipeline_run(tmp_path):
+    """Of two tables the first may have nothing to take back: its note stayed, and no run began any more."""
+    world = World(tmp_path, "delta")
+    world.run(0, 1)
+    letters = world.pipeline.letters.table
+    world.write(letters, 2, {9: "old"}, None)
+    write_deltalake(str(letters.path), pa.table({"id": pa.array([9], pa.int32())}), mode="append",
+                    schema_mode="merge")  # fmt: skip
+    note = world.pipeline.checkpoint / "rewind.json"
+    rewind.replace_note(note, {"first": 2, "tables": 1})
+    with pytest.raises(PipelineError, match="was written by others"):
+        rewind.finish(world.pipeline)
+    assert not note.exists()
+    rewind.replace_note(note, {"first": 2, "tables": 2})  # one has been taken back
+    with pytest.raises(PipelineError, match="was written by others"):
+        rewind.finish(world.pipeline)
+    assert note.exists()
 
 
 def test_records_that_only_log_directories_have_are_done_again(tmp_path, monkeypatch):

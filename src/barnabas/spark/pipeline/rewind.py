@@ -5,9 +5,9 @@ Theory of operation
 A batch is what a table can be taken back to, so the way goes to the end of the last batch that has no record
 of the time or later. Both tables are asked first whether they can be taken back that far. Then three things
 are: the table, the letters' table, and Spark's checkpoint, in this order, as a checkpoint that is behind its
-table would have batches passed over. ``rewind.json`` says in between how far. It is written before the first
-step and removed behind the last one, and a run finishes what it says first. Each step changes nothing when it
-is done again.
+table would have batches passed over. ``rewind.json`` says in between how far, and of how many tables. It is
+written before the first step and removed behind the last one, and a run finishes what it says first. Each
+step changes nothing when it is done again.
 """
 
 import datetime as dt
@@ -65,10 +65,11 @@ def rewind(pipeline: Pipeline, to: dt.datetime, *, dry_run: bool = False) -> Rew
         tables = [held.enter_context(table) for table in _tables(pipeline)]
         found = _planned(pipeline, to)
         if found.first is not None:
-            query = query_id(pipeline.checkpoint)
+            query, left = query_id(pipeline.checkpoint), []
             if query is not None:
-                _require_all(_having(tables, query, found.first), query, found.first)
-            replace_note(pipeline.checkpoint / _NOTE, {"first": found.first})
+                left = _having(tables, query, found.first)
+                _require_all(left, query, found.first)
+            replace_note(pipeline.checkpoint / _NOTE, {"first": found.first, "tables": len(left)})
             _take_back(pipeline.checkpoint, tables)
     return found
 
@@ -154,7 +155,7 @@ def _take_back(checkpoint: Path, tables: Sequence[Table]) -> None:
     try:
         _require_all(left, query, first)
     except RewindRefusedError:
-        if tables and tables[0] in left:  # nothing has been taken back yet
+        if len(left) == found.get("tables"):  # nothing has been taken back yet
             note.unlink()
         raise
     for table in left:
@@ -183,6 +184,10 @@ def _require_all(tables: Sequence[Table], query: str, first: int) -> None:
 
 
 def _tables(pipeline: Pipeline) -> Iterator[Table]:
+    """All that the pipeline writes; who asks for the next one holds the lock of those before."""
+    if pipeline.sink.route is not None:
+        # The lock of a run that may have no table yet; which there are is read behind it.
+        yield open_table(pipeline.sink)
     yield from map(open_table, known(pipeline.sink))
     if pipeline.letters is not None and pipeline.letters.table is not None:
         yield open_table(pipeline.letters.table)
