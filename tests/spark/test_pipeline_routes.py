@@ -70,6 +70,10 @@ def write(folder, *, broker="h:1", topic="t", kind="delta", path="lake/{shop}", 
             {"kind": "iceberg", "path": "lake/{shop}/{id}"},
             "sink.table is 'default.{id}': it must have the same",
         ),
+        (
+            {"kind": "iceberg", "path": "lake/{shop}/{id}", "more": 'table = "lake.{shop}_{id}"'},
+            "sink.table has two columns in one part",
+        ),
         ({"more": 'mode = "merge"\nkey = ["id"]'}, "sink.path has columns that are not in sink.key: shop"),
     ],
 )
@@ -112,7 +116,21 @@ def test_values_name_a_table(tmp_path, given, place, table):
     ],
 )  # fmt: skip
 def test_which_values_are_names(value, is_one):
-    assert routes.is_name(value) is is_one
+    assert routes.is_name(value, routes.TableRoute(("shop",), "lake/{shop}")) is is_one
+    of_catalog = routes.TableRoute(("shop",), "lake/{shop}", "default.{shop}")
+    assert routes.is_name(value, of_catalog) is (is_one and "." not in value)
+
+
+def test_no_value_leads_a_table_to_where_the_letters_are(tmp_path):
+    """A row with the shop `letters` ended the query, at each start again."""
+    for folder, words in (
+        ("lake/letters", "apart from sink.path"),
+        ("lake/north/in", "apart from sink.path"),
+    ):
+        with pytest.raises(PipelineError, match=words):
+            load(write(tmp_path, end=f'[deadLetter]\nkind = "delta"\npath = "{folder}"\n'))
+    load(write(tmp_path, end='[deadLetter]\nkind = "delta"\npath = "lake/_letters"\n'))
+    load(write(tmp_path, end='[deadLetter]\nkind = "delta"\npath = "letters"\n'))
 
 
 def test_columns_that_name_no_table_are_refused(tmp_path):
@@ -165,6 +183,13 @@ def test_all_tables_are_compacted(tmp_path):
     assert (found.files_before, found.files_after, found.folders) == (6, 2, 2)
     assert found.bytes_after is not None
     assert compact(sink, 1 << 20, lambda *_: None, dry_run=True).bytes_after is None
+
+
+def test_a_table_that_was_named_and_not_made_is_not_merged(tmp_path):
+    """Each batch behind which small files are merged failed, from the kill on."""
+    sink = load(write(tmp_path, more="compactEvery = 1")).sink.of(["north"])
+    with BatchSink(sink, tmp_path / "checkpoint", ddl.columns("id INT, shop STRING")) as table:
+        table.tidy(0)
 
 
 class World:

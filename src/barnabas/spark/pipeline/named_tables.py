@@ -55,7 +55,7 @@ def _are_values(found: object, route: TableRoute) -> bool:
     return (
         isinstance(found, list)
         and len(found) == len(route.columns)
-        and all(isinstance(one, str) and is_name(one) for one in found)
+        and all(isinstance(one, str) and is_name(one, route) for one in found)
     )
 
 

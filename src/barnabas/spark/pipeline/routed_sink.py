@@ -156,9 +156,9 @@ def named(rows: "DataFrame", route: TableRoute) -> list[tuple[str, ...]]:
     found = rows.select(*_texts(route)).distinct().limit(routes.TABLES_MAX + 1).collect()
     for one in found:
         for name, value in zip(route.columns, one, strict=True):
-            if not routes.is_name(value):
+            if not routes.is_name(value, route):
                 shown = "null" if value is None else repr(value[:100])
-                raise PipelineError(f"a row has {shown} in {name}, which names no table: {_MUST}")
+                raise PipelineError(f"a row has {shown} in {name}, which names no table: {_must(route)}")
     if len(found) > routes.TABLES_MAX:
         raise PipelineError(_too_many(route))
     return sorted(tuple(one) for one in found)
@@ -170,7 +170,7 @@ def unnamed(route: TableRoute) -> "Column":
 
     found = sql.lit(False)
     for text in _texts(route):
-        found = found | text.isNull() | ~text.rlike(routes.NAMES)
+        found = found | text.isNull() | ~text.rlike(rf"\A{route.name}\z")
     return found
 
 
@@ -190,7 +190,9 @@ def _has(route: TableRoute, values: tuple[str, ...]) -> "Column":
     return found
 
 
-_MUST = "letters of ASCII, digits, '.', '_' and '-' do, up to 200, of which the first is a letter or a digit"
+def _must(route: TableRoute) -> str:
+    signs = "'_' and '-'" if route.table else "'.', '_' and '-'"
+    return f"letters of ASCII, digits, {signs} do, up to 200, of which the first is a letter or a digit"
 
 
 def _too_many(route: TableRoute) -> str:

@@ -12,8 +12,10 @@ _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}"
 """A value that is a name for a folder, in a store too, and in a catalog: it leads nowhere else, and readers
 leave out names that begin with a dot or a line.
 """
-NAMES: Final = rf"\A{_NAME}\z"
-"""The same for Java."""
+_UNDOTTED: Final = _NAME.replace(".", "")
+"""The same in the name of an Iceberg table, of which dots part the namespaces: SQL catalogs refuse such a
+name, and two lists of values might mean one table.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,11 @@ class TableRoute:
     table: str = ""
     """The name in Iceberg's catalog, with the same columns."""
 
+    @property
+    def name(self) -> str:
+        """What a value must be to name a table, as a regular expression."""
+        return _UNDOTTED if self.table else _NAME
+
     def filled(self, text: str, values: Sequence[str]) -> str:
         """The text with values of the columns in their places."""
         given = dict(zip(self.columns, values, strict=True))
@@ -41,13 +48,22 @@ def columns_of(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_COLUMN.findall(text)))
 
 
-def require_apart(path: str) -> None:
-    """Raises ValueError for two columns in one folder's name, which two lists of values may fill alike."""
-    parts = path.split("/")
+def require_apart(path: str, between: str = "/") -> None:
+    """Raises ValueError for two columns in one folder's name, which two lists of values may fill alike.
+    `between` is a dot for a name in a catalog.
+    """
+    parts = path.split(between)
     if any(len(_COLUMN.findall(part)) > 1 for part in parts):
-        raise ValueError("has two columns in one folder's name: it must be as {schema}/{table}")
+        what = "folder's name" if between == "/" else "part"
+        raise ValueError(f"has two columns in one {what}: it must be as {{schema}}{between}{{table}}")
 
 
-def is_name(value: str | None) -> bool:
+def is_name(value: str | None, route: TableRoute) -> bool:
     """Whether a value can name a table."""
-    return value is not None and re.fullmatch(_NAME, value) is not None
+    return value is not None and re.fullmatch(route.name, value) is not None
+
+
+def may_be(part: str, name: str) -> bool:
+    """Whether a part of a path becomes a folder of that name by some value."""
+    texts = _COLUMN.split(part)[::2]
+    return re.fullmatch(_NAME.join(map(re.escape, texts)), name) is not None

@@ -20,6 +20,7 @@ from barnabas.spark.options import (
 from barnabas.spark.pipeline.environment import expanded
 from barnabas.spark.pipeline.expectations import RULES_MAX, VIOLATIONS, Expectation, forbidden
 from barnabas.spark.pipeline.format_settings import Format, format_of
+from barnabas.spark.pipeline.routes import may_be
 from barnabas.spark.pipeline.section import Section, unknown
 from barnabas.spark.pipeline.sink_settings import DeadLetters, Sink, letters_of, local_path, sink_of
 
@@ -167,9 +168,8 @@ def _require_letters(pipeline: Pipeline) -> None:
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Whether one of two places lies in the other."""
-    one, other = f"{one}/", f"{other}/"
-    return one.startswith(other) or other.startswith(one)
+    """Whether one of two places lies in the other, or a table of the other by some value of its columns."""
+    return all(may_be(its, own) for own, its in zip(one.split("/"), other.split("/"), strict=False))
 
 
 def _keep_apart(pipeline: Pipeline, file: Path) -> None:

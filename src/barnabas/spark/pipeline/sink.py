@@ -219,7 +219,9 @@ class BatchSink:
         if every and (batch + 1) % every == 0:
             # The batch is in the table: a compaction that fails or is killed now takes nothing away from it.
             try:
-                self._table.compact(TARGET_BYTES, lambda *_: None)
+                # One that was only named yet, before a kill, has no table.
+                if self._table.state(None) is not None:
+                    self._table.compact(TARGET_BYTES, lambda *_: None)
             except (PipelineError, OSError) as error:
                 _log.warning("%s was not compacted: %s", self._sink.where, first_line(error))
 

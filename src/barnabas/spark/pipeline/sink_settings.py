@@ -170,6 +170,10 @@ def _route(section: Section, place: str, table: str, changes: Changes | None) ->
         columns, of_table = columns_of(text), columns_of(table)
     except ValueError as error:
         raise section.wrong("path", str(error)) from None
+    try:
+        require_apart(table, ".")
+    except ValueError as error:
+        raise section.wrong("table", str(error)) from None
     if set(of_table) != (set(columns) if table else set()):
         raise section.wrong("table", f"is {table!r}: it must have the same columns as sink.path has")
     if not columns:
