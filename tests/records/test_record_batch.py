@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.client.types import ConsumerRecord
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.records.batch import (
     HEADER_SIZE,
@@ -28,6 +29,7 @@ from barnabas.records.record import (
     encode_varint,
     make_record,
     offsets_are_consecutive,
+    placed_maker,
 )
 
 few = settings(max_examples=40)
@@ -186,6 +188,15 @@ def test_a_count_that_lies(count):
     with pytest.raises(KafkaError) as caught:
         decode_batch(batch)
     assert caught.value.code is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("kind", [TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME])
+def test_a_placed_record_has_the_type_of_its_time(kind):
+    """In the compiled form it was a plain number, and `print.timestamp` asked it for its label."""
+    make = placed_maker(ConsumerRecord, "t", 3, kind, 5)
+    [found] = decode_records(make, encode_record(0, 0, b"k", b"v"), 1, 7, 1_000)
+    assert found == ConsumerRecord("t", 3, 7, 1_000, kind, b"k", b"v", (), 5)
+    assert found.timestamp_type is kind
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 8191, 8192, 20_000])

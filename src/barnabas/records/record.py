@@ -45,11 +45,12 @@ def make_record(
 
 
 def placed_maker(
-    kind: type[R], topic: str, partition: int, timestamp_type: int, leader_epoch: int
+    kind: type[R], topic: str, partition: int, timestamp_type: Any, leader_epoch: int
 ) -> RecordMaker[R]:
     """Makes records of a named tuple that says where they come from: topic, partition, offset, timestamp and
     its type, key, value, headers, leader epoch. It is here to be compiled with the decoder that calls it for
-    each record: 0.3 us less.
+    each record: 0.3 us less. The type of the time is Any: compiled code makes a plain number of an enum that
+    is declared as `int`.
     """
     new: Any = _new
 
