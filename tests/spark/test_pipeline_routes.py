@@ -87,6 +87,7 @@ def test_paths_that_name_no_tables_are_refused(tmp_path, given, words):
     [
         ({"path": "lake/{shop}"}, "lake/north", ""),
         ({"path": "lake/{shop}/sales-{id}"}, "lake/north/sales-7", ""),
+        ({"path": "lake/{shop}/../{id}"}, "lake/7", ""),
         ({"kind": "iceberg"}, "lake/north", "default.north"),
         ({"kind": "iceberg", "more": 'table = "shops.of_{shop}"'}, "lake/north", "shops.of_north"),
         (

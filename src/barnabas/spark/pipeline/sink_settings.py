@@ -167,7 +167,8 @@ def _route(section: Section, place: str, table: str, changes: Changes | None) ->
     text = section.text("path")
     try:
         require_apart(text)
-        columns, of_table = columns_of(text), columns_of(table)
+        # A column that `..` takes out of the path would name many tables in one folder.
+        columns, of_table = columns_of(os.path.normpath(text)), columns_of(table)
     except ValueError as error:
         raise section.wrong("path", str(error)) from None
     try:
