@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest
 FILES := --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 SIDE_BY_SIDE := -n 3 $(FILES)
 # Where the compiled form could behave differently: the folders whose code is compiled, and the judges of the whole.
-COMPILED_TESTS := $(addprefix tests/,core protocol records log replica network broker coordinator model fuzz simulation clients \
+COMPILED_TESTS := $(addprefix tests/,core protocol records log replica network broker coordinator model fuzz simulation client clients \
 	chaos packaging/test_compiled_wheel.py)
 # What the extra `core` of pyproject.toml is enough for.
 CORE_TESTS := $(addprefix tests/,core protocol records log replica network broker coordinator cluster node admin client clients cli)

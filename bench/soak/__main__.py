@@ -32,7 +32,7 @@ from bench.soak.programs import GROUP, PARTITIONS, TOPIC, judged
 BROKERS: Final = (1, 2, 3)
 MEMBERS: Final = 3
 PATIENCE_S: Final = 120
-"""For one broker to start or stop, for copies to be whole, for the group to read all."""
+"""For one broker to stop, for copies to be whole, for the group to read all."""
 SETTINGS: Final = (
     "offsets.topic.replication.factor=3",
     "offsets.topic.num.partitions=6",
