@@ -50,6 +50,12 @@ def run(command, text=None):
     return done.stdout
 
 
+def _at_a_terminal():
+    """Ctrl-C counts, also where the tests run in the background, which ignores it."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def read_until_ctrl_c(command, count):
     """What a consumer prints: so many lines, and then the user has seen enough."""
     lines = []
@@ -59,7 +65,7 @@ def read_until_ctrl_c(command, count):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=die_with_parent,  # noqa: PLW1509 - it only asks the kernel for a signal
+        preexec_fn=_at_a_terminal,  # noqa: PLW1509 - it makes system calls only
     ) as process:
         lines += [process.stdout.readline() for _ in range(count)]
         process.send_signal(signal.SIGINT)
