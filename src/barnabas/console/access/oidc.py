@@ -23,13 +23,13 @@ import secrets
 import ssl
 import threading
 import tomllib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, quote_plus, urlencode, urlsplit
 
+from barnabas.console.fair_room import make_room
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
 from barnabas.network.errors import FetchError
@@ -208,18 +208,12 @@ class OpenIdProvider:
         with self._lock:
             for key in [key for key, one in self._tries.items() if one.expires_ms <= now]:
                 del self._tries[key]
-            self._make_room(address)
+            make_room(
+                self._tries, lambda one: one.address, address, each_max=_TRIES_EACH_MAX, total_max=_TRIES_MAX
+            )
             self._tries[state] = _Try(address, nonce, verifier, target, now + TRY_MS)
         join = "&" if urlsplit(page).query else "?"
         return Begun(f"{page}{join}{urlencode(asked, quote_via=quote)}", state)
-
-    def _make_room(self, address: str) -> None:
-        """Drops the oldest try of this address, or of the one that has the most."""
-        counts = Counter(one.address for one in self._tries.values())
-        while counts[address] >= _TRIES_EACH_MAX or counts.total() >= _TRIES_MAX:
-            loser = address if counts[address] >= _TRIES_EACH_MAX else counts.most_common(1)[0][0]
-            del self._tries[next(state for state, one in self._tries.items() if one.address == loser)]
-            counts[loser] -= 1
 
     def end(self, given: Mapping[str, str], state: str) -> tuple[OidcUser, str]:
         """Who it is, and where they wanted to. `given` is the query that the browser came back with, `state`

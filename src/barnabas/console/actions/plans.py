@@ -2,7 +2,6 @@
 
 import hmac
 import secrets
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -10,6 +9,7 @@ from typing import Any, Final
 from barnabas.admin import AsyncAdmin
 from barnabas.client import AsyncProducer
 from barnabas.console.access.roles import Need
+from barnabas.console.fair_room import make_room
 from barnabas.operations.errors import OperationError
 
 KEPT_MS: Final = 600_000
@@ -91,7 +91,7 @@ class Plans:
         if not planned.effects:
             raise OperationError("nothing would change")
         self._forget(now_ms)
-        self._make_room(user)
+        make_room(self._plans, lambda one: one.user, user, each_max=_EACH_MAX, total_max=_PLANS_MAX)
         preview = Preview(
             secrets.token_urlsafe(16),
             cluster,
@@ -129,11 +129,3 @@ class Plans:
     def _forget(self, now_ms: int) -> None:
         for key in [key for key, one in self._plans.items() if one.preview.expires_ms <= now_ms]:
             del self._plans[key]
-
-    def _make_room(self, user: str) -> None:
-        """Lets the oldest plan of this user go, or of whoever has the most."""
-        counts = Counter(one.user for one in self._plans.values())
-        while counts[user] >= _EACH_MAX or counts.total() >= _PLANS_MAX:
-            loser = user if counts[user] >= _EACH_MAX else counts.most_common(1)[0][0]
-            del self._plans[next(key for key, one in self._plans.items() if one.user == loser)]
-            counts[loser] -= 1

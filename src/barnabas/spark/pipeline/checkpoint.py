@@ -7,10 +7,10 @@ each source, of which a pipeline has one. ``commits/17`` is written when the bat
 import json
 from pathlib import Path
 
+from barnabas.core.synchronise import synchronise
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.offsets import SourceOffset
 from barnabas.spark.pipeline.tables.notes import damaged, read_note
-from barnabas.spark.pipeline.tables.synchronise import synchronise
 
 
 def query_id(checkpoint: Path) -> str | None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from barnabas.core.synchronise import synchronise
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.kafka import KafkaCatalog
 from barnabas.spark.logs.backfill import Backfill, BackfilledCatalog
@@ -26,7 +27,6 @@ from barnabas.spark.pipeline.named_tables import known
 from barnabas.spark.pipeline.settings import Pipeline
 from barnabas.spark.pipeline.sink import open_table
 from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
-from barnabas.spark.pipeline.tables.synchronise import synchronise
 from barnabas.spark.pipeline.tables.table import RewindRefusedError, Table
 from barnabas.spark.planner import Catalog
 

@@ -15,6 +15,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped, unused-i
 from pyspark.sql import Observation
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
+from barnabas.core.synchronise import synchronise
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline import changes, expectations, named_tables, records
 from barnabas.spark.pipeline.checkpoint import query_id
@@ -25,7 +26,7 @@ from barnabas.spark.pipeline.tables.evolution import merged
 from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
 from barnabas.spark.pipeline.tables.parquet import ParquetFolder
 from barnabas.spark.pipeline.tables.rewriting import Changes
-from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_up
+from barnabas.spark.pipeline.tables.synchronise import synchronise_up
 from barnabas.spark.pipeline.tables.table import OURS, Compacted, Staged, Step, Table
 
 if TYPE_CHECKING:

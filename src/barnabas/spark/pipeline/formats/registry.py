@@ -19,10 +19,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from barnabas.core.synchronise import synchronise
 from barnabas.operations.schemas.registry import RegisteredSchema, RegistryClient, schema_id
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.formats.decoder import column_of
-from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_up
+from barnabas.spark.pipeline.tables.synchronise import synchronise_up
 
 _known: dict[tuple[Path, int], RegisteredSchema | None] = {}
 """Of this process. None for an id that the registry does not have."""

@@ -24,10 +24,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from barnabas.core.synchronise import synchronise
 from barnabas.operations.schemas.registry import schema_id
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.formats.decoder import Decoder, column_of
-from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_up
+from barnabas.spark.pipeline.tables.synchronise import synchronise_up
 
 
 @dataclass(frozen=True, slots=True)

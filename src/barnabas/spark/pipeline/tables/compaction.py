@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from barnabas.core.synchronise import synchronise
 from barnabas.spark.errors import PipelineError, first_line
-from barnabas.spark.pipeline.tables.synchronise import synchronise
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,13 +17,14 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
+from barnabas.core.synchronise import synchronise
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline.tables.compaction import groups
 from barnabas.spark.pipeline.tables.evolution import Growth
 from barnabas.spark.pipeline.tables.logged import Held, LoggedTable, folder_values, shape
 from barnabas.spark.pipeline.tables.rewriting import Keys
 from barnabas.spark.pipeline.tables.stats import statistics
-from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_files, synchronise_up
+from barnabas.spark.pipeline.tables.synchronise import synchronise_files, synchronise_up
 from barnabas.spark.pipeline.tables.table import Compacted, RewindRefusedError, State, Step
 
 _ERRORS: Final = (DeltaError, OSError)

@@ -27,6 +27,7 @@ from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
+from barnabas.core.synchronise import synchronise
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline.tables.compaction import groups, merge
 from barnabas.spark.pipeline.tables.evolution import Growth
@@ -34,7 +35,7 @@ from barnabas.spark.pipeline.tables.logged import Held, LoggedTable, shape
 from barnabas.spark.pipeline.tables.places import Objects
 from barnabas.spark.pipeline.tables.rest_catalog import bound_catalogs
 from barnabas.spark.pipeline.tables.rewriting import Keys
-from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_up
+from barnabas.spark.pipeline.tables.synchronise import synchronise_up
 from barnabas.spark.pipeline.tables.table import Compacted, RewindRefusedError, State, Step
 
 _QUERY: Final = "barnabas.query"

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from barnabas.core.synchronise import synchronise
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.tables.synchronise import synchronise
 
 
 def read_note(path: Path, what: str) -> dict[str, Any] | None:

@@ -57,11 +57,12 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from barnabas.core.synchronise import synchronise
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.tables.compaction import groups, merge
 from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
 from barnabas.spark.pipeline.tables.places import Disk, Objects, TablePlace
-from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_files, synchronise_up
+from barnabas.spark.pipeline.tables.synchronise import synchronise_files, synchronise_up
 from barnabas.spark.pipeline.tables.table import (
     OURS,
     Compacted,

@@ -21,8 +21,9 @@ from urllib.parse import urlsplit
 
 from pyarrow import fs
 
+from barnabas.core.synchronise import synchronise
 from barnabas.spark.errors import PipelineError, first_line
-from barnabas.spark.pipeline.tables.synchronise import synchronise, synchronise_up
+from barnabas.spark.pipeline.tables.synchronise import synchronise_up
 
 COPY: Final = "copy-"
 """How the names of copies on this disk begin."""

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from barnabas.core.synchronise import synchronise
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline.tables.compaction import write_rows
-from barnabas.spark.pipeline.tables.synchronise import synchronise
 
 FROM: Final = "valid_from"
 TO: Final = "valid_to"

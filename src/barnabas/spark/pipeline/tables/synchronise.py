@@ -5,8 +5,6 @@ from pathlib import Path
 
 from barnabas.core.synchronise import synchronise
 
-__all__ = ("synchronise", "synchronise_files", "synchronise_up")
-
 
 def synchronise_up(folder: Path, top: Path) -> None:
     """A folder and those above it up to `top`: each holds the name of the one below."""

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from barnabas.core.synchronise import synchronise
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline.tables.compaction import write_rows
 from barnabas.spark.pipeline.tables.rewriting import Changes, keyed
-from barnabas.spark.pipeline.tables.synchronise import synchronise
 
 UNAVAILABLE: Final = "__debezium_unavailable_value"
 """Debezium's ``unavailable.value.placeholder``, as it is unless somebody changes it."""
