@@ -75,7 +75,7 @@ def require(console: Console, user: str, cluster: str, needs: list[Need]) -> Non
 
 async def check(request: Request) -> None:
     """Runs before each route of the application. Raises ForbiddenError."""
-    console: Console = request.app.state.console
+    console: Console = request.state.console
     if console.login is None:
         return
     path: str = request.scope["route"].path

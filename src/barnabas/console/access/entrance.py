@@ -43,18 +43,20 @@ class SessionToken:
     token: str
 
 
-def rest(prefix: str, login: Login) -> APIRouter:
+def rest(prefix: str) -> APIRouter:
     """Below the API."""
     router = APIRouter(prefix=prefix, tags=["login"])
 
     async def log_in(request: Request, given: Credentials) -> SessionToken:
         """Begins a session."""
-        token = await login.log_in(given.user, given.password, origin_of(request.scope), monotonic_ms())
+        token = await _login(request).log_in(
+            given.user, given.password, origin_of(request.scope), monotonic_ms()
+        )
         return SessionToken(given.user, token)
 
     async def log_out(request: Request) -> Response:
         """Ends this session."""
-        login.sessions.end(token_of(request.scope))
+        _login(request).sessions.end(token_of(request.scope))
         return JSONResponse({"user": None})
 
     router.add_api_route("/login", log_in, methods=["POST"])
@@ -62,11 +64,12 @@ def rest(prefix: str, login: Login) -> APIRouter:
     return router
 
 
-def pages(login: Login, render: Callable[..., Response]) -> APIRouter:
+def pages(render: Callable[..., Response], has_provider: bool) -> APIRouter:
     """The form, and the way out."""
     router = APIRouter()
 
     def answered(request: Request, status: int, why: str | None, target: str) -> Response:
+        login = _login(request)
         provider = None if login.provider is None else login.provider.settings.label
         given = {"why": why, "target": target, "provider": provider, "asks": login.passwords is not None}
         return render(request, "login.html", status, **given)
@@ -75,7 +78,7 @@ def pages(login: Login, render: Callable[..., Response]) -> APIRouter:
         return answered(request, 200, None, request.query_params.get("next", "/"))
 
     async def log_in(request: Request) -> Response:
-        given = await _fields(request)
+        login, given = _login(request), await _fields(request)
         target = safe_target(given.get("next", "/"))
         try:
             token = await login.log_in(
@@ -91,9 +94,9 @@ def pages(login: Login, render: Callable[..., Response]) -> APIRouter:
 
     async def log_out(request: Request) -> Response:
         given = await _fields(request)
-        if not is_form_token(request.app.state.console.secret, request.state.user, given.get("token", "")):
+        if not is_form_token(request.state.console.secret, request.state.user, given.get("token", "")):
             raise ForbiddenError("this form is not from a page of yours: load the page and try again")
-        login.sessions.end(token_of(request.scope))
+        _login(request).sessions.end(token_of(request.scope))
         answer = RedirectResponse("/login", 303)
         set_cookie(answer, request.scope, "")
         return answer
@@ -101,7 +104,7 @@ def pages(login: Login, render: Callable[..., Response]) -> APIRouter:
     async def to_provider(request: Request) -> Response:
         target = safe_target(request.query_params.get("next", "/"))
         try:
-            begun = await login.begin_at_provider(target, origin_of(request.scope).address)
+            begun = await _login(request).begin_at_provider(target, origin_of(request.scope).address)
         except (OidcRefusedError, TooManyError) as error:
             return answered(request, 429 if isinstance(error, TooManyError) else 502, str(error), target)
         answer = RedirectResponse(begun.url, 303)
@@ -110,7 +113,7 @@ def pages(login: Login, render: Callable[..., Response]) -> APIRouter:
 
     async def from_provider(request: Request) -> Response:
         state = request.cookies.get(try_cookie_name(request.scope), "")
-        origin = origin_of(request.scope)
+        login, origin = _login(request), origin_of(request.scope)
         try:
             token, target = await login.end_at_provider(dict(request.query_params), state, origin)
         except (OidcRefusedError, TooManyError) as error:
@@ -121,13 +124,19 @@ def pages(login: Login, render: Callable[..., Response]) -> APIRouter:
         set_try_cookie(answer, request.scope, "")
         return answer
 
-    if login.provider is not None:
+    if has_provider:
         router.add_api_route("/login/oidc", to_provider, methods=["GET"])
         router.add_api_route(CALLBACK, from_provider, methods=["GET"])
     router.add_api_route("/login", form, methods=["GET"])
     router.add_api_route("/login", log_in, methods=["POST"])
     router.add_api_route("/logout", log_out, methods=["POST"])
     return router
+
+
+def _login(request: Request) -> Login:
+    """The log-in of the request's console: without one there are no such routes."""
+    login: Login = request.state.console.login
+    return login
 
 
 async def _fields(request: Request) -> dict[str, str]:

@@ -7,6 +7,7 @@ value, the page gives it to the template; a parameter of the view is one of both
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any, Final
 
@@ -18,7 +19,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from barnabas import __version__
 from barnabas.console.access import entrance
@@ -52,6 +53,22 @@ _STATIC: Final = files("barnabas.console") / "static"
 
 def application(console: Console) -> ASGIApp:
     """The console's application, behind its guard."""
+    login = console.login
+    routes = routes_of(login is not None, login is not None and login.provider is not None)
+    behind = routes if login is None else LoginGate(routes, login, API)
+
+    async def with_console(scope: Scope, receive: Receive, send: Send) -> None:
+        scope.setdefault("state", {})["console"] = console
+        await behind(scope, receive, send)
+
+    return Guard(with_console, console.hosts)
+
+
+@cache
+def routes_of(has_login: bool, has_provider: bool) -> FastAPI:
+    """All routes. Each request brings its console: what FastAPI makes of a signature takes half a second for
+    all of them, and is the same for every console.
+    """
     app = FastAPI(
         title="Barnabas console",
         version=__version__,
@@ -61,8 +78,6 @@ def application(console: Console) -> ASGIApp:
         redoc_url=None,
         dependencies=[Depends(check)],
     )
-    app.state.console = console
-    app.state.templates = _templates()
     api, pages = APIRouter(prefix=API), APIRouter()
     api.add_api_route("/clusters", clusters, methods=["GET"], tags=["clusters"])
     pages.add_api_route("/", _page(clusters, "clusters.html"), methods=["GET"])
@@ -74,9 +89,9 @@ def application(console: Console) -> ASGIApp:
     pages.add_api_route("/c/{cluster}/alerts", _page(alert_routes.alerts, "alerts.html"), methods=["GET"])
     api.add_api_route("/clusters/{cluster}/audit", action_routes.audit, methods=["GET"], tags=["audit"])
     pages.add_api_route("/c/{cluster}/audit", _page(action_routes.audit, "audit.html"), methods=["GET"])
-    if console.login is not None:
-        app.include_router(entrance.rest(API, console.login))
-        app.include_router(entrance.pages(console.login, render), include_in_schema=False)
+    if has_login:
+        app.include_router(entrance.rest(API))
+        app.include_router(entrance.pages(render, has_provider), include_in_schema=False)
     app.add_api_route("/metrics", metrics_routes.metrics, methods=["GET"], include_in_schema=False)
     api.add_api_route("/healthz", _healthz, methods=["GET"], include_in_schema=False)
     # None within another: the path of a route is whole then, and the table of rules is by whole paths.
@@ -92,8 +107,7 @@ def application(console: Console) -> ASGIApp:
     app.mount("/static", StaticFiles(directory=str(_STATIC)), name="static")
     for kind in (NotHereError, ForbiddenError, BarnabasError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _refused)
-    behind = app if console.login is None else LoginGate(app, console.login, API)
-    return Guard(behind, console.hosts)
+    return app
 
 
 async def clusters(
@@ -123,7 +137,7 @@ def _page(view: Callable[..., Any], template: str) -> Callable[..., Any]:
 
 def render(request: Request, template: str, status: int = 200, **values: Any) -> Response:
     """A page."""
-    console: Console = request.app.state.console
+    console: Console = request.state.console
     name = request.path_params.get("cluster")
     user = user_of(request)
 
@@ -149,21 +163,25 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
         watched, span = console.cluster(str(name)), request.query_params.get("range", "")
         return history(watched, now_ms(), kind=kind, subject=subject, span=span)
 
-    text = request.app.state.templates.get_template(template).render(
-        console=console,
-        cluster=name if name in console.clusters else None,
-        here=request.url.path,
-        query=request.query_params,
-        asked=request.url.query,
-        user=user,
-        is_login=console.login is not None,
-        may=may,
-        may_change_cluster=may_change_cluster,
-        may_add=_may_add(console, user) if request.url.path == "/" else False,
-        token=form_token(console.secret, user),
-        now=now_ms(),
-        plots=plots,
-        **values,
+    text = (
+        _templates()
+        .get_template(template)
+        .render(
+            console=console,
+            cluster=name if name in console.clusters else None,
+            here=request.url.path,
+            query=request.query_params,
+            asked=request.url.query,
+            user=user,
+            is_login=console.login is not None,
+            may=may,
+            may_change_cluster=may_change_cluster,
+            may_add=_may_add(console, user) if request.url.path == "/" else False,
+            token=form_token(console.secret, user),
+            now=now_ms(),
+            plots=plots,
+            **values,
+        )
     )
     return HTMLResponse(text, status)
 
@@ -196,6 +214,7 @@ async def _refused(request: Request, error: Exception) -> Response:
     return render(request, "refused.html", status, why=why, code=status)
 
 
+@cache
 def _templates() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(str(_TEMPLATES)), autoescape=True, undefined=jinja2.StrictUndefined

@@ -37,7 +37,7 @@ def none_if_empty(value: Any) -> Any:
 
 def console_of_request(request: Request) -> Console:
     """The console that answers."""
-    console: Console = request.app.state.console
+    console: Console = request.state.console
     return console
 
 
