@@ -3,6 +3,7 @@
 import pytest
 
 from barnabas.console.collector import Pace
+from barnabas.operations.clock import now_ms
 from barnabas.testing import Fault, Kafka
 
 
@@ -74,3 +75,13 @@ def test_a_cluster_that_nobody_serves_harms_no_other(kafka, open_console):
     assert rows["demo"]["brokers"]["value"] == 2
     assert rows["dead"]["brokers"]["state"] == "unknown"
     assert rows["dead"]["level"] in {"unknown", "critical"}
+
+
+def test_a_verdict_counts_as_long_as_what_it_was_made_of(kafka, open_console):
+    site = open_console(kafka.bootstrap_servers, pace=Pace(round_s=30))
+    site.look()
+    watched = site.console.clusters["demo"]
+    made = watched.verdict(now_ms())
+
+    assert watched.verdict(now_ms() + 80_000) is made
+    assert watched.verdict(now_ms() + 100_000) is not made

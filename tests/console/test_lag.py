@@ -85,6 +85,12 @@ def test_what_is_old_is_stale():
     assert part(standing(position=9), now=NOW + 61_000).lag.state is Freshness.STALE
 
 
+def test_an_old_end_makes_an_old_lag():
+    ends = {TP: read(9, NOW).failed("no answer")}
+    found = part(standing(ends=ends))
+    assert (found.committed.state, found.lag.state) == (Freshness.OK, Freshness.STALE)
+
+
 def test_a_sum_without_a_part_is_stale_and_says_so():
     other = TopicPartition("t", 1)
     positions = read({TP: OffsetAndMetadata(5), other: OffsetAndMetadata(1)}, NOW)

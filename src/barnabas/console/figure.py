@@ -36,11 +36,11 @@ def unread(reading: Observation[Any], now_ms: int) -> str | None:
 
 def figure(reading: Observation[Any] | None, now_ms: int, value: Value = None) -> Figure:
     """What was read, or another value made of it, with the state of the reading."""
-    if reading is None or reading.state(now_ms) is Freshness.UNKNOWN:
+    if reading is None or (state := reading.state(now_ms)) is Freshness.UNKNOWN:
         return unknown((reading.error if reading else None) or "not read yet")
     age_s = (now_ms - reading.at_ms) / 1000
     shown = reading.value if value is None else value
-    return Figure(shown, reading.state(now_ms), age_s, reading.error)
+    return Figure(shown, state, age_s, reading.error)
 
 
 def total(parts: Iterable[Figure]) -> Figure:

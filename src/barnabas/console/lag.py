@@ -104,7 +104,8 @@ def _partition(
     standing = _standing(snapshot, group, tp, position.offset)
     found = snapshot.next_records.get((tp, position.offset))
     next_ms = found.value.time_ms if found is not None and found.value is not None else None
-    state = max(committed.state, end.state, key=list(Freshness).index)
+    is_stale = Freshness.STALE in (committed.state, end.state)
+    state = Freshness.STALE if is_stale else Freshness.OK
     age_s = max(committed.age_s or 0, end.age_s or 0)
     lag = Figure(standing.lag, state, age_s, committed.why or end.why)
     behind = standing.seconds_behind(next_ms)

@@ -1,5 +1,6 @@
 """Serves the console, and its check for scripts."""
 
+import gc
 import socket
 import sys
 from typing import Final, NamedTuple
@@ -19,6 +20,10 @@ _SWITCH_S: Final = 0.001
 """How long a thread may have the interpreter while another one wants it; Python's own is 5 ms. A page needs
 it several times, and waits so long each time while a cluster is read
 (docs/decisions/0082-pages-beside-a-look.md).
+"""
+_COLLECT_AFTER: Final = (2_000, 10, 5_000)
+"""When Python looks for garbage in circles: a full look visits the whole snapshot, which has none, and holds
+every page for as long (docs/decisions/0091-the-console-seldom-looks-for-circles.md).
 """
 EXIT_CODES: Final = {Level.GOOD: 0, Level.UNKNOWN: 3, Level.WARNING: 1, Level.CRITICAL: 2}
 """As monitoring systems know them."""
@@ -60,6 +65,7 @@ def server_of(console: Console, tls: TlsFiles | None = None) -> uvicorn.Server:
 def serve(console: Console, listener: socket.socket, tls: TlsFiles | None = None) -> None:
     """Serves until it is interrupted. It is for a process that does nothing else."""
     sys.setswitchinterval(_SWITCH_S)
+    gc.set_threshold(*_COLLECT_AFTER)
     try:
         server_of(console, tls).run(sockets=[listener])
     finally:

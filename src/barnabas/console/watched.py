@@ -42,7 +42,6 @@ T = TypeVar("T")
 
 _log = EventLog("console")
 _START_S: Final = 30
-_VERDICT_MS: Final = 30_000
 _RETRY_S: Final = 5.0
 _READERS_MAX: Final = 6
 CALL_TIMEOUT_S: Final = 30.0
@@ -80,7 +79,7 @@ class WatchedCluster:
         self.readers = threading.BoundedSemaphore(_READERS_MAX)
         """Who looks at records now: each has a client of its own."""
         self._commits = CommitWatch()
-        self._verdict: tuple[int, Verdict] | None = None
+        self._verdict: tuple[int, str | None, Verdict] | None = None
         self._options = {key.replace(".", "_"): value for key, value in options.items()}
         self._scrapers: Mapping[str, Scraper | None] = {"brokers": brokers, "zookeeper": zookeeper}
         self._store = store
@@ -114,19 +113,24 @@ class WatchedCluster:
         cluster's thread; a page makes it only where there was no round lately.
         """
         kept = self._verdict
-        if kept is not None and self._problem is None and at_ms - kept[0] <= _VERDICT_MS:
-            return kept[1]
+        if kept is not None and kept[1] == self._problem and at_ms - kept[0] <= self._verdict_ms():
+            return kept[2]
         return self._judge(at_ms)
+
+    def _verdict_ms(self) -> int:
+        """How long a verdict counts: as long as what it was made of, also where rounds are long."""
+        return self.pace.fresh_ms(took_ms=self.snapshot.round_ms)
 
     def _judge(self, at_ms: int) -> Verdict:
         edited = self.edited.limits if self.edited is not None else {}
-        found = verdict(self.snapshot, at_ms, {**self.limits, **edited}, self._problem)
+        problem = self._problem
+        found = verdict(self.snapshot, at_ms, {**self.limits, **edited}, problem)
         # Limits or rules that do not count leave a cluster unwatched: somebody has to do something.
         kept = (self.edited, self.alerts)
         if problems := [one.problem for one in kept if one is not None and one.problem is not None]:
             level = max(found.level, Level.WARNING, key=list(Level).index)
             found = replace(found, level=level, reasons=[*problems, *found.reasons])
-        self._verdict = at_ms, found
+        self._verdict = at_ms, problem, found
         return found
 
     def judge_again(self) -> None:
@@ -285,7 +289,9 @@ class WatchedCluster:
                 asked = self._asked
                 await collector.round()
                 self.trend.add(collector.snapshot)
-                self._remember(collector, self._judge(now_ms()))
+                # One time for both: the lags of all groups are made once for it.
+                at_ms = now_ms()
+                self._remember(collector, self._judge(at_ms), at_ms)
                 with self._rounds:
                     self._served = asked
                     self._rounds.notify_all()
@@ -293,9 +299,8 @@ class WatchedCluster:
                     continue
                 await self._pause(self.pace.round_s - (asyncio.get_running_loop().time() - begun))
 
-    def _remember(self, collector: Collector, found: Verdict) -> None:
+    def _remember(self, collector: Collector, found: Verdict, at_ms: int) -> None:
         """A sample for the history, where it is time for one."""
-        at_ms = now_ms()
         if self.history is None or not self.history.is_due(at_ms):
             return
         samples = samples_of(collector.snapshot, self.trend, found, at_ms)

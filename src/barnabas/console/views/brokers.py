@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from barnabas.admin import ConfigEntry, LogDirDescription
@@ -92,8 +93,9 @@ def brokers(snapshot: ClusterSnapshot, now_ms: int) -> BrokersView:
     alive = {one.node_id: one for one in cluster.brokers} if cluster else {}
     partitions = [one for topic in (snapshot.topics.value or {}).values() for one in topic.partitions]
     leaders = Counter(one.leader for one in partitions)
-    replicas = Counter(broker for one in partitions for broker in one.replicas)
-    behind = Counter(broker for one in partitions for broker in set(one.replicas) - set(one.isr))
+    replicas = Counter(chain.from_iterable(one.replicas for one in partitions))
+    lagging = [one for one in partitions if len(one.isr) < len(one.replicas)]
+    behind = Counter(broker for one in lagging for broker in set(one.replicas) - set(one.isr))
     rows = []
     for broker in sorted({*alive, *replicas}):
         there = alive.get(broker)

@@ -18,7 +18,7 @@ from barnabas.console.watched import WatchedCluster
 from barnabas.operations import coordinator_explanation, partition_stations, transaction_explanation
 from barnabas.operations.coordinator_stations import visit
 from barnabas.operations.errors import OperationError
-from barnabas.operations.own_configs import is_own
+from barnabas.operations.own_configs import own_source
 from barnabas.operations.store_reader import decoded
 from barnabas.operations.transaction_stations import look as look_at_transaction
 
@@ -114,12 +114,9 @@ async def configs(watched: WatchedCluster, kind: str, name: str) -> ConfigsView:
 
 def config_differences(snapshot: ClusterSnapshot) -> DifferencesView:
     """What differs."""
+    own = own_source(ConfigResource.topic(""))
     overridden = {
-        name: [
-            f"{key}={one.value}"
-            for key, one in (reading.value or {}).items()
-            if is_own(ConfigResource.topic(name), one)
-        ]
+        name: [f"{key}={one.value}" for key, one in (reading.value or {}).items() if one.source is own]
         for name, reading in sorted(snapshot.topic_configs.items())
     }
     return DifferencesView(differences(snapshot), {name: keys for name, keys in overridden.items() if keys})
