@@ -100,6 +100,25 @@ def test_moves_that_may_not_be_read_are_not_none(cluster, open_console, monkeypa
     assert "not readable" in site.page("/topics/orders")
 
 
+def test_moves_that_were_readable_once_are_said_to_be_old(cluster, open_console, monkeypatch):
+    async def denied(*_, **__):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    site = open_console(cluster.bootstrap_servers)
+    site.look()
+    assert site.get("/controller")["reassignments_unread"] is None
+    monkeypatch.setattr(Partitions, "reassignments", denied)
+    site.look()
+    for said in (
+        site.get("/controller")["reassignments_unread"],
+        site.get("/topics/orders")["moves_unread"],
+    ):
+        assert said.startswith("not since ")
+        assert "authoriz" in said.lower()
+    assert "not since " in site.page("/controller")
+    assert "None." not in site.page("/controller").partition("What has changed")[0]
+
+
 def test_a_topic_that_is_not_there_is_said_at_once(site):
     began = time.monotonic()
     answer = site.request("GET", "/api/v1/clusters/demo/messages", params={"topic": "missing"})

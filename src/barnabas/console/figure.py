@@ -30,8 +30,14 @@ def unknown(why: str) -> Figure:
 
 
 def unread(reading: Observation[Any], now_ms: int) -> str | None:
-    """Why a reading says nothing; None where it does."""
-    return reading.error or "not read yet" if reading.state(now_ms) is Freshness.UNKNOWN else None
+    """Why a reading says nothing, or only what was; None where it says what is."""
+    state = reading.state(now_ms)
+    if state is Freshness.UNKNOWN:
+        return reading.error or "not read yet"
+    if state is Freshness.STALE:
+        age_s = (now_ms - reading.at_ms) // 1000
+        return f"not since {age_s} s" + (f": {reading.error}" if reading.error else "")
+    return None
 
 
 def figure(reading: Observation[Any] | None, now_ms: int, value: Value = None) -> Figure:
