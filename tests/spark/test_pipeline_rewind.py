@@ -401,6 +401,17 @@ def test_a_damaged_note_is_one_line(tmp_path, note):
         rewind.finish(world.pipeline)
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_checkpoint_without_its_id_is_refused_before_a_note_is_written(tmp_path, monkeypatch, dry_run):
+    world = World(tmp_path, "delta")
+    world.run(0, 1)
+    (world.pipeline.checkpoint / "metadata").unlink()
+    with pytest.raises(PipelineError, match="metadata is missing"):
+        asked(world, monkeypatch, dry_run=dry_run)
+    assert not (world.pipeline.checkpoint / "rewind.json").exists()
+    assert world.rows() == rows_of(b0="old", b1="old")
+
+
 def test_a_topic_cannot_be_taken_back(tmp_path):
     world = World(tmp_path, "delta")
     world.pipeline.sink = Sink("topic", tmp_path / "topic", topic="t")

@@ -65,10 +65,9 @@ def rewind(pipeline: Pipeline, to: dt.datetime, *, dry_run: bool = False) -> Rew
         tables = [held.enter_context(table) for table in _tables(pipeline)]
         found = _planned(pipeline, to)
         if found.first is not None:
-            query, left = query_id(pipeline.checkpoint), []
-            if query is not None:
-                left = _having(tables, query, found.first)
-                _require_all(left, query, found.first)
+            query = _query(pipeline.checkpoint)
+            left = _having(tables, query, found.first)
+            _require_all(left, query, found.first)
             replace_note(pipeline.checkpoint / _NOTE, {"first": found.first, "tables": len(left)})
             _take_back(pipeline.checkpoint, tables)
     return found
@@ -95,6 +94,7 @@ def plan(checkpoint: Path, to: dt.datetime, catalog: Catalog) -> Rewind:
     if not batches:
         raise PipelineError(f"{checkpoint} has no batch that has ended: there is nothing to take back")
     last = end_of(checkpoint, batches[-1]).positions
+    _query(checkpoint)
     # ListOffsets reads some negative times as words of its own, such as -1 for the end.
     times = catalog.offsets(dict.fromkeys(last, max(int(to.timestamp() * 1000), 0)))
     behind = {tp: at for tp in last if 0 <= (at := times.get(tp, -1)) < last[tp]}
@@ -118,6 +118,16 @@ def plan(checkpoint: Path, to: dt.datetime, catalog: Catalog) -> Rewind:
             )
     records = sum(last[tp] - at for tp, at in start.items() if tp in last)
     return Rewind(first, batches[-1] - first + 1, records)
+
+
+def _query(checkpoint: Path) -> str:
+    """The query whose batches are taken back. Raises PipelineError where the checkpoint does not say it."""
+    query = query_id(checkpoint)
+    if query is None:
+        raise PipelineError(
+            f"{checkpoint / 'metadata'} is missing: which batches of the table are its own is not known"
+        )
+    return query
 
 
 def _reaches(end: Positions, behind: Positions) -> bool:
@@ -148,9 +158,10 @@ def _take_back(checkpoint: Path, tables: Sequence[Table]) -> None:
     found = read_note(note, _WHAT)
     if found is None:
         return  # another process has finished it
-    first, query = found.get("first"), query_id(checkpoint)
-    if type(first) is not int or first < 0 or query is None:
+    first = found.get("first")
+    if type(first) is not int or first < 0:
         raise damaged(note, _WHAT, ValueError("it has no batch"))
+    query = _query(checkpoint)
     left = _having(tables, query, first)
     try:
         _require_all(left, query, first)
