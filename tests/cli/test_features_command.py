@@ -89,6 +89,21 @@ def test_brokers_have_to_be_named(barnabas, flags):
     assert "--bootstrap-server" in done.stderr
 
 
+def test_a_broker_is_asked_by_its_id(barnabas, broker):
+    def described(*flags):
+        return barnabas("features", "--bootstrap-server", broker.bootstrap, "describe", *flags)
+
+    with Admin(broker.bootstrap) as admin:
+        (node_id,) = (one.node_id for one in admin.cluster.describe().brokers)
+    assert described("--node-id", str(node_id)).stdout == described().stdout != ""
+    for wanted, words in (
+        (node_id + 1, f"no broker has the id {node_id + 1}: there are {node_id}\n"),
+        (-1, "Invalid node id -1: must be non-negative.\n"),
+    ):
+        done = described("--node-id", str(wanted))
+        assert (done.stdout, done.stderr, done.exit_code) == ("", words, 1)
+
+
 def test_the_admin_client(broker):
     with Admin(broker.bootstrap) as admin:
         found = admin.features.describe()

@@ -15,10 +15,9 @@ from barnabas.admin.types import (
 )
 from barnabas.client import named
 from barnabas.client.keyed_call import raise_first
-from barnabas.client.retries import Deadline
 from barnabas.core.config import ConfigType, Source
 from barnabas.core.errors import BarnabasError
-from barnabas.protocol.message import Request, Response
+from barnabas.protocol.message import Response
 from barnabas.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -97,7 +96,10 @@ class Configs:
             for broker, members in _by_broker(_resources(resources)).items()
         ]
         responses = await asyncio.gather(
-            *(self._ask(broker, request, DescribeConfigsResponse, deadline) for broker, request in requests)
+            *(
+                self._context.send_to(broker, request, DescribeConfigsResponse, deadline)
+                for broker, request in requests
+            )
         )
         return {
             ConfigResource(ResourceType(one.resource_type), one.resource_name): (
@@ -141,7 +143,7 @@ class Configs:
         ]
         responses = await asyncio.gather(
             *(
-                self._ask(broker, request, IncrementalAlterConfigsResponse, deadline)
+                self._context.send_to(broker, request, IncrementalAlterConfigsResponse, deadline)
                 for broker, request in requests
             )
         )
@@ -173,18 +175,6 @@ class Configs:
             for one in response.config_resources
             if one.resource_type in known
         ]
-
-    async def _ask(self, broker: int | None, request: Request, answer: type[R], deadline: Deadline) -> R:
-        if broker is None:
-            return await self._context.cluster.send_to_any(request, answer, deadline)
-        cluster = self._context.cluster
-
-        async def attempt() -> R:
-            if broker not in cluster.metadata.brokers:
-                await cluster.refresh()
-            return await cluster.send(broker, request, answer)
-
-        return await cluster.retrying(attempt, deadline, f"Broker {broker} did not answer")
 
 
 def _by_broker(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:

@@ -57,6 +57,18 @@ class AdminContext:
 
         return await self.cluster.retrying(attempt, deadline, "The controller did not answer")
 
+    async def send_to(self, broker: int | None, request: Request, answer: type[R], deadline: Deadline) -> R:
+        """One request to this broker, or with None to any, repeated until it is answered."""
+        if broker is None:
+            return await self.cluster.send_to_any(request, answer, deadline)
+
+        async def attempt() -> R:
+            if broker not in self.cluster.metadata.brokers:
+                await self.cluster.refresh()
+            return await self.cluster.send(broker, request, answer)
+
+        return await self.cluster.retrying(attempt, deadline, f"Broker {broker} did not answer")
+
     async def metadata(self, topics: Iterable[str] | None, deadline: Deadline) -> MetadataResponse:
         """Fresh metadata of these topics, or of all; never creates one."""
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]

@@ -47,13 +47,22 @@ class Features:
     def __init__(self, context: AdminContext) -> None:
         self._context = context
 
-    async def describe(self, *, timeout_ms: float | None = None) -> FeatureMetadata:
-        """What one broker supports, and the finalized levels it knows.
-        Raises KafkaError, ClientTimeoutError.
+    async def describe(
+        self, *, broker: int | None = None, timeout_ms: float | None = None
+    ) -> FeatureMetadata:
+        """What a broker supports, and the finalized levels it knows; any broker, where none is named.
+
+        Raises KafkaError, ClientTimeoutError, and BarnabasError where no broker has the id.
         """
+        cluster = self._context.cluster
+        if broker is not None and broker not in cluster.metadata.brokers:
+            await cluster.refresh()
+            if broker not in cluster.metadata.brokers:
+                ids = ", ".join(map(str, sorted(cluster.metadata.brokers)))
+                raise BarnabasError(f"no broker has the id {broker}: there are {ids}")
         request = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version=__version__)
-        response = await self._context.cluster.send_to_any(
-            request, ApiVersionsResponse, self._context.deadline(timeout_ms)
+        response = await self._context.send_to(
+            broker, request, ApiVersionsResponse, self._context.deadline(timeout_ms)
         )
         error = error_of(response.error_code)
         if error is not None:

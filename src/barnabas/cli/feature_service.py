@@ -84,12 +84,14 @@ def _name_and_level(text: str) -> tuple[str, int]:
     return name, number
 
 
-def describe(bootstrap: str, command_config: Path | None, *, as_json: bool) -> None:
-    """A line for each supported feature, or one object. Raises ToolError."""
+def describe(bootstrap: str, command_config: Path | None, *, node_id: int | None, as_json: bool) -> None:
+    """A line for each feature that a broker supports, or one object. Raises ToolError."""
+    if node_id is not None and node_id < 0:
+        raise ToolError(f"Invalid node id {node_id}: must be non-negative.")
 
     async def ask() -> FeatureMetadata:
         async with connected_admin(admin_options(command_config, bootstrap, "features")) as admin:
-            return await admin.features.describe()
+            return await admin.features.describe(broker=node_id)
 
     try:
         found = asyncio.run(ask())

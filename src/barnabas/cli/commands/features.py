@@ -49,13 +49,14 @@ def features(
 
 
 @features.command("describe")
+@click.option("--node-id", type=int, metavar="ID", help="The broker to ask; any, where it is not given.")
 @json_option
 @click.pass_obj
-def describe(where: tuple[str, Path | None], as_json: bool) -> None:
+def describe(where: tuple[str, Path | None], node_id: int | None, as_json: bool) -> None:
     """Print each feature with its supported levels and the finalized one."""
     from barnabas.cli import feature_service
 
-    feature_service.describe(*where, as_json=as_json)
+    feature_service.describe(*where, node_id=node_id, as_json=as_json)
 
 
 @features.command("upgrade")
