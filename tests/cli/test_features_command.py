@@ -61,12 +61,82 @@ UNSUPPORTED = f"{FAILED}1 for feature a. Local controller 0 does not support thi
         ),
         (("disable", "--feature", "a", "--feature", "a"), "", "Feature a was specified more than once.\n"),
         (("disable", "--feature", " "), "", "Provided feature can not be empty.\n"),
+        (
+            ("upgrade", "--release-version", "4.0", "--metadata", "4.0"),
+            "",
+            "Can not specify `release-version` with other feature flags.\n",
+        ),
+        (
+            ("upgrade", "--release-version", "3.9", "--dry-run"),
+            "".join(
+                f"Can not upgrade {change}. {FAILED}1 for feature kraft.version. Local controller 0 does not"
+                " support this feature.\n"
+                for change in ("kraft.version to 1", "metadata.version to 21")
+            ),
+            "2 out of 2 operation(s) failed.\n",
+        ),
     ],
 )
 def test_lines_and_exit_codes(barnabas, broker, flags, out, err):
     done = barnabas("features", "--bootstrap-server", broker.bootstrap, *flags)
 
     assert (done.stdout, done.stderr, done.exit_code) == (out, err, 1 if err else 0)
+
+
+MAPPED = """metadata.version=28 (4.2-IV0)
+kraft.version=1
+transaction.version=2
+group.version=1
+eligible.leader.replicas.version=1
+share.version=1
+streams.version=0
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "out", "err"),
+    [
+        (("version-mapping", "--release-version", "4.2-IV0"), MAPPED, ""),
+        (
+            ("feature-dependencies", "--feature", "group.version=0"),
+            "group.version=0 has no dependencies.\n",
+            "",
+        ),
+        (
+            ("feature-dependencies", *("--feature", "eligible.leader.replicas.version=1")),
+            "eligible.leader.replicas.version=1 requires:\n    metadata.version=23 (4.0-IV1)\n",
+            "",
+        ),
+        (
+            ("feature-dependencies", "--feature", "metadata.version=25"),
+            "metadata.version=25 (4.0-IV3) has no dependencies.\n",
+            "",
+        ),
+        (("feature-dependencies", "--feature", "metadata.version=5"), "", "Unknown metadata.version 5\n"),
+        (("feature-dependencies", "--feature", "x=1"), "", "Unknown feature: x\n"),
+        (
+            ("feature-dependencies", "--feature", "share.version=2"),
+            "",
+            "No feature:share.version with feature level 2\n",
+        ),
+    ],
+)
+def test_what_releases_have(barnabas, words, out, err):
+    done = barnabas("features", "--bootstrap-server", "127.0.0.1:1", *words)
+
+    assert (done.stdout, done.stderr, done.exit_code) == (out, err, 1 if err else 0)
+
+
+def test_a_release_that_is_not_known(barnabas):
+    done = barnabas(
+        "features", "--bootstrap-server", "127.0.0.1:1", "version-mapping", "--release-version", "9"
+    )
+
+    assert done.stderr.startswith(
+        "Unknown metadata.version '9'. Supported metadata.version are: 3.3-IV3, 3.4-IV0"
+    )
+    assert done.stderr.endswith(" 4.3-IV0, 4.4-IV0\n")
+    assert done.exit_code == 1
 
 
 @pytest.mark.parametrize("version", ["2.8", "3.0", "99"])

@@ -25,7 +25,14 @@ CLASSES = kafka_harness.TOOLS | {
 }
 COMMANDS = {
     "kafka-cluster": ("cluster-id", "list-endpoints"),
-    "kafka-features": ("describe", "upgrade", "downgrade", "disable"),
+    "kafka-features": (
+        "describe",
+        "upgrade",
+        "downgrade",
+        "disable",
+        "version-mapping",
+        "feature-dependencies",
+    ),
     "kafka-transactions": ("list", "describe", "describe-producers", "abort", "find-hanging"),
 }
 # A group looks for its brokers before it hands on what follows.

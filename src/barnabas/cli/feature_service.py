@@ -1,7 +1,7 @@
 """What ``barnabas features`` does once its flags are understood (``FeatureCommand``)."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -9,11 +9,11 @@ import click
 
 from barnabas.admin.features import FeatureMetadata, FeatureUpdate
 from barnabas.cli.facts import print_facts
+from barnabas.cli.feature_releases import METADATA, levels_of_release
 from barnabas.cli.options import ToolError, admin_options, connected_admin
 from barnabas.core.errors import BarnabasError
 from barnabas.protocol.upgrade_type import UpgradeType
 
-_METADATA_VERSION: Final = "metadata.version"
 _SHORT_MAX: Final = 2**15 - 1
 _RELEASES: Final = {
     "3.0": (1,),
@@ -41,12 +41,21 @@ def downgrade_type(*, unsafe: bool) -> UpgradeType:
 
 
 def level_updates(
-    metadata: str | None, features: Iterable[str], upgrade_type: UpgradeType
+    metadata: str | None, features: Sequence[str], upgrade_type: UpgradeType, release: str | None = None
 ) -> dict[str, FeatureUpdate]:
-    """What ``--metadata`` and each ``--feature`` ask for. Raises ToolError in the words of Kafka's script."""
-    wanted = [] if metadata is None else [(_METADATA_VERSION, _metadata_level(metadata))]
+    """What ``--metadata`` and each ``--feature`` ask for, or ``--release-version``.
+
+    Raises ToolError in the words of Kafka's script.
+    """
+    if release is not None:
+        if metadata is not None or features:
+            raise ToolError("Can not specify `release-version` with other feature flags.")
+        up = upgrade_type is UpgradeType.UPGRADE
+        levels = levels_of_release(release)
+        return {name: FeatureUpdate(level, upgrade_type) for name, level in levels.items() if level or not up}
+    wanted = [] if metadata is None else [(METADATA, _metadata_level(metadata))]
     updates: dict[str, FeatureUpdate] = {}
-    for name, level in (*wanted, *map(_name_and_level, features)):
+    for name, level in (*wanted, *map(name_and_level, features)):
         if level == 0 and upgrade_type is UpgradeType.UPGRADE:
             raise ToolError(
                 "The upgradeType flag should be set to SAFE_DOWNGRADE or UNSAFE_DOWNGRADE when the provided"
@@ -70,7 +79,8 @@ def _metadata_level(text: str) -> int:
     raise ToolError(f"Unsupported metadata.version {text}. Supported metadata.version are {supported}")
 
 
-def _name_and_level(text: str) -> tuple[str, int]:
+def name_and_level(text: str) -> tuple[str, int]:
+    """``NAME=LEVEL``. Raises ToolError."""
     failure = f"Can't parse feature=level string {text}: "
     name, equals, level = (part.strip() for part in text.partition("="))
     if not equals:
@@ -114,7 +124,7 @@ def describe(bootstrap: str, command_config: Path | None, *, node_id: int | None
 
 
 def _shown(name: str, level: int) -> str:
-    if name != _METADATA_VERSION:
+    if name != METADATA:
         return str(level)
     return _VERSIONS[level - 1] if 0 < level <= len(_VERSIONS) else f"UNKNOWN {level}"
 

@@ -13,6 +13,12 @@ _metadata = click.option(
 _levels = click.option(
     "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="A feature's level; repeatable."
 )
+_release = click.option(
+    "--release-version",
+    "release",
+    metavar="VERSION",
+    help="The levels that a release of Kafka has, such as 4.0.",
+)
 _unsafe = click.option("--unsafe", is_flag=True, help="Go down even where metadata may be lost.")
 _dry_run = click.option("--dry-run", is_flag=True, help="Check it, and change nothing.")
 
@@ -62,22 +68,28 @@ def describe(where: tuple[str, Path | None], node_id: int | None, as_json: bool)
 @features.command("upgrade")
 @_metadata
 @_levels
+@_release
 @_dry_run
 @click.pass_obj
 def upgrade(
-    where: tuple[str, Path | None], metadata: str | None, features: tuple[str, ...], dry_run: bool
+    where: tuple[str, Path | None],
+    metadata: str | None,
+    features: tuple[str, ...],
+    release: str | None,
+    dry_run: bool,
 ) -> None:
     """Raise levels."""
     from barnabas.cli import feature_service
     from barnabas.protocol.upgrade_type import UpgradeType
 
-    updates = feature_service.level_updates(metadata, features, UpgradeType.UPGRADE)
+    updates = feature_service.level_updates(metadata, features, UpgradeType.UPGRADE, release)
     feature_service.update("upgrade", updates, *where, dry_run=dry_run)
 
 
 @features.command("downgrade")
 @_metadata
 @_levels
+@_release
 @_unsafe
 @_dry_run
 @click.pass_obj
@@ -85,13 +97,15 @@ def downgrade(
     where: tuple[str, Path | None],
     metadata: str | None,
     features: tuple[str, ...],
+    release: str | None,
     unsafe: bool,
     dry_run: bool,
 ) -> None:
     """Lower levels."""
     from barnabas.cli import feature_service
 
-    updates = feature_service.level_updates(metadata, features, feature_service.downgrade_type(unsafe=unsafe))
+    kind = feature_service.downgrade_type(unsafe=unsafe)
+    updates = feature_service.level_updates(metadata, features, kind, release)
     feature_service.update("downgrade", updates, *where, dry_run=dry_run)
 
 
@@ -111,3 +125,33 @@ def disable(where: tuple[str, Path | None], names: tuple[str, ...], unsafe: bool
         if names.count(name) > 1:
             raise ToolError(f"Feature {name} was specified more than once.")
     feature_service.update("disable", updates, *where, dry_run=dry_run)
+
+
+@features.command("version-mapping")
+@click.option(
+    "--release-version", "release", metavar="VERSION", help="Such as 4.0; the latest of 4.3 by default."
+)
+def version_mapping(release: str | None) -> None:
+    """Print the level that each feature has in a release of Kafka."""
+    from barnabas.cli.feature_releases import mapping_lines
+
+    for line in mapping_lines(release):
+        click.echo(line)
+
+
+@features.command("feature-dependencies")
+@click.option(
+    "--feature",
+    "wanted",
+    multiple=True,
+    required=True,
+    metavar="NAME=LEVEL",
+    help="A feature's level; repeatable.",
+)
+def feature_dependencies(wanted: tuple[str, ...]) -> None:
+    """Print what a feature's level needs of other features."""
+    from barnabas.cli.feature_releases import dependency_lines
+    from barnabas.cli.feature_service import name_and_level
+
+    for line in dependency_lines(map(name_and_level, wanted)):
+        click.echo(line)
