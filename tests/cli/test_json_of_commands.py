@@ -42,6 +42,8 @@ WITHOUT = {
     "features upgrade": "changes levels",
     "features downgrade": "changes levels",
     "features disable": "changes levels",
+    "features version-mapping": "prints NAME=LEVEL, a line each",
+    "features feature-dependencies": "prints NAME=LEVEL, a line each",
     "transactions abort": "ends a transaction",
     "control fault add": "the control port answers in JSON",
     "control fault list": "the control port answers in JSON",

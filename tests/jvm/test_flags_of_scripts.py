@@ -36,7 +36,7 @@ COMMANDS = {
     "kafka-transactions": ("list", "describe", "describe-producers", "abort", "find-hanging"),
 }
 # A group looks for its brokers before it hands on what follows.
-BROKERS = {"kafka-features": ("--bootstrap-server", "127.0.0.1:1")}
+BROKERS = {"kafka-features": ("--bootstrap-server", "no:port")}
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z](?![\w-])")
 
 
