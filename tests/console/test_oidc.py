@@ -450,6 +450,7 @@ def test_names_of_claims_may_have_dots(path, claims):
         ({"nothing": "x"}, "'nothing'"),
         ({"client_secret_file": "not-there"}, "client_secret_file cannot be read"),
         ({"client_secret_file": "empty"}, "client_secret_file is empty"),
+        ({"ca_file": "empty"}, "ca_file is empty"),
         ({"client_secret_file": "secret", "client_secret": "s3cret"}, "leave one of them out"),
     ],
 )

@@ -120,6 +120,8 @@ def parsed(text: str, folder: Path) -> OidcSettings:
         if not table["client_secret"]:
             raise ValueError("client_secret_file is empty: leave it out for a public client")
     ca = "" if ca_file is None else _read(folder, ca_file, "ca_file")
+    if ca_file is not None and not ca.strip():
+        raise ValueError("ca_file is empty: leave it out for the authorities of the system")
     found = OidcSettings(**table, ca=ca)
     if "openid" not in found.scopes.split():
         raise ValueError("scopes have openid among them")

@@ -116,6 +116,10 @@ class Jwks:
 
     def _expedite(self, key_id: str) -> None:
         """``maybeExpediteRefresh``."""
+        # What is under way may have been answered before the server had the key: the next token that names it
+        # asks again. At Kafka (``refreshInProgressFlag``) it would count as missing for a minute.
+        if self._reading is not None:
+            return
         now_ms = self._clock.monotonic_ms()
         if now_ms < self._expedite_from_ms or now_ms < self._missing.get(key_id, 0) or self._closed:
             return
