@@ -150,6 +150,7 @@ def test_names_with_commas_and_equal_signs():
         b"r=NONCEmore,s=c2FsdA==,i=4095",
         b"r=NONCEmore,s=c2FsdA==,i=100001",
         b"r=NONCEmore,s=c2FsdA==,i=999999999",
+        b"r=NONCEmore,s=c2FsdA==,i=2147483648",
         b"e=unknown-user",
         b"\xff",
     ],

@@ -1,7 +1,10 @@
 import asyncio
 import contextlib
 import gc
+import itertools
+import logging
 import os
+import random
 import shutil
 import socket
 import ssl
@@ -19,6 +22,7 @@ from barnabas.network.socket_server import SocketServer
 from barnabas.network.tls import TlsListener
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="makes its certificate with openssl")
+SPOILT = 150
 
 
 @pytest.fixture(scope="module")
@@ -358,3 +362,163 @@ def test_the_end_of_a_record_beyond_the_buffer_is_read_though_the_socket_is_empt
         writer.transport.abort()
 
     serve_tls(scenario, receive_buffer_bytes=1 << 20)
+
+
+# --- handshakes that stop, and bytes that are wrong -------------------------------------------------------
+
+
+def records_of(data):
+    """The TLS records in what an end has to send."""
+    found = []
+    while data:
+        size = 5 + int.from_bytes(data[3:5])
+        found.append(data[:size])
+        data = data[size:]
+    return found
+
+
+async def stopped_handshake(port, trust, count, part):
+    """Sends so many records of a handshake, and a part of the next one; the client, and whether the handshake
+    went through before that.
+    """
+    client = DrippingClient(*await asyncio.open_connection("127.0.0.1", port), trust)
+    while True:
+        try:
+            client.end.do_handshake()
+            done = True
+        except ssl.SSLWantReadError:
+            done = False
+        for record in records_of(client.outgoing.read()):
+            if not count:
+                client.writer.write(record[: max(1, int(len(record) * part))])
+                return client, False
+            client.writer.write(record)
+            count -= 1
+        if done:
+            return client, True
+        client.incoming.write(await client.reader.read(65_536))
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
+@pytest.mark.parametrize("goes", [False, True], ids=["stays", "goes"])
+def test_a_handshake_that_stops_at_each_of_its_messages(serve_tls, certificate, version, goes):
+    """With a certificate of the client, so that all messages there are are sent."""
+
+    async def scenario(server, port, reader, writer):
+        [connection] = server.connections
+        tls = connection._tls
+        tls.context.load_verify_locations(certificate[0])
+        tls.context.verify_mode = ssl.CERT_REQUIRED
+        tls.handshake_ms_max = 3_600_000 if goes else 50
+        trust = ssl.create_default_context(cafile=certificate[0])
+        trust.load_cert_chain(*certificate)
+        trust.minimum_version = trust.maximum_version = version
+        stopped = 0
+        for count in itertools.count():
+            for part in (0, 0.5, 0.99):
+                client, whole = await stopped_handshake(port, trust, count, part)
+                if whole:
+                    break
+                stopped += 1
+                if not goes:
+                    with contextlib.suppress(ConnectionError):
+                        while await client.reader.read(65_536):
+                            pass
+                client.writer.transport.abort()
+            if whole:
+                break
+        client.writer.transport.abort()
+        while len(server.connections) > 1:  # noqa: ASYNC110 - until the server has noticed
+            await asyncio.sleep(0.001)
+        assert stopped >= 4 * 3  # the hello, certificate, its proof and the end, in one record each at least
+        assert not tls.shaking
+        writer.write(framed(b"fine"))
+        assert await response(reader) == b"fine"
+
+    serve_tls(scenario)
+
+
+def spoilt(records, rng):
+    """The records with one thing wrong."""
+    place = rng.randrange(len(records))
+    one = bytearray(records[place])
+    match rng.randrange(8):
+        case 0:  # a bit of what is encrypted, or of the header
+            one[rng.randrange(len(one))] ^= 1 << rng.randrange(8)
+        case 1:
+            one[rng.randrange(5)] = rng.randrange(256)
+        case 2:  # a length that is not its own
+            one[3:5] = rng.choice([0, 1, 0x3FFF, 0x4000, 0x4101, 0xFFFF]).to_bytes(2)
+        case 3:
+            del one[rng.randrange(5, len(one)) :]
+        case 4:
+            one[5:5] = rng.randbytes(rng.randrange(1, 40))
+        case 5:  # another's, or the same once more
+            one = bytearray(one + rng.choice(records))
+        case 6:
+            one = bytearray(rng.randbytes(rng.randrange(1, 200)))
+        case 7:  # in clear, in the middle of what is encrypted: alerts, a change of ciphers, data, a hello
+            kind, body = rng.choice(
+                [(21, b"\1\0"), (21, b"\2\x28"), (20, b"\1"), (23, b"x"), (22, b"\1\0\0\0")]
+            )
+            one[:0] = bytes([kind, 3, 3]) + len(body).to_bytes(2) + body
+    return [*records[:place], bytes(one), *records[place + 1 :]]
+
+
+async def spoilt_client(port, trust, rng):
+    """A client whose handshake or whose requests are spoilt, until it is let go or has said everything."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    client = DrippingClient(reader, writer, trust)
+    in_handshake = rng.random() < 0.5
+    try:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            client.end.do_handshake()
+        first = records_of(client.outgoing.read())
+        if in_handshake and rng.random() < 0.5:
+            writer.writelines(spoilt(first, rng))
+        else:
+            writer.writelines(first)
+            client.incoming.write(await reader.read(65_536))
+            with contextlib.suppress(ssl.SSLWantReadError):
+                client.end.do_handshake()
+            last = records_of(client.outgoing.read())
+            if last and in_handshake:
+                last = spoilt(last, rng)
+            writer.writelines(last)
+            if not in_handshake:
+                requests = [client.encrypted(framed(b"request %d" % number)) for number in range(5)]
+                writer.writelines(spoilt(requests, rng))
+        writer.write_eof()
+        while await reader.read(65_536):
+            pass
+    except (ssl.SSLError, OSError):
+        pass  # it is let go, or hears so in an alert
+    finally:
+        writer.transport.abort()
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
+def test_spoilt_records_reach_no_service_and_harm_nobody(serve_tls, certificate, version, caplog):
+    # pytest-randomly seeds this and prints the seed.
+    rng = random.Random(random.getrandbits(32))
+    heard = set()
+
+    def service(_peer, frame):
+        heard.add(bytes(frame))
+        return [framed(bytes(frame))]
+
+    async def scenario(server, port, reader, writer):
+        trust = ssl.create_default_context(cafile=certificate[0])
+        trust.minimum_version = trust.maximum_version = version
+        for _ in range(SPOILT):
+            await spoilt_client(port, trust, rng)
+            writer.write(framed(b"fine"))
+            assert await response(reader) == b"fine"
+        while len(server.connections) > 1:  # noqa: ASYNC110 - until the server has noticed
+            await asyncio.sleep(0.001)
+        [connection] = server.connections
+        assert not connection._tls.shaking
+
+    serve_tls(scenario, service=service)
+    assert heard <= {b"fine", *(b"request %d" % number for number in range(5))}
+    assert not [line for line in caplog.records if line.levelno >= logging.ERROR]

@@ -134,6 +134,11 @@ class TlsConnection(PlainConnection):
         if self._shaking and self.open:
             self._refuse(f"the handshake took longer than {self._tls.handshake_ms_max} ms")
 
+    def abort(self, error: BaseException) -> None:
+        # A record that cannot be decrypted: the peer's fault, and anybody who shakes hands can send one. To
+        # Kafka (``Selector.pollSelectionKey``), too, it is a connection that was lost.
+        super().abort(ConnectionError(handshake_words(error)) if isinstance(error, ssl.SSLError) else error)
+
     def give_way(self) -> None:
         """Others begin a handshake, and there are too many."""
         self._refuse(f"{self._tls.handshakes_max} handshakes began after it")
