@@ -59,7 +59,9 @@ class Certificates:
             name: self.sign(name, valid)
             for name, valid in (("good", None), ("past", PAST), ("future", FUTURE))
         }
-        stranger = Authority("stranger").sign("127.0.0.1", "localhost")
+        strangers = Authority("stranger")
+        self.strangers_trust = strangers.p12(folder / "strangers-trust.p12")
+        stranger = strangers.sign("127.0.0.1", "localhost")
         self.files["stranger"] = (
             stranger.p12(folder / "stranger.p12"),
             stranger.pem(folder / "stranger.pem"),
@@ -205,12 +207,12 @@ OF_JAVA = {
 }
 
 
-def java_outcome(tool, side, certificates, listener, mechanism=None, line=None, own=None):
+def java_outcome(tool, side, certificates, listener, mechanism=None, line=None, own=None, **other):
     """How kafka-topics ends: it is in, or the class and the words of its error."""
     given = {
-        "security.protocol": LISTENERS[listener],
+        "security.protocol": other.get("protocol", LISTENERS[listener]),
         "ssl.truststore.type": "PKCS12",
-        "ssl.truststore.location": certificates.trust,
+        "ssl.truststore.location": other.get("trust", certificates.trust),
         "ssl.truststore.password": PASSWORD,
         "default.api.timeout.ms": 6000,
         "request.timeout.ms": 5000,
@@ -249,6 +251,10 @@ def test_tools_of_kafka_hear_the_same(sides, certificates, judge, version):
                 seen[listener] = java_outcome(tool, side, certificates, listener, mechanism, line)
             for own in (None, *certificates.files):
                 seen[f"certificate {own}"] = java_outcome(tool, side, certificates, "CERTS", own=own)
+            seen["no log-in"] = java_outcome(tool, side, certificates, "GOOD", protocol="SSL")
+            seen["another authority"] = java_outcome(
+                tool, side, certificates, "GOOD", mechanism, line, trust=certificates.strangers_trust
+            )
             found.append(seen)
     theirs, mine = found
     # Kafka takes a token until its controller has removed it, and cuts its client off with the first request.

@@ -9,10 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives import serialization
 
 from barnabas.admin import Admin, NewTopic
+from barnabas.client import Producer
 from barnabas.spark import options as spark_options
 from barnabas.spark.errors import OptionError
 from spark_processes import environment, standalone_cluster
@@ -54,7 +56,8 @@ def secure_broker(serve, tmp_path_factory, authority):
     given = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
     server = serve(folder / "data", *given, port=ports["port"])
     server.wait_until_ready()
-    with Admin(f"127.0.0.1:{ports['other']}") as admin:
+    server.plain = f"127.0.0.1:{ports['other']}"
+    with Admin(server.plain) as admin:
         admin.topics.create([NewTopic("first", 2), NewTopic("second", 1)])
     yield server
     server.stop()
@@ -280,26 +283,72 @@ path = "table"
 [follow]
 group = "secure"
 """
+ON_CLUSTER = """
+[spark]
+master = "{master}"
+"cores.max" = 2
+"executor.memory" = "512m"
+"eventLog.enabled" = true
+"eventLog.compress" = false
+"eventLog.dir" = "{events}"
+"""
 
 
-@pytest.mark.spark
-@pytest.mark.timeout(240)
-def test_a_secure_pipeline_leaves_no_secret(secure_broker, driver, monkeypatch, tmp_path):
-    """Its stores are looked for beside its file, and its passwords come from the environment."""
-    (driver / "secure.toml").write_text(PIPELINE.format(servers=secure_broker.bootstrap, module=PLAIN))
-    monkeypatch.chdir(tmp_path)
+def run_pipeline(driver):
+    """Runs the pipeline of a folder with its passwords in the environment; leaves what it says there."""
     done = subprocess.run(
         [sys.executable, "-m", "barnabas", "pipeline", "run", str(driver / "secure.toml")],
         capture_output=True,
         check=False,
         env=environment(LOGIN_OF_ALICE=LOGIN, STORE_PASSWORD=PASSWORD),
-        timeout=200,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr[-3000:].decode()
     for stream in ("stdout", "stderr"):
         (driver / stream).write_bytes(getattr(done, stream))
-    left = [path for path in driver.rglob("*") if path.is_file()]
-    assert {"secure.log", "metadata"} <= {path.name for path in left}
+
+
+def names_without_secret(*folders):
+    """The names of all files there; none has the log-in or the password of the stores."""
+    left = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     for path in left:
         assert not [form for secret in (LOGIN, PASSWORD) for form in forms(secret.encode())
                     if form in path.read_bytes()], path  # fmt: skip
+    return {path.name for path in left}
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(340)
+def test_a_secure_pipeline_leaves_no_secret(secure_broker, driver, monkeypatch, tmp_path):
+    """Its stores are looked for beside its file, and its passwords come from the environment."""
+    (driver / "secure.toml").write_text(PIPELINE.format(servers=secure_broker.bootstrap, module=PLAIN))
+    monkeypatch.chdir(tmp_path)
+    run_pipeline(driver)
+    assert {"secure.log", "metadata", "stdout", "stderr"} <= names_without_secret(driver)
+
+
+@pytest.mark.jvm
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_a_secure_pipeline_on_a_cluster_leaves_no_secret(secure_broker, driver, monkeypatch, tmp_path):
+    """Neither in the event log nor in the work directories and logs of master and workers. Its executors have
+    none of the driver's files.
+    """
+    with Admin(secure_broker.plain) as admin, Producer(secure_broker.plain) as producer:
+        admin.topics.create(NewTopic("piped", 2))
+        for number in range(200):
+            producer.send("piped", b"%d" % number)
+        producer.flush()
+    left, events = tmp_path / "left", tmp_path / "left" / "events"
+    events.mkdir(parents=True)
+    text = PIPELINE.format(servers=secure_broker.bootstrap, module=PLAIN).replace('"first"', '"piped"')
+    monkeypatch.chdir(tmp_path)
+    with standalone_cluster(left) as master:
+        (driver / "secure.toml").write_text(text + ON_CLUSTER.format(master=master, events=events.as_uri()))
+        run_pipeline(driver)
+    names = names_without_secret(driver, left)
+    assert {"secure.log", "metadata", "stdout", "stderr", "master.log", "worker-0.log"} <= names
+    assert any(name.startswith("events_1_") for name in names)
+    assert sum(pq.read_metadata(each).num_rows for each in (driver / "table").rglob("*.parquet")) == 200
+    workers = {path.parent for path in left.glob("work-*/*/*/stderr")}
+    assert len({folder.parts[-3] for folder in workers}) == 2, "both workers have run it"
