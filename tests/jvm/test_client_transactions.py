@@ -15,6 +15,7 @@ from barnabas.client import (
 )
 from barnabas.core.errors import ErrorCode
 
+pytestmark = pytest.mark.jvm
 PARTITIONS = 3
 
 
