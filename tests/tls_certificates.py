@@ -86,13 +86,16 @@ class Authority:
     def sign(
         self,
         *names: str,
-        subject: Sequence[tuple[Any, str]] = (),
+        subject: Sequence[tuple[Any, str]] | x509.Name = (),
         valid: tuple[dt.datetime, dt.datetime] | None = None,
     ) -> Signed:
         """A certificate for these hosts, or for a client with this subject; `valid` between two times."""
-        parts = subject or [(NameOID.COMMON_NAME, names[0])]
         key = ec.generate_private_key(ec.SECP256R1())
-        named = x509.Name([x509.NameAttribute(oid, value) for oid, value in parts])
+        if isinstance(subject, x509.Name):
+            named = subject
+        else:
+            parts = subject or [(NameOID.COMMON_NAME, names[0])]
+            named = x509.Name([x509.NameAttribute(oid, value) for oid, value in parts])
         return Signed(
             key,
             self._sign(named, key.public_key(), authority=False, names=names, valid=valid),

@@ -2,6 +2,8 @@
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import Name, NameAttribute
+from cryptography.x509.name import _ASN1Type as Type
 from cryptography.x509.oid import NameOID as Oid
 
 from barnabas.core.errors import ConfigError
@@ -13,7 +15,8 @@ AUTHORITY = Authority()
 
 
 def certificate(*subject):
-    return AUTHORITY.sign(subject=subject).certificate.public_bytes(Encoding.DER)
+    named = Name([NameAttribute(*each) for each in subject])
+    return AUTHORITY.sign(subject=named).certificate.public_bytes(Encoding.DER)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +46,9 @@ def certificate(*subject):
             "2.5.4.5=#13023132,2.5.4.12=#0c024472,OU=a  b,L=Mün中chen,ST=ST,STREET=s 1,UID=u1,DC=x,DC=org",
         ),
         ([(Oid.EMAIL_ADDRESS, "a@b.c")], "1.2.840.113549.1.9.1=#16056140622e63"),
+        ([(Oid.COMMON_NAME, "a b ", Type.BMPString)], r"CN=\00a\00 \00b\00\ "),
+        ([(Oid.COMMON_NAME, "a\0b", Type.UTF8String)], r"CN=a\00b"),
+        ([(Oid.COMMON_NAME, "12", Type.NumericString)], "CN=#12023132"),
     ],
 )
 def test_a_name_is_javas(subject, name):

@@ -1,8 +1,9 @@
 """From a client's certificate to a principal (``DefaultKafkaPrincipalBuilder``, ``SslPrincipalMapper``).
 
 The subject's name is written as Java's ``X500Principal.getName()`` writes it, because rules and ACLs of a
-cluster are made of such names: RFC 2253, the last part first, nine keywords, and any other attribute as its
-number with the value's bytes in hexadecimal. `Mapper` makes a short name of it:
+cluster are made of such names: RFC 2253, the last part first, nine keywords, any other attribute by its number.
+What has no keyword, or is no text to Java, has the value's bytes in hexadecimal. `Mapper` makes a short name
+of it:
 
     rules => rule *("," rule)
     rule  => "DEFAULT" | "RULE:" PATTERN "/" REPLACEMENT "/" ["L" | "U"]
@@ -28,6 +29,8 @@ _KEYWORDS: Final = {
     "0.9.2342.19200300.100.1.25": "DC",
     "0.9.2342.19200300.100.1.1": "UID",
 }
+_TEXTS: Final = frozenset({0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E})
+"""The tags of what Java takes for a text (``AVA.isDerString``): UTF8, Printable, T61, IA5, General, BMP."""
 _ESCAPED: Final = re.compile(r'[,=+<>#;"\\]')
 _RULE: Final = re.compile(
     r"\s*(?:(?P<default>DEFAULT)|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?))"
@@ -55,10 +58,12 @@ def relative_names(subject: Any) -> list[str]:
 
 def _attribute(attribute: Any) -> str:
     number = attribute.oid.dotted_string
-    keyword = _KEYWORDS.get(number)
-    if keyword is None or not isinstance(attribute.value, str):
-        return f"{number}=#{_value_bytes(attribute).hex()}"
-    text = _ESCAPED.sub(r"\\\g<0>", attribute.value)
+    keyword, value = _KEYWORDS.get(number), _value_bytes(attribute)
+    if keyword is None or value[0] not in _TEXTS:
+        return f"{keyword or number}=#{value.hex()}"
+    # Java reads the bytes as UTF-8, whatever the type says: a BMPString has a NUL before each Latin letter.
+    text = value[_header_size(value) :].decode(errors="replace")
+    text = _ESCAPED.sub(r"\\\g<0>", text).replace("\0", r"\00")
     stripped = text.strip(" ")
     if not stripped:
         return f"{keyword}=" + "\\ " * len(text)
