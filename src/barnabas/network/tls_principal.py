@@ -1,9 +1,9 @@
 """From a client's certificate to a principal (``DefaultKafkaPrincipalBuilder``, ``SslPrincipalMapper``).
 
 The subject's name is written as Java's ``X500Principal.getName()`` writes it, because rules and ACLs of a
-cluster are made of such names: RFC 2253, the last part first, nine keywords, any other attribute by its number.
-What has no keyword, or is no text to Java, has the value's bytes in hexadecimal. `Mapper` makes a short name
-of it:
+cluster are made of such names: RFC 2253, the last part first, nine keywords, any other attribute by its
+number. What has no keyword, or is no text to Java, has the value's bytes in hexadecimal. `Mapper` makes a
+short name of it:
 
     rules => rule *("," rule)
     rule  => "DEFAULT" | "RULE:" PATTERN "/" REPLACEMENT "/" ["L" | "U"]
