@@ -9,18 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition, uuid_text
 from barnabas.log.filesystem import OsFilesystem
 from barnabas.log.index import OffsetIndex
 from barnabas.log.partition_metadata import write_topic_id
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
-from barnabas.spark.errors import CorruptBatchError, OffsetError, OptionError
+from barnabas.spark.errors import CorruptBatchError, DataLossError, OffsetError, OptionError
 from barnabas.spark.logs.backfill import Backfill, BackfilledCatalog, read_parts
-from barnabas.spark.offsets import EARLIEST, LATEST
+from barnabas.spark.offsets import EARLIEST, LATEST, SourceOffset
 from barnabas.spark.options import source_options
 from barnabas.spark.planner import FoundTopics, Planner
 from barnabas.spark.ranges import OffsetRange
+from barnabas.spark.source import StreamTopicReader
 from barnabas.spark.stream import TopicStream
 
 TP = TopicPartition("t", 0)
@@ -58,9 +60,10 @@ def logs(tmp_path_factory):
 class Brokers:
     """A topic that ends at `end`, of which the brokers have what is behind `first`."""
 
-    def __init__(self, first, end):
-        self.first, self.end = first, end
-        self.ids = {}
+    def __init__(self, first, end, policy="delete"):
+        self.first, self.end, self.policy = first, end, policy
+        self.ids, self.asked = {}, 0
+        self.topic_ids = {}
 
     def topics(self, _options):
         return FoundTopics({TP}, self.ids)
@@ -70,6 +73,12 @@ class Brokers:
 
     def committed(self, _group, _partitions):
         return {}
+
+    def is_compacted(self, topic):
+        self.asked += 1
+        if isinstance(self.policy, Exception):
+            raise self.policy
+        return "compact" in self.policy
 
 
 def read(parts, how):
@@ -116,18 +125,93 @@ def test_offsets_that_neither_has_are_left_to_the_brokers_who_say_so(logs):
     assert left == [OffsetRange(TP, LAST, LAST + 5)] * 2
 
 
-def test_what_was_not_copied_is_read_from_the_brokers(logs, tmp_path, caplog):
-    """A middle segment that is missing was a gap of which nobody said anything."""
+@pytest.fixture
+def copy_with_a_gap(logs, tmp_path):
+    """Without the middle segment."""
     copy = tmp_path / "logs"
     shutil.copytree(logs, copy)
     (copy / "t-0" / f"{SEGMENT:020d}.log").unlink()
+    return copy
+
+
+def test_what_was_not_copied_is_read_from_the_brokers(copy_with_a_gap, caplog):
+    """A middle segment that is missing was a gap of which nobody said anything."""
+    how = options(copy_with_a_gap)
     for start, end in ((10, LAST + 5), (SEGMENT - 1, SEGMENT + 1), (SEGMENT + 3, 2 * SEGMENT - 3)):
-        parts, left = Backfill(options(copy)).split([OffsetRange(TP, start, end)])
-        seen = [*read(parts, options(copy)), *(at for one in left for at in range(one.start, one.end))]
+        catalog = BackfilledCatalog(Brokers(0, LAST + 5), Backfill(how))
+        parts, gaps, left = catalog.split([OffsetRange(TP, start, end)])
+        seen = [*read(parts, how), *(at for one in gaps + left for at in range(one.start, one.end))]
         assert sorted(seen) == list(range(start, end))
         gap = max(start, SEGMENT), min(end, 2 * SEGMENT)
-        assert OffsetRange(TP, *gap) in left
+        assert gaps == [OffsetRange(TP, *gap)]
         assert f"no log directory has the offsets {gap[0]} to {gap[1] - 1} of t-0" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("policy", "more"),
+    [
+        ("delete", ""),
+        (
+            KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+            "Whether t is compacted is not known: Topic authorization failed.",
+        ),
+    ],
+)
+def test_a_gap_that_the_brokers_lack_too_is_lost_data(copy_with_a_gap, policy, more, caplog):
+    """Also where a broker does not say whether the topic is compacted."""
+    first, wanted = SEGMENT + 10, [OffsetRange(TP, 10, LAST + 5)]
+    catalog = BackfilledCatalog(Brokers(first, LAST + 5, policy), Backfill(options(copy_with_a_gap)))
+    with pytest.raises(DataLossError) as caught:
+        catalog.split(wanted)
+    words = (
+        f"No log directory has the offsets {SEGMENT} to {first - 1} of t-0, and the brokers begin at {first}"
+    )
+    assert f"{words}. Copy the files that have them into a directory of backfillLogs." in str(caught.value)
+    assert more in str(caught.value)
+
+    how = options(copy_with_a_gap, failOnDataLoss="false")
+    parts, gaps, _ = BackfilledCatalog(Brokers(first, LAST + 5, policy), Backfill(how)).split(wanted)
+    assert gaps == [OffsetRange(TP, first, 2 * SEGMENT)]
+    assert len(read(parts, how)) == LAST - SEGMENT - 10
+    assert words in caplog.text
+
+
+@pytest.mark.parametrize("first", [0, SEGMENT + 10, LAST])
+def test_a_gap_of_a_compacted_topic_is_a_hole_where_the_brokers_have_nothing(copy_with_a_gap, first, caplog):
+    """The end of a compacted segment looked like a file that was not copied."""
+    brokers = Brokers(first, LAST + 5, "compact,delete")
+    catalog = BackfilledCatalog(brokers, Backfill(options(copy_with_a_gap)))
+    for start, end in ((10, SEGMENT + 20), (SEGMENT + 20, LAST + 5)):  # two batches
+        _, gaps, left = catalog.split([OffsetRange(TP, start, end)])
+        gap = max(start, SEGMENT, first), min(end, 2 * SEGMENT)
+        assert [one for one in gaps if one.size] == [OffsetRange(TP, *gap)] * (gap[1] > gap[0])
+        assert left == [OffsetRange(TP, min(end, LAST), end)]
+    (told,) = caplog.messages
+    assert (
+        f"t is compacted: what log directories lack between their segments, first the offsets {SEGMENT}"
+        in told
+    )
+    assert brokers.asked == 1
+
+
+def test_what_lies_between_the_directories_and_the_brokers_is_lost_data(logs):
+    """Of a compacted topic too: more likely a copy is old than the last records were removed."""
+    catalog = BackfilledCatalog(Brokers(LAST + 7, LAST + 9, "compact"), Backfill(options(logs)))
+    with pytest.raises(
+        DataLossError, match=rf"the offsets {LAST} to {LAST + 6} of t-0, and the brokers begin"
+    ):
+        catalog.split([OffsetRange(TP, 3, LAST + 9)])
+
+
+def test_gaps_are_read_by_tasks_of_their_own(copy_with_a_gap, monkeypatch):
+    """In one task with what lies behind, the gap's records were left out."""
+    monkeypatch.setattr("barnabas.spark.kafka.KafkaCatalog", lambda _: Brokers(0, LAST + 5))
+    reader = StreamTopicReader(options(copy_with_a_gap, tasksPerBatch="1"))
+    begin, end = (SourceOffset({TP: at}).encode() for at in (10, LAST + 5))
+    assert [task.ranges for task in reader.partitions(begin, end) if not task.parts] == [
+        [OffsetRange(TP, SEGMENT, 2 * SEGMENT)],
+        [OffsetRange(TP, LAST, LAST + 5)],
+    ]
 
 
 def test_segments_that_overlap_give_each_record_once(logs, tmp_path):

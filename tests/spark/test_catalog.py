@@ -3,6 +3,7 @@
 import pytest
 
 from barnabas.client.errors import ClientClosedError
+from barnabas.core.errors import KafkaError
 from barnabas.protocol.api import ApiKey
 from barnabas.spark.kafka import KafkaCatalog
 from barnabas.spark.options import source_options
@@ -38,3 +39,20 @@ def test_a_catalog_that_was_closed_asks_nothing_more(background_cluster):
 
     with pytest.raises(ClientClosedError):
         Planner(options, catalog).batch_ranges()
+
+
+def test_a_topic_says_whether_it_is_compacted(kafka):
+    options = source_options(
+        {
+            "kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": "t",
+            "fetchOffset.numRetries": "0",
+        },
+        streaming=False,
+    )  # fmt: skip
+    catalog = KafkaCatalog(options)
+    for policy, is_compacted in (("delete", False), ("compact", True), ("compact,delete", True)):
+        topic = kafka.create_topic(configs={"cleanup.policy": policy})
+        assert catalog.is_compacted(topic) is is_compacted
+    with pytest.raises(KafkaError):
+        catalog.is_compacted("nobody-has-made-it")
+    catalog.close()

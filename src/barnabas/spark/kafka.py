@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from barnabas.admin import Admin, TopicDescription
+from barnabas.admin import Admin, ConfigResource, TopicDescription
 from barnabas.client import Consumer, NoOffsetError, RawFetch
 from barnabas.client.config import ADMIN_CONFIG, CONSUMER_CONFIG
 from barnabas.client.retries import is_retriable
@@ -144,6 +144,18 @@ class KafkaCatalog:
             return {tp: one.offset for tp, one in found.items() if one is not None and one.offset >= 0}
 
         return self._again(ask)
+
+    def is_compacted(self, topic: str) -> bool:
+        """DescribeConfigs: whether ``cleanup.policy`` has ``compact`` in it. Raises BarnabasError."""
+        name, resource = "cleanup.policy", ConfigResource.topic(topic)
+
+        def ask() -> str:
+            found = self._admin.configs.try_describe(resource, keys=[name])[resource]
+            if isinstance(found, BarnabasError):
+                raise found
+            return found[name].value or ""
+
+        return "compact" in self._again(ask).split(",")
 
     def _again(self, call: Callable[[], T]) -> T:
         """The call's value; tried again (``fetchOffset.numRetries``) when Kafka could not answer."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from barnabas.spark.kafka import KafkaCatalog
-    from barnabas.spark.logs.backfill import Backfill, LogPart
+    from barnabas.spark.logs.backfill import BackfilledCatalog, LogPart
     from barnabas.spark.sink import BatchTopicWriter, StreamTopicWriter
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -134,7 +134,7 @@ class _TopicReader:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._opened: KafkaCatalog | None = None
-        self._backfill: Backfill | None = None
+        self._backfilled: BackfilledCatalog | None = None
 
     def __getstate__(self) -> SourceOptions:
         return self._options
@@ -142,7 +142,7 @@ class _TopicReader:
     def __setstate__(self, options: SourceOptions) -> None:
         self._options = options
         self._opened = None
-        self._backfill = None
+        self._backfilled = None
 
     def _planner(self) -> Planner:
         from barnabas.spark.kafka import KafkaCatalog
@@ -153,9 +153,9 @@ class _TopicReader:
             return Planner(self._options, self._opened)
         from barnabas.spark.logs.backfill import Backfill, BackfilledCatalog
 
-        if self._backfill is None:
-            self._backfill = Backfill(self._options)
-        return Planner(self._options, BackfilledCatalog(self._opened, self._backfill))
+        if self._backfilled is None:
+            self._backfilled = BackfilledCatalog(self._opened, Backfill(self._options))
+        return Planner(self._options, self._backfilled)
 
     def _close(self) -> None:
         if self._opened is not None:
@@ -170,12 +170,15 @@ class _TopicReader:
         )
         ids = self._opened.topic_ids if self._opened is not None else {}
         parts: list[LogPart] = []
-        if self._backfill is not None:
-            parts, ranges = self._backfill.split(ranges)
+        gaps: list[OffsetRange] = []
+        if self._backfilled is not None:
+            parts, gaps, ranges = self._backfilled.split(ranges)
         from_logs = [TopicTask([], {}, [part]) for part in parts]
+        # A task reads at most one range of a partition, and each gap may be of the same one.
+        from_brokers = [[gap] for gap in gaps if gap.size] + plan_tasks(ranges, packing)
         return from_logs + [
             TopicTask(task, {piece.tp.topic: ids[piece.tp.topic] for piece in task if piece.tp.topic in ids})
-            for task in plan_tasks(ranges, packing)
+            for task in from_brokers
         ]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:

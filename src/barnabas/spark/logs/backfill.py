@@ -4,6 +4,10 @@ A range of offsets that begins in the directories is read there as far as they r
 from the brokers, and so is what the directories lack in between, as when a file was not copied. Offsets are
 the same in both, so a checkpoint knows nothing of it: a batch that is done again reads the same records from
 wherever they are then.
+
+What neither has is lost data. But the cleaner of a compacted topic removes records from the end of a segment
+too, which then looks like a file that was not copied. So where the topic's ``cleanup.policy`` has ``compact``
+in it, offsets between two segments that the brokers no longer have either are taken for such a hole.
 """
 
 import logging
@@ -11,8 +15,9 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import TopicPartition, uuid_text
 from barnabas.log.checkpoint import LOG_START_OFFSET, OffsetCheckpoint
 from barnabas.log.filesystem import OsFilesystem
@@ -23,7 +28,7 @@ from barnabas.spark.logs.options import LogOptions
 from barnabas.spark.logs.segments import Piece, Segment, begins, end_offset, find_segments, indexed
 from barnabas.spark.offsets import EARLIEST, LATEST, Positions
 from barnabas.spark.options import SourceOptions
-from barnabas.spark.planner import Catalog, FoundTopics
+from barnabas.spark.planner import Catalog, FoundTopics, report_data_loss
 from barnabas.spark.ranges import OffsetRange
 
 if TYPE_CHECKING:
@@ -45,7 +50,7 @@ class Backfill:
     """What log directories have, as it was when it was first asked for."""
 
     def __init__(self, options: SourceOptions) -> None:
-        self._options = options
+        self.options = options
         self._segments: dict[TopicPartition, list[Segment]] | None = None
         self._spans: dict[TopicPartition, tuple[int, int]] = {}
         self._ends: dict[Segment, int] = {}
@@ -58,8 +63,8 @@ class Backfill:
 
     def _look(self) -> None:
         found: dict[TopicPartition, list[Segment]] = {}
-        for segment in find_segments(LogOptions(self._options.backfill)):
-            if self._options.asks_for(segment.tp):
+        for segment in find_segments(LogOptions(self.options.backfill)):
+            if self.options.asks_for(segment.tp):
                 found.setdefault(segment.tp, []).append(segment)
         for tp, segments in found.items():
             segments.sort(key=lambda one: one.base_offset)
@@ -97,6 +102,11 @@ class Backfill:
             others.append(OffsetRange(tp, cut, end))
         return parts, others
 
+    def is_gap(self, piece: OffsetRange) -> bool:
+        """Whether a range that is left to the brokers lies between what the directories have."""
+        begin, behind = self.spans().get(piece.tp, (0, 0))
+        return piece.size > 0 and begin <= piece.start < behind
+
     def _parts(self, tp: TopicPartition, start: int, end: int) -> "Iterator[LogPart | OffsetRange]":
         """The pieces of segments that have the offsets, and between them the ranges that none has."""
         assert self._segments is not None
@@ -106,10 +116,6 @@ class Backfill:
         for segment in segments[first:]:
             behind = min(segment.base_offset, end)
             if behind > at:
-                _log.warning(
-                    "no log directory has the offsets %d to %d of %s: they are read from the brokers",
-                    *(at, behind - 1, tp),
-                )
                 yield OffsetRange(tp, at, behind)
                 at = behind
             if at >= end:
@@ -130,12 +136,24 @@ class Backfill:
         return self._ends[segment]
 
 
+class Brokers(Catalog, Protocol):
+    """What is asked of Kafka where log directories have the older part."""
+
+    def is_compacted(self, topic: str) -> bool:
+        """Whether ``cleanup.policy`` has ``compact`` in it.
+        Raises BarnabasError or OSError where it cannot be asked.
+        """
+
+
 class BackfilledCatalog:
     """A catalog whose partitions begin where the log directories do."""
 
-    def __init__(self, catalog: Catalog, backfill: Backfill) -> None:
+    def __init__(self, catalog: Brokers, backfill: Backfill) -> None:
         self._catalog = catalog
         self._backfill = backfill
+        self._compacted: dict[str, bool] = {}
+        self._unasked: dict[str, str] = {}
+        """Why a topic's policy is not known."""
 
     def topics(self, options: SourceOptions) -> FoundTopics:
         """Those of Kafka. Raises OffsetError where a directory has another topic of that name."""
@@ -169,6 +187,64 @@ class BackfilledCatalog:
     def committed(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
         """Those of Kafka."""
         return self._catalog.committed(group, partitions)
+
+    def split(
+        self, ranges: Sequence[OffsetRange]
+    ) -> tuple[list[LogPart], list[OffsetRange], list[OffsetRange]]:
+        """What of the ranges is read from the directories; what they lack in between and the brokers have;
+        and what lies behind them. Raises DataLossError for offsets that neither has.
+        """
+        parts, left = self._backfill.split(ranges)
+        ends = {tp: behind for tp, (_, behind) in self._backfill.spans().items()}
+        # What begins behind the directories is looked after by who fetches it.
+        near = [one.tp for one in left if one.size and one.start <= ends.get(one.tp, -1)]
+        first = self._catalog.offsets(dict.fromkeys(near, EARLIEST))
+        gaps: list[OffsetRange] = []
+        others: list[OffsetRange] = []
+        for one in left:
+            is_gap = self._backfill.is_gap(one)
+            start = max(one.start, first.get(one.tp, one.start))
+            kept = OffsetRange(one.tp, min(start, one.end), one.end)
+            if is_gap and self._is_compacted(one):
+                gaps.append(kept)
+                continue
+            if kept.start > one.start:
+                self._report(OffsetRange(one.tp, one.start, kept.start), start)
+            if is_gap and kept.size:
+                _log.warning(
+                    "no log directory has the offsets %d to %d of %s: they are read from the brokers",
+                    *(kept.start, kept.end - 1, one.tp),
+                )
+            (gaps if is_gap else others).append(kept)
+        return parts, gaps, others
+
+    def _is_compacted(self, gap: OffsetRange) -> bool:
+        """Whether the topic is compacted, of which the first gap is told. One that cannot be asked is taken
+        for one that is not: a line too many is better than records that are missing without one.
+        """
+        topic = gap.tp.topic
+        if topic not in self._compacted:
+            try:
+                self._compacted[topic] = self._catalog.is_compacted(topic)
+            except (BarnabasError, OSError) as error:
+                self._compacted[topic] = False
+                self._unasked[topic] = f" Whether {topic} is compacted is not known: {error}"
+            if self._compacted[topic]:
+                _log.warning(
+                    "%s is compacted: what log directories lack between their segments, first the offsets "
+                    "%d to %d of %s, is read from the brokers, and what these lack too counts as removed by "
+                    "compaction",
+                    *(topic, gap.start, gap.end - 1, gap.tp),
+                )
+        return self._compacted[topic]
+
+    def _report(self, lost: OffsetRange, first: int) -> None:
+        reason = (
+            f"No log directory has the offsets {lost.start} to {lost.end - 1} of {lost.tp}, and the brokers "
+            f"begin at {first}. Copy the files that have them into a directory of backfillLogs."
+            f"{self._unasked.get(lost.tp.topic, '')}"
+        )
+        report_data_loss("START_OFFSET_RESET", reason, fail=self._backfill.options.fail_on_data_loss)
 
 
 def read_parts(parts: Sequence[LogPart], options: SourceOptions) -> "Iterator[pa.RecordBatch]":
