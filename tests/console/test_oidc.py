@@ -451,13 +451,16 @@ def test_names_of_claims_may_have_dots(path, claims):
         ({"client_secret_file": "not-there"}, "client_secret_file cannot be read"),
         ({"client_secret_file": "empty"}, "client_secret_file is empty"),
         ({"ca_file": "empty"}, "ca_file is empty"),
+        ({"ca_file": "blank"}, "ca_file is empty"),
+        ({"ca_file": "secret"}, "ca_file has no certificate in PEM"),
         ({"client_secret_file": "secret", "client_secret": "s3cret"}, "leave one of them out"),
     ],
 )
 def test_settings_that_cannot_be_are_said(tmp_path, changed, said):
     right = {"issuer": "https://id.example/", "client_id": "c", "redirect": f"{AT}/login/oidc/callback"}
     (tmp_path / "secret").write_text("s3cret\n")
-    (tmp_path / "empty").write_text("\n")
+    (tmp_path / "empty").touch()
+    (tmp_path / "blank").write_text("\n")
 
     def toml(table):
         return "".join(f"{name} = {json.dumps(value)}\n" for name, value in table.items())

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from barnabas.core.errors import ConfigError
-from barnabas.network.tls_context import client_context, server_context
+from barnabas.network.tls_context import client_context, https_context, server_context
 from barnabas.network.tls_keys import CONTEXT_KEYS
 from tls_certificates import PASSWORD, Authority
 
@@ -98,6 +98,31 @@ def test_a_server_and_a_client_of_each_form(tmp_path, form):
     shake_hands(server, lax, "elsewhere")
     with pytest.raises(ssl.SSLCertVerificationError):
         shake_hands(server, client_context(values(ssl_truststore_certificates=Authority().pem_text)))
+
+
+def test_a_bundle_may_have_names_in_any_letters_between_its_certificates(tmp_path):
+    bundle = f"# Főtanúsítvány\n{AUTHORITY.pem_text}"
+    (tmp_path / "ca.pem").write_bytes(bundle.encode())
+    server = server_context(values(**stores(tmp_path, "PKCS12")[0]), "none")
+    for client in (
+        client_context(values(ssl_truststore_location=str(tmp_path / "ca.pem"))),
+        client_context(values(ssl_truststore_certificates=bundle)),
+        https_context(bundle),
+    ):
+        shake_hands(server, client)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is empty: leave it out"),
+        (" \n", "is empty: leave it out"),
+        ("# none yet", "has no certificate in PEM"),
+    ],
+)
+def test_authorities_that_are_none_do_not_stand_for_those_of_the_system(text, words):
+    with pytest.raises(ValueError, match=words):
+        https_context(text)
 
 
 def test_a_client_shows_a_certificate_of_the_servers_authority(tmp_path):

@@ -335,13 +335,17 @@ def test_a_registry_is_read_whole(read, tmp_path):
         (', password = "s3cret"', "", "format.registry.password is missing"),
         ('"3s"', '"3"', "format.registry.timeout is '3', which has no unit"),
         ('"3s"', '"3s", ca = "none.pem"', "format.registry.ca is 'none.pem': No such file or directory"),
-        ('"3s"', '"3s", ca = "flights.toml"', "format.registry.ca is 'flights.toml': it is no PEM"),
+        ('"3s"', '"3s", ca = "flights.toml"', "ca is 'flights.toml', which has no certificate in PEM"),
+        ('"3s"', '"3s", ca = "empty.pem"', "format.registry.ca is 'empty.pem', which is empty: leave it out"),
+        ('"3s"', '"3s", ca = "blank.pem"', "format.registry.ca is 'blank.pem', which is empty: leave it out"),
         ('"3s"', '"3s", token = 1', "format.registry.token is unknown"),
         ("registry = {", "schemaIds = [1]\nregistry = {", "format.schemaIds has no use with a registry"),
         ('header = "confluent"', "", "format.registry has no use without header"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_registry_is_said_in_one_line(read, old, new, words):
+def test_what_is_wrong_with_a_registry_is_said_in_one_line(read, tmp_path, old, new, words):
+    (tmp_path / "empty.pem").touch()
+    (tmp_path / "blank.pem").write_text(" \n")
     assert old in REGISTRY
     with pytest.raises(PipelineError, match=re.escape(words)) as caught:
         read(REGISTRY.replace(old, new, 1))

@@ -72,6 +72,18 @@ def client_context(values: Mapping[str, Any]) -> ssl.SSLContext:
     return context
 
 
+def https_context(authorities: str) -> ssl.SSLContext:
+    """For requests to servers of https that these authorities (PEM) have signed, and no others: a text
+    without one does not stand for the authorities of the system. Raises ValueError.
+    """
+    if not authorities.strip():
+        raise ValueError("is empty: leave it out for the authorities of the system")
+    try:
+        return ssl.create_default_context(cadata=_ascii(authorities))
+    except ssl.SSLError:
+        raise ValueError("has no certificate in PEM") from None
+
+
 def failed_handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> str | None:
     """Why a client with one context cannot connect to a server with the other, tried in memory; None where it
     can (``SslFactory.SslEngineValidator``).
@@ -110,11 +122,16 @@ def _context(protocol: Any, values: Mapping[str, Any]) -> ssl.SSLContext:
 
 def _trust(context: ssl.SSLContext, trusted: str) -> None:
     try:
-        context.load_verify_locations(cadata=trusted)
+        context.load_verify_locations(cadata=_ascii(trusted))
     except (ssl.SSLError, ValueError):
         raise ConfigError(
             "The trust store (ssl.truststore.location, ssl.truststore.certificates) has no certificate in PEM"
         ) from None
+
+
+def _ascii(pem: str) -> str:
+    """Bundles have names in other letters between their certificates, which OpenSSL refuses."""
+    return pem.encode("ascii", "replace").decode()
 
 
 def _load(context: ssl.SSLContext, pair: KeyPair) -> None:

@@ -20,7 +20,6 @@ import hashlib
 import hmac
 import json
 import secrets
-import ssl
 import threading
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -37,6 +36,7 @@ from barnabas.network.http_fetch import fetch
 from barnabas.network.sasl.oauthbearer.jwks import ALGORITHMS, VerificationKey, read_keys
 from barnabas.network.sasl.oauthbearer.token import TokenRefusedError, json_object, parts_of
 from barnabas.network.sasl.oauthbearer.validator import Expected, JwtValidator
+from barnabas.network.tls_context import https_context
 from barnabas.operations.clock import monotonic_ms, now_ms
 from barnabas.operations.errors import OperationError
 
@@ -120,8 +120,11 @@ def parsed(text: str, folder: Path) -> OidcSettings:
         if not table["client_secret"]:
             raise ValueError("client_secret_file is empty: leave it out for a public client")
     ca = "" if ca_file is None else _read(folder, ca_file, "ca_file")
-    if ca_file is not None and not ca.strip():
-        raise ValueError("ca_file is empty: leave it out for the authorities of the system")
+    try:
+        if ca_file is not None:
+            https_context(ca)
+    except ValueError as error:
+        raise ValueError(f"ca_file {error}") from None
     found = OidcSettings(**table, ca=ca)
     if "openid" not in found.scopes.split():
         raise ValueError("scopes have openid among them")
@@ -182,7 +185,7 @@ class OpenIdProvider:
 
     def __init__(self, settings: OidcSettings) -> None:
         self.settings = settings
-        self._tls = ssl.create_default_context(cadata=settings.ca) if settings.ca else None
+        self._tls = https_context(settings.ca) if settings.ca else None
         self._lock = threading.Lock()
         self._tries: dict[str, _Try] = {}
         self._addresses: tuple[int, _Addresses] | None = None
@@ -383,5 +386,5 @@ def provider_of(path: Path) -> OpenIdProvider:
         return OpenIdProvider(parsed(path.read_text(encoding="utf-8"), path.parent))
     except OSError as error:
         raise OperationError(f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, ssl.SSLError) as error:
+    except ValueError as error:
         raise OperationError(f"{path} cannot be read: {error}") from error

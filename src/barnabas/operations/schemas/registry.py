@@ -3,7 +3,6 @@
 import base64
 import http.client
 import json
-import ssl
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from barnabas.core.errors import BarnabasError
+from barnabas.network.tls_context import https_context
 
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
 _BYTES_MAX: Final = 8 << 20
@@ -83,8 +83,7 @@ class RegistryClient:
             request.add_header("Authorization", f"Basic {pair}")
         handlers: list[urllib.request.BaseHandler] = [_Redirects()]
         if self.ca:
-            context = ssl.create_default_context(cadata=self.ca)
-            handlers.append(urllib.request.HTTPSHandler(context=context))
+            handlers.append(urllib.request.HTTPSHandler(context=https_context(self.ca)))
         try:
             with urllib.request.build_opener(*handlers).open(request, timeout=self.timeout_s) as answer:
                 text = answer.read(_BYTES_MAX + 1)

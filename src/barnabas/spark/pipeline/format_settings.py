@@ -1,7 +1,6 @@
 """The section ``[format]`` of a pipeline's file: how the bytes of records become columns."""
 
 import re
-import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -274,6 +273,7 @@ def _schema_ids(
 
 def _registry(section: Section, folder: Path) -> "RegistryClient":
     """The registry that says what ids mean."""
+    from barnabas.network.tls_context import https_context
     from barnabas.operations.schemas.registry import RegistryClient
 
     url, ca = section.text("url"), section.optional_text("ca")
@@ -285,12 +285,13 @@ def _registry(section: Section, folder: Path) -> "RegistryClient":
     if (username is None) != (password is None):
         raise section.wrong("username" if username is None else "password", "is missing")
     try:
-        authorities = (folder / ca).read_text(encoding="ascii") if ca is not None else ""
-        if authorities:
-            ssl.create_default_context(cadata=authorities)
-    except (ssl.SSLError, UnicodeDecodeError):
-        raise section.wrong("ca", f"is {ca!r}: it is no PEM") from None
+        authorities = "" if ca is None else (folder / ca).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise section.wrong("ca", f"is {ca!r}: {error.strerror}") from None
+    try:
+        if ca is not None:
+            https_context(authorities)
+    except ValueError as error:
+        raise section.wrong("ca", f"is {ca!r}, which {error}") from None
     timeout_s = section.duration_ms("timeout", "10s") / 1000
     return RegistryClient(url.rstrip("/"), username or "", password or "", authorities, timeout_s)
