@@ -104,9 +104,7 @@ def routes(site):
     public = {"/login", "/api/v1/login", "/api/v1/healthz"}
     found = [
         (method, one.path)
-        for each in routes_of(has_login=True, has_provider=False).routes
-        # Newer versions of FastAPI keep the routers that were included.
-        for one in (each.original_router.routes if hasattr(each, "original_router") else [each])
+        for one in routes_of(has_login=True, has_provider=False).routes
         if isinstance(one, APIRoute) and one.path not in public
         for method in one.methods
     ]

@@ -1,5 +1,6 @@
 """``barnabas console``: the check for scripts, and the server as a process."""
 
+import gc
 import json
 import signal
 import subprocess
@@ -7,6 +8,12 @@ import sys
 import urllib.request
 
 import pytest
+from fastapi.routing import APIRoute
+from starlette.routing import Mount, Route
+
+from barnabas.console.console import Console
+from barnabas.console.server import Address, listen, serve
+from barnabas.console.web.app import routes_of
 
 
 def console(*arguments, **more):
@@ -66,3 +73,32 @@ def test_the_server_answers_and_ends_when_it_is_interrupted(cluster, tmp_path):
             process.send_signal(signal.SIGINT)
         assert process.wait(30) in (0, 130)
         assert "Traceback" not in process.stderr.read()
+
+
+def test_all_is_ready_to_answer_before_a_cluster_is_looked_at():
+    ready = []
+
+    def clusters():
+        # A look at a large cluster takes the processor that the routes need.
+        ready.append(routes_of.cache_info().currsize)
+        raise InterruptedError("the clusters are wanted")
+        yield
+
+    switch_s, thresholds = sys.getswitchinterval(), gc.get_threshold()
+    routes_of.cache_clear()
+    try:
+        with (
+            listen(Address("127.0.0.1", 0)) as listener,
+            pytest.raises(InterruptedError, match="the clusters are wanted"),
+        ):
+            serve(Console({}), clusters(), listener)
+    finally:
+        sys.setswitchinterval(switch_s)
+        gc.set_threshold(*thresholds)
+    assert ready == [1]
+
+
+def test_routes_are_made_once():
+    # FastAPI makes those of an included router again, at the first request.
+    own = routes_of(has_login=True, has_provider=True).routes
+    assert [one for one in own if not isinstance(one, APIRoute | Route | Mount)] == []

@@ -107,7 +107,13 @@ class Console:
             self.clusters = {key: one for key, one in self.clusters.items() if key != name}
         watched.close()
 
-    def restore(self) -> None:
+    def begin(self, clusters: Iterable[WatchedCluster]) -> None:
+        """Begins to look at these clusters, and at those that were added before."""
+        for one in clusters:
+            self.watch(one)
+        self._restore()
+
+    def _restore(self) -> None:
         """Looks at the clusters that were added before. What cannot be read harms no other one."""
         try:
             found = AddedClusters(self.data).read()
@@ -139,7 +145,5 @@ class Console:
 def console_of(clusters: Iterable[WatchedCluster], **settings: Any) -> Console:
     """A console of these clusters, which begin to be looked at."""
     console = Console({}, **settings)
-    for one in clusters:
-        console.watch(one)
-    console.restore()
+    console.begin(clusters)
     return console

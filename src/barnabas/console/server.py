@@ -3,6 +3,7 @@
 import gc
 import socket
 import sys
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import uvicorn
@@ -62,12 +63,22 @@ def server_of(console: Console, tls: TlsFiles | None = None) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def serve(console: Console, listener: socket.socket, tls: TlsFiles | None = None) -> None:
-    """Serves until it is interrupted. It is for a process that does nothing else."""
+def serve(
+    console: Console,
+    clusters: Iterable[WatchedCluster],
+    listener: socket.socket,
+    tls: TlsFiles | None = None,
+) -> None:
+    """Serves until it is interrupted, and looks at the clusters meanwhile. It is for a process that does
+    nothing else.
+    """
     sys.setswitchinterval(_SWITCH_S)
     gc.set_threshold(*_COLLECT_AFTER)
     try:
-        server_of(console, tls).run(sockets=[listener])
+        server = server_of(console, tls)
+        # The first look at a large cluster takes seconds of a processor: the routes are there before it.
+        console.begin(clusters)
+        server.run(sockets=[listener])
     finally:
         console.close()
 

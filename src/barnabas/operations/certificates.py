@@ -5,8 +5,6 @@ import ssl
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from cryptography import x509
-
 from barnabas.client.channel_security import tls_of
 from barnabas.client.metadata import Broker
 from barnabas.core.errors import BarnabasError
@@ -46,6 +44,8 @@ class CertificateReader:
         }
 
     async def _end_ms(self, broker: Broker) -> int:
+        from cryptography import x509
+
         async with asyncio.timeout(self._timeout_s):
             _, writer = await asyncio.open_connection(
                 broker.host, broker.port, ssl=self._context, server_hostname=broker.host

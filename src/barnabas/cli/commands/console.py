@@ -183,7 +183,7 @@ def _serve(
     tls: "TlsFiles | None",
     **given: Any,
 ) -> None:
-    from barnabas.console.console import LOOPBACK, console_of
+    from barnabas.console.console import LOOPBACK, Console
     from barnabas.console.server import Address, listen, serve
 
     if host not in LOOPBACK and (given["login"] is None or tls is None):
@@ -195,11 +195,11 @@ def _serve(
         listener = listen(Address(host, port))
     except OSError as error:
         raise click.ClickException(f"cannot listen at {host}:{port}: {error.strerror}") from error
-    console = console_of(clusters, hosts=LOOPBACK | {each.lower() for each in (*hosts, host)}, **given)
+    console = Console({}, hosts=LOOPBACK | {each.lower() for each in (*hosts, host)}, **given)
     shown = f"[{host}]" if ":" in host else host
     scheme = "http" if tls is None else "https"
     click.echo(f"The console is at {scheme}://{shown}:{listener.getsockname()[1]}/", err=True)
-    serve(console, listener, tls)
+    serve(console, clusters, listener, tls)
 
 
 def _set_password(passwords: Path | None, name: str) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import parse_qs
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import Field
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
@@ -22,6 +22,7 @@ from barnabas.console.access.oidc import CALLBACK, OidcRefusedError
 from barnabas.console.access.passwords import NAME_MAX, PASSWORD_MAX
 from barnabas.console.console import ForbiddenError
 from barnabas.console.web.guard import is_form_token
+from barnabas.console.web.routes import AddRoute
 from barnabas.operations.clock import monotonic_ms
 
 
@@ -43,9 +44,8 @@ class SessionToken:
     token: str
 
 
-def rest(prefix: str) -> APIRouter:
-    """Below the API."""
-    router = APIRouter(prefix=prefix, tags=["login"])
+def rest(add: AddRoute, prefix: str) -> None:
+    """Adds the routes below the API."""
 
     async def log_in(request: Request, given: Credentials) -> SessionToken:
         """Begins a session."""
@@ -59,14 +59,12 @@ def rest(prefix: str) -> APIRouter:
         _login(request).sessions.end(token_of(request.scope))
         return JSONResponse({"user": None})
 
-    router.add_api_route("/login", log_in, methods=["POST"])
-    router.add_api_route("/logout", log_out, methods=["POST"])
-    return router
+    add(f"{prefix}/login", log_in, methods=["POST"], tags=["login"])
+    add(f"{prefix}/logout", log_out, methods=["POST"], tags=["login"])
 
 
-def pages(render: Callable[..., Response], has_provider: bool) -> APIRouter:
-    """The form, and the way out."""
-    router = APIRouter()
+def pages(add: AddRoute, render: Callable[..., Response], has_provider: bool) -> None:
+    """Adds the form, and the way out."""
 
     def answered(request: Request, status: int, why: str | None, target: str) -> Response:
         login = _login(request)
@@ -125,12 +123,11 @@ def pages(render: Callable[..., Response], has_provider: bool) -> APIRouter:
         return answer
 
     if has_provider:
-        router.add_api_route("/login/oidc", to_provider, methods=["GET"])
-        router.add_api_route(CALLBACK, from_provider, methods=["GET"])
-    router.add_api_route("/login", form, methods=["GET"])
-    router.add_api_route("/login", log_in, methods=["POST"])
-    router.add_api_route("/logout", log_out, methods=["POST"])
-    return router
+        add("/login/oidc", to_provider, methods=["GET"])
+        add(CALLBACK, from_provider, methods=["GET"])
+    add("/login", form, methods=["GET"])
+    add("/login", log_in, methods=["POST"])
+    add("/logout", log_out, methods=["POST"])
 
 
 def _login(request: Request) -> Login:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qs
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from pydantic import TypeAdapter, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -19,7 +19,7 @@ from barnabas.console.actions.records import PRODUCER
 from barnabas.console.console import Console, ForbiddenError, NotHereError
 from barnabas.console.watched import WatchedCluster
 from barnabas.console.web.guard import is_form_token
-from barnabas.console.web.routes import Watched, console_of_request, user_of
+from barnabas.console.web.routes import AddRoute, Watched, console_of_request, user_of
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
 
@@ -109,20 +109,20 @@ def check_allowed(console: Console) -> None:
         raise ForbiddenError("this console changes nothing: it was started without --allow-changes")
 
 
-def rest(prefix: str) -> APIRouter:
-    """The routes below a cluster of the API. A body must say that it is JSON: a form of another site
+def rest(add: AddRoute, prefix: str) -> None:
+    """Adds the routes below a cluster of the API."""
+    asks = json_routes("actions")
+    for kind, action in KINDS.items():
+        add(f"{prefix}/actions/{kind}", _preview_of(kind, action), summary=action.title, **asks)
+    add(f"{prefix}/plans/{{plan_id}}", _confirmed, summary="Carry a preview out", **asks)
+    add(f"{prefix}/audit/{{plan_id}}/undo", _undone, summary="Preview what takes a change back", **asks)
+
+
+def json_routes(tag: str) -> dict[str, Any]:
+    """Of routes that change something: a body must say that it is JSON, which a form of another site
     cannot.
     """
-    router = APIRouter(prefix=prefix, dependencies=[Depends(is_json)], tags=["actions"])
-    for kind, action in KINDS.items():
-        router.add_api_route(
-            f"/actions/{kind}", _preview_of(kind, action), methods=["POST"], summary=action.title
-        )
-    router.add_api_route("/plans/{plan_id}", _confirmed, methods=["POST"], summary="Carry a preview out")
-    router.add_api_route(
-        "/audit/{plan_id}/undo", _undone, methods=["POST"], summary="Preview what takes a change back"
-    )
-    return router
+    return {"methods": ["POST"], "dependencies": [Depends(is_json)], "tags": [tag]}
 
 
 async def _undone(request: Request, console: HereConsole, watched: Watched, plan_id: str) -> Preview:
@@ -192,9 +192,8 @@ def form_fields(action: ActionKind, given: dict[str, str]) -> list[FormField]:
     return found
 
 
-def pages(prefix: str, render: Callable[..., Response]) -> APIRouter:
-    """The forms below a cluster; `render` draws a template."""
-    router = APIRouter(prefix=prefix)
+def pages(add: AddRoute, prefix: str, render: Callable[..., Response]) -> None:
+    """Adds the forms below a cluster; `render` draws a template."""
 
     async def form(request: Request, _watched: Watched, kind: str) -> Response:
         action = _action(kind)
@@ -216,17 +215,15 @@ def pages(prefix: str, render: Callable[..., Response]) -> APIRouter:
         done = await carry_out(console, watched, plan_id, user_of(request), given.get("confirm", ""))
         return render(request, "done.html", done=done)
 
-    router.add_api_route("/actions/{kind}", form, methods=["GET"])
-    router.add_api_route("/actions/{kind}", preview, methods=["POST"])
-
     async def taken_back(request: Request, console: HereConsole, watched: Watched, plan_id: str) -> Response:
         await sent_form(request, console)
         found = await undo(console, watched, plan_id, user_of(request))
         return render(request, "preview.html", action=_action(found.kind), preview=found)
 
-    router.add_api_route("/plans/{plan_id}", confirm, methods=["POST"])
-    router.add_api_route("/audit/{plan_id}/undo", taken_back, methods=["POST"])
-    return router
+    add(f"{prefix}/actions/{{kind}}", form, methods=["GET"])
+    add(f"{prefix}/actions/{{kind}}", preview, methods=["POST"])
+    add(f"{prefix}/plans/{{plan_id}}", confirm, methods=["POST"])
+    add(f"{prefix}/audit/{{plan_id}}/undo", taken_back, methods=["POST"])
 
 
 def _action(kind: str) -> ActionKind:

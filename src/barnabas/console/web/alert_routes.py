@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Query, Request
 from pydantic import BeforeValidator
 
 from barnabas.console.actions.plans import Effect
 from barnabas.console.alerts.book import AlertBook, Silence
 from barnabas.console.alerts.rules import AlertRule, Incident, rehearse
 from barnabas.console.watched import WatchedCluster
-from barnabas.console.web.action_routes import HereConsole, is_json
-from barnabas.console.web.routes import Watched, none_if_empty, user_of
+from barnabas.console.web.action_routes import HereConsole, json_routes
+from barnabas.console.web.routes import AddRoute, Watched, none_if_empty, user_of
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
 
@@ -110,14 +110,13 @@ def rehearsed(watched: WatchedCluster, rule: AlertRule) -> Rehearsal:
     )
 
 
-def rest(prefix: str) -> APIRouter:
-    """The routes below a cluster of the API that change rules. A body says that it is JSON."""
-    router = APIRouter(prefix=prefix, dependencies=[Depends(is_json)], tags=["alerts"])
-    router.add_api_route("/alerts/rules", put_rule, methods=["POST"])
-    router.add_api_route("/alerts/rules/remove", remove_rule, methods=["POST"])
-    router.add_api_route("/alerts/rehearsal", rehearse_rule, methods=["POST"])
-    router.add_api_route("/alerts/silences", silence_rule, methods=["POST"])
-    return router
+def rest(add: AddRoute, prefix: str) -> None:
+    """Adds the routes below a cluster of the API that change rules."""
+    asks = json_routes("alerts")
+    add(f"{prefix}/alerts/rules", put_rule, **asks)
+    add(f"{prefix}/alerts/rules/remove", remove_rule, **asks)
+    add(f"{prefix}/alerts/rehearsal", rehearse_rule, **asks)
+    add(f"{prefix}/alerts/silences", silence_rule, **asks)
 
 
 def put_rule(request: Request, console: HereConsole, watched: Watched, rule: AlertRule) -> AlertRule:

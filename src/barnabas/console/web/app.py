@@ -7,12 +7,12 @@ value, the page gives it to the template; a parameter of the view is one of both
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Annotated, Any, Final
 
 import jinja2
-from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from starlette.concurrency import run_in_threadpool
@@ -78,32 +78,32 @@ def routes_of(has_login: bool, has_provider: bool) -> FastAPI:
         redoc_url=None,
         dependencies=[Depends(check)],
     )
-    api, pages = APIRouter(prefix=API), APIRouter()
-    api.add_api_route("/clusters", clusters, methods=["GET"], tags=["clusters"])
-    pages.add_api_route("/", _page(clusters, "clusters.html"), methods=["GET"])
-    for path, view, template in SHOWN:
-        name = path.strip("/").partition("/")[0] or "overview"
-        api.add_api_route(f"/clusters/{{cluster}}{path}", view, methods=["GET"], tags=[name])
-        pages.add_api_route(f"/c/{{cluster}}{path}", _page(view, template), methods=["GET"])
-    api.add_api_route("/clusters/{cluster}/alerts", alert_routes.alerts, methods=["GET"], tags=["alerts"])
-    pages.add_api_route("/c/{cluster}/alerts", _page(alert_routes.alerts, "alerts.html"), methods=["GET"])
-    api.add_api_route("/clusters/{cluster}/audit", action_routes.audit, methods=["GET"], tags=["audit"])
-    pages.add_api_route("/c/{cluster}/audit", _page(action_routes.audit, "audit.html"), methods=["GET"])
+    # Routes are the application's own: of routers that it includes, FastAPI makes all of them a second time.
+    rest, page = app.add_api_route, partial(app.add_api_route, include_in_schema=False)
+    below, pages_below = f"{API}/clusters/{{cluster}}", "/c/{cluster}"
     if has_login:
-        app.include_router(entrance.rest(API))
-        app.include_router(entrance.pages(render, has_provider), include_in_schema=False)
-    app.add_api_route("/metrics", metrics_routes.metrics, methods=["GET"], include_in_schema=False)
-    api.add_api_route("/healthz", _healthz, methods=["GET"], include_in_schema=False)
-    # None within another: the path of a route is whole then, and the table of rules is by whole paths.
-    app.include_router(api)
-    app.include_router(action_routes.rest(f"{API}/clusters/{{cluster}}"))
-    app.include_router(cluster_routes.rest(API))
-    app.include_router(alert_routes.rest(f"{API}/clusters/{{cluster}}"))
-    app.include_router(limit_routes.rest(f"{API}/clusters/{{cluster}}"))
-    app.include_router(pages, include_in_schema=False)
-    app.include_router(cluster_routes.pages(render), include_in_schema=False)
-    app.include_router(action_routes.pages("/c/{cluster}", render), include_in_schema=False)
-    app.include_router(limit_routes.pages("/c/{cluster}"), include_in_schema=False)
+        entrance.rest(rest, API)
+        entrance.pages(page, render, has_provider)
+    page("/metrics", metrics_routes.metrics, methods=["GET"])
+    rest(f"{API}/clusters", clusters, methods=["GET"], tags=["clusters"])
+    for path, view, _ in SHOWN:
+        name = path.strip("/").partition("/")[0] or "overview"
+        rest(f"{below}{path}", view, methods=["GET"], tags=[name])
+    rest(f"{below}/alerts", alert_routes.alerts, methods=["GET"], tags=["alerts"])
+    rest(f"{below}/audit", action_routes.audit, methods=["GET"], tags=["audit"])
+    page(f"{API}/healthz", _healthz, methods=["GET"])
+    action_routes.rest(rest, below)
+    cluster_routes.rest(rest, API)
+    alert_routes.rest(rest, below)
+    limit_routes.rest(rest, below)
+    page("/", _page(clusters, "clusters.html"), methods=["GET"])
+    for path, view, template in SHOWN:
+        page(f"{pages_below}{path}", _page(view, template), methods=["GET"])
+    page(f"{pages_below}/alerts", _page(alert_routes.alerts, "alerts.html"), methods=["GET"])
+    page(f"{pages_below}/audit", _page(action_routes.audit, "audit.html"), methods=["GET"])
+    cluster_routes.pages(page, render)
+    action_routes.pages(page, pages_below, render)
+    limit_routes.pages(page, pages_below)
     app.mount("/static", StaticFiles(directory=str(_STATIC)), name="static")
     for kind in (NotHereError, ForbiddenError, BarnabasError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _refused)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Request
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
@@ -14,8 +14,14 @@ from barnabas.console.access.roles import EVERY, Need, ResourceKind, Verb
 from barnabas.console.actions.plans import Effect
 from barnabas.console.console import Console
 from barnabas.console.stores.added_clusters import added_cluster
-from barnabas.console.web.action_routes import Confirmation, HereConsole, check_allowed, is_json, sent_form
-from barnabas.console.web.routes import user_of
+from barnabas.console.web.action_routes import (
+    Confirmation,
+    HereConsole,
+    check_allowed,
+    json_routes,
+    sent_form,
+)
+from barnabas.console.web.routes import AddRoute, user_of
 from barnabas.operations.errors import OperationError
 
 _FIRST_S = 5.0
@@ -67,9 +73,8 @@ async def remove(console: Console, user: str, name: str, confirm: str) -> Cluste
     return ClusterAnswer(name, bootstrap, None)
 
 
-def rest(api: str) -> APIRouter:
-    """The routes below the API."""
-    router = APIRouter(prefix=api, dependencies=[Depends(is_json)], tags=["clusters"])
+def rest(add_route: AddRoute, api: str) -> None:
+    """Adds the routes below the API."""
 
     async def added(request: Request, console: HereConsole, body: ClusterRequest) -> ClusterAnswer:
         """Looks at one more cluster, after each start of the console, too; needs the right to change it."""
@@ -81,14 +86,13 @@ def rest(api: str) -> APIRouter:
         """Looks at a cluster no more that was added while the console ran; the body repeats its name."""
         return await remove(console, user_of(request), cluster, body.confirm)
 
-    router.add_api_route("/clusters", added, methods=["POST"])
-    router.add_api_route("/clusters/{cluster}/remove", removed, methods=["POST"])
-    return router
+    asks = json_routes("clusters")
+    add_route(f"{api}/clusters", added, **asks)
+    add_route(f"{api}/clusters/{{cluster}}/remove", removed, **asks)
 
 
-def pages(render: Callable[..., Response]) -> APIRouter:
-    """The forms."""
-    router = APIRouter()
+def pages(add_route: AddRoute, render: Callable[..., Response]) -> None:
+    """Adds the forms."""
 
     async def form(request: Request) -> Response:
         return render(request, "add_cluster.html")
@@ -108,7 +112,6 @@ def pages(render: Callable[..., Response]) -> APIRouter:
         await remove(console, user_of(request), cluster, given.get("confirm", ""))
         return RedirectResponse("/", 303)
 
-    router.add_api_route("/add-cluster", form, methods=["GET"])
-    router.add_api_route("/add-cluster", added, methods=["POST"])
-    router.add_api_route("/c/{cluster}/remove", removed, methods=["POST"])
-    return router
+    add_route("/add-cluster", form, methods=["GET"])
+    add_route("/add-cluster", added, methods=["POST"])
+    add_route("/c/{cluster}/remove", removed, methods=["POST"])

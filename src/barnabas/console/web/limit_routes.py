@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from barnabas.console.actions.plans import Effect
 from barnabas.console.console import Console
 from barnabas.console.watched import WatchedCluster
-from barnabas.console.web.action_routes import HereConsole, is_json, sent_form
-from barnabas.console.web.routes import Watched, user_of
+from barnabas.console.web.action_routes import HereConsole, json_routes, sent_form
+from barnabas.console.web.routes import AddRoute, Watched, user_of
 from barnabas.operations.errors import OperationError
 
 
@@ -31,18 +31,14 @@ class LimitChanged:
     after: float
 
 
-def rest(prefix: str) -> APIRouter:
-    """The route below a cluster of the API. A body says that it is JSON."""
-    router = APIRouter(prefix=prefix, dependencies=[Depends(is_json)], tags=["health"])
-    router.add_api_route("/health/limits", put_limit, methods=["POST"])
-    return router
+def rest(add: AddRoute, prefix: str) -> None:
+    """Adds the route below a cluster of the API."""
+    add(f"{prefix}/health/limits", put_limit, **json_routes("health"))
 
 
-def pages(prefix: str) -> APIRouter:
-    """The form below a cluster."""
-    router = APIRouter(prefix=prefix)
-    router.add_api_route("/health/limits", limit_form, methods=["POST"])
-    return router
+def pages(add: AddRoute, prefix: str) -> None:
+    """Adds the form below a cluster."""
+    add(f"{prefix}/health/limits", limit_form, methods=["POST"])
 
 
 def put_limit(request: Request, console: HereConsole, watched: Watched, wanted: LimitChange) -> LimitChanged:

@@ -1,7 +1,7 @@
 """The table of what is shown of a cluster, and the views' parameters as HTTP brings them."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from fastapi import Depends, Query, Request
 from pydantic import BeforeValidator
@@ -59,6 +59,8 @@ def user_of(request: Request) -> str:
 
 
 Watched = Annotated[WatchedCluster, Depends(cluster_of_request)]
+AddRoute: TypeAlias = Callable[..., None]
+"""`FastAPI.add_api_route` of the application."""
 Search = Annotated[str, Query(max_length=249, description="A part of the name.")]
 Sort = Annotated[str, Query(max_length=30)]
 Page = Annotated[int, Query(ge=1, le=1_000_000)]
