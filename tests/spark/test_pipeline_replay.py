@@ -34,7 +34,8 @@ class World:
     """A table of letters, and what is sent of it."""
 
     def __init__(self, folder, kind, monkeypatch):
-        self.sink, self.sent = Sink(kind, folder / "letters"), []
+        catalog = {"uri": f"sqlite:///{folder}/catalog.db"} if kind == "iceberg" else {}
+        self.sink, self.sent = Sink(kind, folder / "letters", table="lake.letters", catalog=catalog), []
         self.pipeline = SimpleNamespace(
             name="flights", letters=DeadLetters(table=self.sink), checkpoint=folder / "checkpoint",
             sink=SimpleNamespace(changes=None), source_options=SimpleNamespace(client={}),
@@ -42,8 +43,8 @@ class World:
         monkeypatch.setattr(replaying, "producer_client", lambda _: self)
 
     def send(self, topic, value, key, *, partition, headers):
-        del value, key, headers
-        self.sent.append(f"{topic}-{partition}")
+        del key, headers
+        self.sent.append(f"{topic}-{partition}" if value is None else (topic, partition, int(value)))
 
     def flush(self):
         pass
@@ -52,9 +53,19 @@ class World:
         pass
 
     def letters(self, batch, topic, *offsets):
+        self.append(batch, [{"topic": topic, "partition": 0, "offset": offset} for offset in offsets])
+
+    def letters_of(self, batch, *places):
+        """Letters whose values are their offsets."""
+        rows = [
+            {"topic": topic, "partition": partition, "offset": at, "value": b"%d" % at}
+            for topic, partition, at in places
+        ]
+        self.append(batch, rows)
+
+    def append(self, batch, rows):
         def stage(folder):
             folder.mkdir(parents=True)
-            rows = [{"topic": topic, "partition": 0, "offset": offset} for offset in offsets]
             pq.write_table(pa.Table.from_pylist(rows, ARROW), folder / "0.parquet")
             return ["0.parquet"]
 
@@ -78,6 +89,23 @@ def test_each_letter_is_sent_once(tmp_path, kind, monkeypatch):
     world.letters(2, "a", 6)
     assert (world.replay(), world.replay()) == (1, 0)
     assert sorted(world.sent) == ["a-0", "a-0", "a-0", "b-0"]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+def test_letters_are_sent_in_the_order_in_which_they_came(tmp_path, kind, monkeypatch):
+    """Delta gave the newest batch first, and a key's older record came behind its newer one."""
+    world = World(tmp_path, kind, monkeypatch)
+    monkeypatch.setattr(replaying, "_HELD_MAX", 2)
+    batches = (
+        [("b", 0, 3), ("a", 1, 4), ("a", 0, 9)],
+        [("a", 1, 12), ("a", 1, 5)],
+        [("b", 0, 4), ("a", 0, 10)],
+    )
+    for batch, places in enumerate(batches):
+        world.letters_of(batch, *places)
+    assert world.replay() == 7
+    assert world.sent == sorted(place for places in batches for place in places)
+    assert world.note() == {"a-0": 10, "a-1": 12, "b-0": 4}
 
 
 def test_partitions_without_letters_are_forgotten(tmp_path, monkeypatch):

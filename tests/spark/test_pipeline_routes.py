@@ -134,6 +134,19 @@ def test_no_value_leads_a_table_to_where_the_letters_are(tmp_path):
     load(write(tmp_path, end='[deadLetter]\nkind = "delta"\npath = "letters"\n'))
 
 
+@pytest.mark.parametrize("own", ["checkpoint", "log", "events"])
+def test_no_value_leads_a_table_to_what_the_pipeline_keeps(tmp_path, own):
+    """A row with the shop `kept` ended the query, at each start again."""
+    file = write(tmp_path)
+    text = "\n".join(line for line in file.read_text().splitlines() if not line.startswith(f"{own} ="))
+    for place in ("lake/kept", "lake", "lake/north/kept"):
+        file.write_text(f'{own} = "{place}"\n{text}')
+        with pytest.raises(PipelineError, match=rf"{own} .*/{place} could be in a table that a row names"):
+            load(file)
+    file.write_text(f'{own} = "lake/_kept"\n{text}')
+    load(file)
+
+
 def test_columns_that_name_no_table_are_refused(tmp_path):
     sink = load(write(tmp_path)).sink
     for columns, words in (

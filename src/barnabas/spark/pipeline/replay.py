@@ -4,13 +4,17 @@ What was sent is remembered behind it, so that a kill sends some twice and leave
 letters as the offsets of a group, of a table as the last offset of each partition that it has letters of.
 Offsets of letters only grow, batch by batch, and a batch is in a table of Delta or Iceberg whole. The files
 of plain Parquet appear one after the other, so the pipeline must not run then: a letter whose file comes last
-would be passed over.
+would be passed over. Letters of a table are sent in the order of their topics, partitions and offsets: its
+files come in any order, of Delta the newest first.
 """
 
 import fcntl
+import operator
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import pyarrow as pa
 
 from barnabas.client import Consumer, Producer
 from barnabas.core.ids import TopicPartition
@@ -26,9 +30,16 @@ from barnabas.spark.pipeline.tables.table import OURS
 from barnabas.spark.sink import producer_client
 
 _POLL_MS: Final = 500
-_COLUMNS: Final = ("topic", "partition", "offset", "key", "value", "headers")
+_PLACE: Final = ("topic", "partition", "offset")
+_COLUMNS: Final = (*_PLACE, "key", "value", "headers")
+_HELD_MAX: Final = 100_000
+"""Letters of a table that are in memory at once; for each so many the table is read once more."""
 _UNSENT_MAX: Final = 1000
 """Letters that are sent before it is remembered that they were."""
+
+
+_Place: TypeAlias = tuple[str, int, int]
+"""Topic, partition and offset."""
 
 
 class Letter(NamedTuple):
@@ -120,33 +131,42 @@ def _from_table(producer: Producer, letters: Sink) -> int:
         raise damaged(marker, "note of a replay", ValueError("it has no offsets"))
     if not folder.exists():
         return 0  # no record has ever not fitted
-    sent = 0
     last: dict[str, int] = {}
+    unsent: set[_Place] = set()
     with open_table(letters) if letters.kind == "parquet" else nullcontext():
-        # Partitions of which there is no letter any more are forgotten.
-        for place, offset, letter in _rows(letters):
-            if offset > done.get(place, -1):
+        for batch in open_table(letters).rows(_PLACE):
+            for place in _places(batch):
+                topic, partition, offset = place
+                # Partitions of which there is no letter any more are forgotten.
+                name = f"{topic}-{partition}"
+                if offset > done.get(name, -1):
+                    unsent.add(place)
+                last[name] = max(offset, last.get(name, done.get(name, -1)))
+        # Of the letters that were seen here only: a pipeline that runs may add others meanwhile.
+        ordered = sorted(unsent)
+        for at in range(0, len(ordered), _HELD_MAX):
+            for letter in _letters_at(letters, set(ordered[at : at + _HELD_MAX])):
                 _send(producer, letter)
-                sent += 1
-            # Of the letters that were seen here only: a pipeline that runs may add others meanwhile.
-            last[place] = max(offset, last.get(place, done.get(place, -1)))
         producer.flush()
         replace_note(marker, last)
         synchronise_up(marker.parent, folder)
-    return sent
+    return len(ordered)
 
 
-def _rows(letters: Sink) -> Iterator[tuple[str, int, Letter]]:
-    """The letters of a table with where they came from."""
+def _places(batch: pa.RecordBatch) -> Iterator[_Place]:
+    """Where the letters of a table came from."""
+    return zip(*(batch.column(name).to_pylist() for name in _PLACE), strict=True)
+
+
+def _letters_at(letters: Sink, places: set[_Place]) -> list[Letter]:
+    """The letters of these places, in their order."""
+    found: list[tuple[_Place, Letter]] = []
     for batch in open_table(letters).rows(_COLUMNS):
-        for row in batch.to_pylist():
+        wanted = batch.filter(pa.array([place in places for place in _places(batch)], pa.bool_()))
+        for place, row in zip(_places(wanted), wanted.to_pylist(), strict=True):
             headers = [(one["key"], one["value"]) for one in row["headers"] or ()]
-            place = f"{row['topic']}-{row['partition']}"
-            yield (
-                place,
-                row["offset"],
-                Letter(row["topic"], row["partition"], row["key"], row["value"], headers),
-            )
+            found.append((place, Letter(*place[:2], row["key"], row["value"], headers)))
+    return [letter for _, letter in sorted(found, key=operator.itemgetter(0))]
 
 
 def _send(producer: Producer, letter: Letter) -> None:

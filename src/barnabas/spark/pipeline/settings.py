@@ -183,6 +183,13 @@ def _keep_apart(pipeline: Pipeline, file: Path) -> None:
         raise PipelineError(f"log {log} is the pipeline's own file, which Spark would write to")
     if pipeline.sink.topic and pipeline.sink.topic in pipeline.source_options.topics:
         raise PipelineError(f"sink.topic {pipeline.sink.topic} is read by the pipeline itself")
+    if pipeline.sink.route is not None:
+        for name, own in (("checkpoint", checkpoint), ("log", log), ("events", pipeline.events)):
+            if own is not None and _overlap(str(own), pipeline.sink.where):
+                raise PipelineError(
+                    f"{name} {own} could be in a table that a row names by sink.path {pipeline.sink.where}: "
+                    "give one of them a folder of its own"
+                )
     for name, place in (("log", log), ("events", pipeline.events)):
         for folder, whose in ((table, "table"), (checkpoint, "checkpoint")):
             if place is not None and folder in (place, *place.parents):

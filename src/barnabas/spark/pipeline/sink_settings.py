@@ -124,6 +124,8 @@ def letters_of(section: Section, folder: Path, checkpoint: Path) -> DeadLetters:
     else:
         path, address = _place(section, folder, checkpoint / "letters")
         table, catalog = _iceberg(section, address or path.name, folder) if kind == "iceberg" else ("", {})
+        _require_one_place(section, "path", section.text("path"))
+        _require_one_place(section, "table", table)
         letters_table = Sink(kind, path, table=table, catalog=catalog, address=address)
     found = DeadLetters(
         topic,
@@ -183,6 +185,16 @@ def _route(section: Section, place: str, table: str, changes: Changes | None) ->
         # A delete may have nothing but its key, and a key must not be in two tables.
         raise section.wrong("path", f"has columns that are not in sink.key: {', '.join(columns)}")
     return TableRoute(columns, place, table)
+
+
+def _require_one_place(section: Section, key: str, text: str) -> None:
+    """Refuses columns in braces: letters have columns of their own, and one table."""
+    try:
+        columns = columns_of(text)
+    except ValueError as error:
+        raise section.wrong(key, str(error)) from None
+    if columns:
+        raise section.wrong(key, f"has the column {columns[0]} in braces, and dead letters have one table")
 
 
 def _iceberg(section: Section, place: str, folder: Path) -> tuple[str, dict[str, str]]:
