@@ -8,7 +8,7 @@ from barnabas.protocol.messages.leave_group import LeaveGroupRequest, MemberIden
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
 from parity.scenarios.coordinators import coordinator_is_ready
 from parity.scenarios.group_members import HEARTBEAT, JOIN, LEAVE, SYNC, Member, assignment, subscription
-from parity.scenarios.groups import describe
+from parity.scenarios.groups import describe, until
 from parity.world import World
 
 STATIC_SINCE = 5
@@ -228,6 +228,8 @@ def pending_member(world: World) -> None:
     coordinator_is_ready(world)
     pending = Member(world, "pending", "pending")
     world.ask("asks for an id", pending.join_request(), JOIN)
+    # Kafka 4 hands out the id before its group is replicated, and describes what is.
+    until(world, "pending", "Empty")
     describe(world, "nobody has joined", "pending")
     answer = world.ask("asks for another", pending.join_request(), JOIN)
     request = LeaveGroupRequest(group_id="pending", members=[MemberIdentity(member_id=answer.member_id)])

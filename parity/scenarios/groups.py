@@ -2,6 +2,7 @@
 and the consumer protocol, which a broker in ZooKeeper mode refuses.
 """
 
+import time
 from typing import Any
 
 from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -12,12 +13,21 @@ from barnabas.protocol.messages.list_groups import ListGroupsRequest
 from parity.scenarios.coordinators import coordinator_is_ready
 from parity.scenarios.group_members import Member
 from parity.scenarios.group_offsets import commit, fetch
-from parity.world import World
+from parity.world import PATIENCE_S, World
 
 
 def describe(world: World, what: str, *groups: str, version: int = 5, **fields: Any) -> Any:
     """What is told of groups."""
     return world.ask(f"{what}: described", DescribeGroupsRequest(groups=list(groups), **fields), version)
+
+
+def until(world: World, group: str, state: str) -> None:
+    """Waits until the group is told to be in a state."""
+    deadline = time.monotonic() + PATIENCE_S
+    request = DescribeGroupsRequest(groups=[group])
+    while world.prepare(request, 5).groups[0].group_state != state:
+        assert time.monotonic() < deadline, f"{world.side!r}: {group} does not come to be {state}"
+        time.sleep(0.05)
 
 
 def describe_groups(world: World) -> None:

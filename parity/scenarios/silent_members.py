@@ -1,26 +1,15 @@
 """Members that fall silent, and groups that are full: what happens without anybody asking for it."""
 
-import time
 from typing import Final
 
-from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest
 from parity.scenarios.coordinators import coordinator_is_ready
 from parity.scenarios.group_members import JOIN, Member
-from parity.scenarios.groups import describe
+from parity.scenarios.groups import describe, until
 from parity.world import World
 
 SHORT_MS: Final = 1500
-PATIENCE_S: Final = 15
 MOST: Final = 4
 """Members that a group may have, by what both sides are told."""
-
-
-def _until(world: World, group: str, state: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    request = DescribeGroupsRequest(groups=[group])
-    while world.prepare(request, 5).groups[0].group_state != state:
-        assert time.monotonic() < deadline, f"{world.side!r}: {group} does not come to be {state}"
-        time.sleep(0.05)
 
 
 def silence(world: World) -> None:
@@ -32,7 +21,7 @@ def silence(world: World) -> None:
         alone = Member(world, f"silent-{version}", f"alone {version}", version=version)
         alone.fields["session_timeout_ms"] = SHORT_MS
         alone.live()
-        _until(world, alone.group, "Empty")
+        until(world, alone.group, "Empty")
         describe(world, f"silent {version}", alone.group)
         alone.beat("wakes up")
     _never_synced(world)
@@ -43,7 +32,7 @@ def silence(world: World) -> None:
 def _never_synced(world: World) -> None:
     leader = Member(world, "silent-leader", "leader", rebalance_timeout_ms=SHORT_MS)
     leader.join()
-    _until(world, leader.group, "Empty")
+    until(world, leader.group, "Empty")
     describe(world, "without an assignment", leader.group)
     leader.sync({leader.id: b"late"}, "syncs too late")
     leader.join("joins too late")
