@@ -56,7 +56,9 @@ def recover_with_kafka(folder: Path, zookeeper: str) -> float:
     os.environ["JAVA_TOOL_OPTIONS"] = "-Dorg.slf4j.simpleLogger.log.kafka.log.LogManager=info"
     log = folder / f"kafka-{kafka_harness.ZOOKEEPER_ERA}.log"
     before = len(log.read_text()) if log.exists() else 0
-    server = kafka_harness.start_broker(folder, zookeeper, settings=_NO_CHECKPOINTS)
+    server = kafka_harness.start_broker(
+        folder, zookeeper, settings=_NO_CHECKPOINTS, options=kafka_harness.BROKER_OPTIONS
+    )
     try:
         deadline = time.monotonic() + SECONDS
         while not (found := _LINE.search(log.read_text()[before:] if log.exists() else "")):
@@ -99,7 +101,9 @@ def compare(folder: Path, megabytes: int, partitions: int) -> float:
     zookeeper = kafka_harness.wait_until_serving(kafka_harness.start_zookeeper(folder / "zookeeper"))
     try:
         connect = f"{zookeeper.bootstrap}/recovery"
-        server = kafka_harness.start_broker(folder, connect, settings=_NO_CHECKPOINTS)
+        server = kafka_harness.start_broker(
+            folder, connect, settings=_NO_CHECKPOINTS, options=kafka_harness.BROKER_OPTIONS
+        )
         try:
             fill(server.wait_until_listening().bootstrap, megabytes, partitions)
         finally:

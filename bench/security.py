@@ -125,7 +125,9 @@ class SecureKafka(ApacheKafka):
     def _launch(self, folder: Path) -> Server:
         settings = dict(self.listeners.settings())
         connect = f"{self._zookeeper}/{folder.name}"
-        return kafka_harness.start_broker(folder, connect, 0, settings, port=self.listeners.plain)
+        return kafka_harness.start_broker(
+            folder, connect, 0, settings, port=self.listeners.plain, options=kafka_harness.BROKER_OPTIONS
+        )
 
 
 class SecureBarnabas(Barnabas):

@@ -120,7 +120,13 @@ class ApacheKafka(Side):
 
     def _launch(self, folder: Path) -> Server:
         # Each life has a chroot of its own in ZooKeeper.
-        return kafka_harness.start_broker(folder, f"{self._zookeeper}/{folder.name}", 0, self._settings)
+        return kafka_harness.start_broker(
+            folder,
+            f"{self._zookeeper}/{folder.name}",
+            0,
+            self._settings,
+            options=kafka_harness.BROKER_OPTIONS,
+        )
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,9 @@ class Cluster:
 
 
 def _kafka(zookeeper: str) -> Launch:
-    return lambda folder, broker: kafka_harness.start_broker(folder, zookeeper, broker, SETTINGS)
+    return lambda folder, broker: kafka_harness.start_broker(
+        folder, zookeeper, broker, SETTINGS, options=kafka_harness.BROKER_OPTIONS
+    )
 
 
 def _barnabas(installation: Installation, store: str) -> Launch:

@@ -58,7 +58,7 @@ def let_brokers_in(zookeeper):
 
 def start_kafka(folder, zookeeper, broker_id=0):
     folder.mkdir()
-    options = (*kafka_harness.BROKER_OPTIONS, f"-Dorg.slf4j.simpleLogger.log.{AUDIT}=info")
+    options = (*kafka_harness.JUDGE_OPTIONS, f"-Dorg.slf4j.simpleLogger.log.{AUDIT}=info")
     return kafka_harness.start_broker(
         folder, zookeeper, broker_id, {"authorizer.class.name": AUTHORIZER}, options=options
     )

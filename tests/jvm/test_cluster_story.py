@@ -13,7 +13,7 @@ from pathlib import Path
 import kafka_harness
 import pytest
 from cluster_story import play, transactions
-from three_brokers import JVM, JVM_OPTIONS, OURS
+from three_brokers import JVM, OURS
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(600)]
 
@@ -72,7 +72,7 @@ def scripts(folder: Path) -> Path:
     tools = {
         f"{name}.sh": kafka_harness.tool_command(name) for name in ("kafka-topics", "kafka-leader-election")
     }
-    tools["kafka-server-start.sh"] = kafka_harness.broker_command(JVM_OPTIONS)
+    tools["kafka-server-start.sh"] = kafka_harness.broker_command(kafka_harness.JUDGE_OPTIONS)
     tools["barnabas"] = [sys.executable, "-m", "barnabas"]
     for name, command in tools.items():
         script = folder / name

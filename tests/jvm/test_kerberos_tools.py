@@ -77,7 +77,7 @@ def test_our_client_logs_in_at_kafkas_broker(judge, realm, lines, zookeeper, tmp
         0,
         settings(lines, port),
         port=port,
-        options=[*kafka_harness.BROKER_OPTIONS, f"-Djava.security.krb5.conf={realm.config}"],
+        options=[*kafka_harness.JUDGE_OPTIONS, f"-Djava.security.krb5.conf={realm.config}"],
     )
     try:
         server.wait_until_listening()

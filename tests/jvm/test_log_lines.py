@@ -49,7 +49,7 @@ def pattern(event):
 
 def test_a_genuine_broker_writes_these_lines(zookeeper, server_folder):
     level = "-Dorg.slf4j.simpleLogger.log"
-    options = [*kafka_harness.BROKER_OPTIONS, f"{level}.kafka=info", f"{level}.state.change.logger=info"]
+    options = [*kafka_harness.JUDGE_OPTIONS, f"{level}.kafka=info", f"{level}.state.change.logger=info"]
     folder = server_folder / "log-lines"
     folder.mkdir()
     server = kafka_harness.start_broker(folder, f"{zookeeper}/log-lines", options=options)

@@ -50,7 +50,7 @@ def beans(judge, zookeeper, tmp_path):
     server = kafka_harness.start_broker(
         tmp_path,
         f"{zookeeper}/metric-names",
-        options=[*kafka_harness.BROKER_OPTIONS, *options, "-Djava.rmi.server.hostname=127.0.0.1"],
+        options=[*kafka_harness.JUDGE_OPTIONS, *options, "-Djava.rmi.server.hostname=127.0.0.1"],
     )
     try:
         bootstrap = server.wait_until_listening().bootstrap

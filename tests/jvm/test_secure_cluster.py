@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_tools import ours as our_tool
 from secure_zookeeper import SecureZookeeper, acls
-from three_brokers import JVM, JVM_OPTIONS, JVM_SETTINGS, OURS
+from three_brokers import JVM, JVM_SETTINGS, OURS
 
 from serving import ServeProcess, free_port
 from tls_certificates import PASSWORD, Authority
@@ -113,7 +113,7 @@ class SecureCluster:
                 number,
                 settings | JVM_SETTINGS,
                 port=self.ports[number][0],
-                options=[*JVM_OPTIONS, self.zookeeper.kafka_opts],
+                options=[*kafka_harness.JUDGE_OPTIONS, self.zookeeper.kafka_opts],
             )
             self.running[number] = server
             server.wait_until_listening(LIMIT_S)

@@ -62,7 +62,7 @@ def start(secure_zookeeper, serve, tmp_path, monkeypatch):
         connect = f"{secure_zookeeper.address}/{chroot}"
         folder = tmp_path / f"{chroot}-{broker}"
         if kind == "jvm":
-            options = [*kafka_harness.BROKER_OPTIONS, secure_zookeeper.kafka_opts]
+            options = [*kafka_harness.JUDGE_OPTIONS, secure_zookeeper.kafka_opts]
             server = kafka_harness.start_broker(folder, connect, broker, values, options=options)
             running.append(server)
             return server.wait_until_listening()

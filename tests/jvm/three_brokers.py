@@ -42,14 +42,6 @@ SETTINGS = {
     "controlled.shutdown.retry.backoff.ms": 500,
 }
 JVM_SETTINGS = {"log.cleaner.dedupe.buffer.size": 4_000_000, "num.io.threads": 4}
-JVM_OPTIONS = [
-    "-Xms128m",
-    "-Xmx384m",
-    "-server",
-    "-XX:+UseG1GC",
-    "-XX:MaxGCPauseMillis=20",
-    "-Djava.awt.headless=true",
-]
 JVM_STOPPED = 143
 """A JVM's exit code on SIGTERM."""
 _WARNING = re.compile(r"^\[[^\n]*?\] (WARN|ERROR|FATAL) (\S+) - (.*)$", re.MULTILINE)
@@ -115,7 +107,6 @@ class ThreeBrokers:
                 number,
                 self.settings_of(number) | JVM_SETTINGS,
                 port=self.ports[number],
-                options=JVM_OPTIONS,
             )
             self.running[number] = server
             server.wait_until_listening(LIMIT_S)
