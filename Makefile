@@ -56,8 +56,8 @@ test-core: $(CORE) ## set up and pass the tests of brokers, clients and tools al
 campaigns: $(STAMP) ## searches that take minutes: seeds of the models, kills, damaged files, hostile clients
 	$(PYTEST) -m 'campaign and not jvm' $(SIDE_BY_SIDE)
 
-test-jvm: $(STAMP) ## the tests whose judge is Apache Kafka itself (needs Java and Maven); with four cores: make test-jvm JVMS=2
-	$(PYTEST) -m 'jvm and not alone' $(if $(JVMS),-n $(JVMS) $(FILES)); code=$$?; $(PYTEST) -m 'jvm and alone' && exit $$code
+test-jvm: $(STAMP) ## the tests whose judge is Apache Kafka itself (needs Java and Maven)
+	$(PYTEST) -m 'jvm and not alone' -n 2 $(FILES) --durations=25; code=$$?; $(PYTEST) -m 'jvm and alone' && exit $$code
 
 test-compiled: $(STAMP) ## the tests of what is compiled, after `make compile`, and of the compiled wheel
 	$(BIN)/barnabas --version | grep -F '(compiled)'

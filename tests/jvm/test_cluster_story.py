@@ -12,8 +12,8 @@ from pathlib import Path
 
 import kafka_harness
 import pytest
-from cluster_story import play, transactions
-from three_brokers import JVM, OURS
+from cluster_story import known_warnings, play, transactions
+from three_brokers import JVM, OURS, shapes_of_warnings
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(600)]
 
@@ -114,7 +114,9 @@ def test_the_page_replaces_a_jvm_broker_by_ours_and_back_under_load(judged, zook
         assert bash.returncode == 0, said
         logs = (folder / "barnabas.log").read_text(), (folder / "kafka.log").read_text()
         assert "ready PLAINTEXT" in logs[0], logs[0]
-        assert "ERROR" not in logs[1], logs[1]
+        # A Java producer has five requests on the way as the leader changes: later ones are out of order.
+        strange = set(shapes_of_warnings(logs[1])) - known_warnings()
+        assert not [each for each in strange if not each.startswith("WARN")], logs[1]
         cluster.start(1)
 
     judged(plot, (JVM, OURS, OURS), f"{zookeeper}/replaced-story", groups=READERS)

@@ -12,6 +12,7 @@ import signal
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import kafka_harness
@@ -60,6 +61,14 @@ _NAMES = (
     (re.compile(r"-?\d+"), "#"),
     (re.compile(r"((?:TOPIC|#)(?:, ?(?:TOPIC|#))+)"), "LIST"),
 )
+
+
+def shapes_of_warnings(log: str) -> Iterator[str]:
+    """What a JVM broker logged at WARN and above, without what differs from run to run."""
+    for level, logger, message in _WARNING.findall(log):
+        for pattern, word in _NAMES:
+            message = pattern.sub(word, message)
+        yield f"{level} {logger} {message}"
 
 
 class ThreeBrokers:
@@ -334,10 +343,7 @@ class ThreeBrokers:
         """What the JVM brokers logged at WARN and above, as shapes, with how often."""
         shapes = Counter()
         for log in self.folder.glob("broker-*/kafka-*.log"):
-            for level, logger, message in _WARNING.findall(log.read_text(errors="replace")):
-                for pattern, word in _NAMES:
-                    message = pattern.sub(word, message)
-                shapes[f"{level} {logger} {message}"] += 1
+            shapes.update(shapes_of_warnings(log.read_text(errors="replace")))
         return shapes
 
     def our_warnings(self) -> Counter:
