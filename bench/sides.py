@@ -212,15 +212,8 @@ class Kfake(Side):
 
     def __init__(self, name: str, folder: Path) -> None:
         super().__init__(name, folder)
-        self._program = kafka_harness.cache_folder().parent / "kfake"
-        if not shutil.which("go"):
-            raise UnavailableError("no Go found to build kfake with (Debian: apt-get install golang)")
-        build = ["go", "build", "-buildvcs=false", "-o", str(self._program), "."]
-        done = subprocess.run(
-            build, cwd=CHECKOUT / "bench" / "kfake", capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise UnavailableError(f"kfake cannot be built: {done.stderr.strip().splitlines()[-1]}")
+        place = kafka_harness.cache_folder().parent / "kfake"
+        self._program = kafka_harness.go_program(CHECKOUT / "bench" / "kfake", place)
 
     def _launch(self, folder: Path) -> Server:
         port = kafka_harness.free_port()

@@ -5,7 +5,8 @@ The artifacts come from Maven once, into a cache folder (BARNABAS_KAFKA_CACHE, b
 there, and dies with the process that started it, however that ends. Where Java or Maven is missing, or
 the artifacts cannot be had, `UnavailableError` says what to do about it.
 
-The tests use it as a judge and `bench` as the other side of every ratio.
+The tests use it as a judge and `bench` as the other side of every ratio. Both have programs of Go, which are
+built here too.
 """
 
 import contextlib
@@ -98,7 +99,7 @@ _LOG_OPTIONS: Final = [
 
 
 class UnavailableError(Exception):
-    """Java, Maven or the artifacts are missing; the message says what to install or to allow."""
+    """Java, Maven, Go or the artifacts are missing; the message says what to install or to allow."""
 
 
 def cache_folder() -> Path:
@@ -242,6 +243,21 @@ def _keep_one_log_binding(folder: Path) -> None:
     for pattern in ("slf4j-reload4j-*.jar", "log4j-slf4j-impl-*.jar", "log4j-slf4j2-impl-*.jar"):
         for jar in folder.glob(pattern):
             jar.unlink()
+
+
+def go_program(source: Path, program: Path, *options: str) -> Path:
+    """Builds the module of Go in the folder `source` to `program`, with options of ``go build``. Go keeps
+    what it has fetched and compiled for the next time.
+    """
+    # Its own installer leaves it outside of PATH.
+    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+    if go is None:
+        raise UnavailableError(f"no Go found to build {source.name} with (https://go.dev/dl)")
+    build = [go, "build", "-buildvcs=false", *options, "-o", str(program), "."]
+    done = subprocess.run(build, cwd=source, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UnavailableError(f"{source.name} cannot be built: {done.stderr.strip().splitlines()[-1]}")
+    return program
 
 
 def java_command(version: str, main: str, options: Sequence[str]) -> list[str]:

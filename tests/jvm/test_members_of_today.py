@@ -1,11 +1,13 @@
-"""Members of the Java 4.4.0 clients, of librdkafka and of ours in one group of the consumer protocol, and a
-group whose members change their protocol one by one, and back.
+"""Members of the Java 4.4.0 clients, of librdkafka, of franz-go and of ours in one group of the consumer
+protocol, and a group whose members change their protocol one by one, and back.
 """
 
+import functools
 import json
 import subprocess
 import sys
 import threading
+from abc import abstractmethod
 from pathlib import Path
 
 import kafka_harness
@@ -20,9 +22,12 @@ from members import Confluent, NewProtocol, Ours
 from serving import die_with_parent
 from waiting import until
 
-pytestmark = [pytest.mark.jvm, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.jvm, pytest.mark.timeout(400)]  # Go compiles for minutes where it has not yet
 
-PARTITIONS, RECORDS = 6, 600
+PARTITIONS, RECORDS = 12, 600
+"""Partitions that three members can share evenly, and four."""
+QUICKLY = ["-gcflags=all=-N -l", "-ldflags=-s -w"]
+"""Go's first build takes twice as long with optimisations."""
 SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": 200,
     "group.consumer.heartbeat.interval.ms": 200,
@@ -30,28 +35,24 @@ SETTINGS = {
 }
 
 
-class Java(GroupMember):
-    """``VerifiableConsumer`` with the clients of 4.4.0, which says on stdout what it owns and has read."""
-
-    protocol = "consumer"
+class Program(GroupMember):
+    """A member in a process of its own, which says on stdout what it owns and has read, in the lines of
+    Kafka's ``VerifiableConsumer``.
+    """
 
     def __init__(self, broker, group, topics, strategy="range"):
         super().__init__(broker.bootstrap, group)
-        (self._topic,) = topics
+        (self.topic,) = topics
         self.strategy = strategy
         self.start()
 
+    @abstractmethod
+    def command(self):
+        """The command that starts it."""
+
     def consume(self):
-        # The tools of 4.4.0 are not published: its clients stand before those of the newest ones that are.
-        jars = f"{kafka_harness.clients_jar()}:{kafka_harness.artifacts(kafka_harness.NEWEST_TOOLS)}/*"
-        command = [
-            *(kafka_harness.java(), *kafka_harness.TOOL_OPTIONS, "-cp", jars),
-            *("org.apache.kafka.tools.VerifiableConsumer", "--bootstrap-server", self.bootstrap),
-            *("--topic", self._topic, "--group-id", self.group, "--group-protocol", self.protocol),
-            *("--group-remote-assignor", self.strategy),
-        ]
         process = subprocess.Popen(
-            command,
+            self.command(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -78,8 +79,49 @@ class Java(GroupMember):
             self.owned = self.owned | places if given else self.owned - places
 
 
+class Java(Program):
+    """``VerifiableConsumer`` with the clients of 4.4.0."""
+
+    protocol = "consumer"
+
+    def command(self):
+        # The tools of 4.4.0 are not published: its clients stand before those of the newest ones that are.
+        jars = f"{kafka_harness.clients_jar()}:{kafka_harness.artifacts(kafka_harness.NEWEST_TOOLS)}/*"
+        return [
+            *(kafka_harness.java(), *kafka_harness.TOOL_OPTIONS, "-cp", jars),
+            *("org.apache.kafka.tools.VerifiableConsumer", "--bootstrap-server", self.bootstrap),
+            *("--topic", self.topic, "--group-id", self.group, "--group-protocol", self.protocol),
+            *("--group-remote-assignor", self.strategy),
+        ]
+
+
 class ClassicJava(Java):
     protocol = "classic"
+
+
+class FranzGo(Program):
+    """The program of Go in the folder ``franz_go``, which asks for the assignor ``range``."""
+
+    def __init__(self, program, protocol, *group, **options):
+        self._program, self._protocol = program, protocol
+        super().__init__(*group, **options)
+
+    def command(self):
+        return [self._program, self.bootstrap, self.group, self.topic, self._protocol]
+
+
+@pytest.fixture(scope="module")
+def franz_go(judge, tmp_path_factory, pytestconfig):
+    """A function from a protocol to the kinds of franz-go's members: one, or none where Go is missing."""
+    source, program = Path(__file__).parent / "franz_go", tmp_path_factory.mktemp("franz-go") / "member"
+    try:
+        judge("franz-go", lambda: kafka_harness.go_program(source, program, *QUICKLY))
+    except pytest.skip.Exception as missing:
+        # The other libraries have something to say without it.
+        with pytestconfig.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+            sys.stderr.write(f"\n{missing}\n")
+        return lambda _protocol: []
+    return lambda protocol: [functools.partial(FranzGo, program, protocol)]
 
 
 @pytest.fixture(params=["Barnabas", "Apache Kafka"])
@@ -149,38 +191,40 @@ def kind_of(bootstrap):
     return found.type, len(found.members)
 
 
-def test_three_libraries_share_a_group_of_the_consumer_protocol(bootstrap, topic, member):
-    members = [member(kind) for kind in (Java, NewProtocol, Ours)]
+def test_four_libraries_share_a_group_of_the_consumer_protocol(bootstrap, topic, member, franz_go):
+    members = [member(kind) for kind in (Java, NewProtocol, Ours, *franz_go("consumer"))]
     share(topic, *members)
-    assert {len(each.owned) for each in members} == {PARTITIONS // 3}
-    assert kind_of(bootstrap) == (ConsumerGroupType.CONSUMER, 3)
+    assert {len(each.owned) for each in members} == {PARTITIONS // len(members)}
+    assert kind_of(bootstrap) == (ConsumerGroupType.CONSUMER, len(members))
     write(bootstrap, topic)
     # Nothing moves meanwhile, so each record is read by one of them.
     until(lambda: sum(len(each.values) for each in members) >= RECORDS, lambda: f"{members} read all")
-    assert [len(each.values) for each in members] == [RECORDS // 3] * 3
+    assert {len(each.values) for each in members} == {RECORDS // len(members)}
 
-    java, librdkafka, ours = members
+    java, librdkafka, ours, *go = members
     java.close()
-    share(topic, librdkafka, ours)
+    share(topic, librdkafka, ours, *go)
     librdkafka.close()
+    share(topic, ours, *go)
+    for each in go:
+        each.close()
     ours.owns(PARTITIONS)
 
 
-def test_a_group_of_three_libraries_changes_its_protocol_and_back(bootstrap, topic, member):
-    old = [member(kind) for kind in (ClassicJava, Confluent)]
+def test_a_group_of_four_libraries_changes_its_protocol_and_back(bootstrap, topic, member, franz_go):
+    old = [member(kind) for kind in (ClassicJava, Confluent, *franz_go("classic"))]
+    count = len(old)
     share(topic, *old)
-    assert kind_of(bootstrap) == (ConsumerGroupType.CLASSIC, 2)
+    assert kind_of(bootstrap) == (ConsumerGroupType.CLASSIC, count)
     # The first that speaks the new one takes the whole group with it.
     new = [member(Java)]
     share(topic, *old, *new)
-    assert kind_of(bootstrap) == (ConsumerGroupType.CONSUMER, 3)
-    old.pop(0).close()
-    new.append(member(NewProtocol))
-    share(topic, *old, *new)
-    old.pop(0).close()
-    new.append(member(Ours))
-    share(topic, *new)
-    assert kind_of(bootstrap) == (ConsumerGroupType.CONSUMER, 3)
+    assert kind_of(bootstrap) == (ConsumerGroupType.CONSUMER, count + 1)
+    for kind in (NewProtocol, Ours, *franz_go("consumer")):
+        old.pop(0).close()
+        new.append(member(kind))
+        share(topic, *old, *new)
+    assert kind_of(bootstrap) == (ConsumerGroupType.CONSUMER, count + 1)
 
     back = [member(ClassicJava)]
     share(topic, *new, *back)
@@ -188,6 +232,6 @@ def test_a_group_of_three_libraries_changes_its_protocol_and_back(bootstrap, top
         new.pop(0).close()
         if new:
             share(topic, *new, *back)
-    back.append(member(Confluent))
+    back += [member(kind) for kind in (Confluent, *franz_go("classic"))]
     share(topic, *back)
-    assert kind_of(bootstrap) == (ConsumerGroupType.CLASSIC, 2)
+    assert kind_of(bootstrap) == (ConsumerGroupType.CLASSIC, count)
