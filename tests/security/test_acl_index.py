@@ -96,7 +96,9 @@ def test_the_index_decides_as_every_rule_read_one_by_one(seed):
             operation, principal = rng.choice(OPERATIONS), rng.choice([ALICE, BOB, "User:eve"])
             host = rng.choice([HERE, THERE])
             expected = read_plainly(rules, principal, host, operation, name)
-            assert index.decide(principal, host, operation, Resource.TOPIC, name) is expected, (rules, name)
+            for without in (True, False):
+                found = index.decide(principal, host, operation, Resource.TOPIC, name, without_rules=without)
+                assert found is (without if expected is None else expected), (rules, name)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -129,11 +131,27 @@ def test_a_prefix_that_a_shorter_one_denies_is_no_resource_to_use():
     assert not index_of(*rules, everything).decide_any(*ask, without_rules=True)
 
 
-def test_nothing_is_known_of_a_resource_without_rules():
-    index = index_of(rule("a"))
-    assert index.decide(ALICE, HERE, Operation.READ, Resource.TOPIC, "b") is None
-    assert index.decide(ALICE, HERE, Operation.READ, Resource.GROUP, "a") is None
-    assert index.decide(BOB, HERE, Operation.READ, Resource.TOPIC, "a") is False
+@pytest.mark.parametrize("prefixed", [False, True])
+@pytest.mark.parametrize("denied", ["ab", "a"])
+def test_what_is_denied_to_everyone_is_no_resource_to_use(prefixed, denied):
+    everyone = rule(
+        denied, permission=Permission.DENY, principal="User:*", prefixed=prefixed or denied == "a"
+    )
+    index = index_of(rule("ab", prefixed=prefixed), everyone)
+    assert not index.decide_any(ALICE, HERE, Operation.READ, Resource.TOPIC, without_rules=False)
+
+
+def test_what_holds_without_rules_holds_where_no_rule_names_the_resource_whoever_it_names():
+    index = index_of(rule("a"), rule("pre", prefixed=True))
+
+    def found(principal, resource, name):
+        ask = (principal, HERE, Operation.READ, resource, name)
+        return [index.decide(*ask, without_rules=without) for without in (True, False)]
+
+    assert found(ALICE, Resource.TOPIC, "b") == [True, False]
+    assert found(ALICE, Resource.GROUP, "a") == [True, False]
+    assert found(BOB, Resource.TOPIC, "a") == [False, False]
+    assert found(BOB, Resource.TOPIC, "prefix") == [False, False]
 
 
 def test_a_filter_finds_rules_by_name_by_kind_and_by_what_holds_for_a_name():

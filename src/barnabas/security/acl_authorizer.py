@@ -72,7 +72,10 @@ class AclAuthorizer:
         key = (principal, request.client_host, int(operation), int(resource), name)
         allowed = self._decisions.get(key)
         if allowed is None:
-            allowed = self._keep(key, self._decide(principal, key[1], operation, resource, name))
+            allowed = self._is_always_allowed(principal) or self._store.index.decide(
+                principal, key[1], operation, resource, name, without_rules=self._allow_without_rules
+            )
+            self._keep(key, allowed)
         level = (
             (logging.DEBUG if log_if_allowed else TRACE)
             if allowed
@@ -115,19 +118,12 @@ class AclAuthorizer:
     def _is_always_allowed(self, principal: str) -> bool:
         return principal == THIS_BROKER or principal in self._super_users
 
-    def _decide(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
-        if self._is_always_allowed(principal):
-            return True
-        by_rules = self._store.index.decide(principal, host, operation, resource, name)
-        return self._allow_without_rules if by_rules is None else by_rules
-
-    def _keep(self, key: tuple[str, str, int, int, str | None], allowed: bool) -> bool:
+    def _keep(self, key: tuple[str, str, int, int, str | None], allowed: bool) -> None:
         if len(key[-1] or "") > NAME_CHARACTERS_MAX:
-            return allowed
+            return
         if len(self._decisions) >= DECISIONS_MAX:
             self._decisions.clear()
         self._decisions[key] = allowed
-        return allowed
 
     def __repr__(self) -> str:
         return f"<AclAuthorizer {self._store.index!r}>"

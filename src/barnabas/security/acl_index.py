@@ -9,17 +9,17 @@ other prefix that it begins with. Every prefix of a name sorts before the name o
 sorts between such a prefix and the name begins with that prefix. So the last entry that does not sort after
 the name begins with each of its prefixes: one bisection, and a walk up from there, meets them all.
 
-The rules of a pattern are grouped by principal and host into two sets of bits, what is allowed and what is
-denied. A question is two lookups by principal and two by host for each pattern that fits, however many rules
-the pattern has.
+All this is kept for each principal apart: a question meets the rules that name who asks, and those that name
+everyone, but none of the others' prefixes. The rules of a principal for a pattern are two sets of bits by
+host, what is allowed and what is denied. Whether there is a rule for a resource at all is asked only where
+resources without rules are open to everyone.
 
 A denial anywhere wins. Some operations follow from others, but only where they are allowed.
 """
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import chain
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from barnabas.core.acl import (
     WILDCARD,
@@ -47,69 +47,33 @@ _SUFFICIENT: Final = tuple(
 """By the number of an operation: what allows it, as bits."""
 
 
-class _Rules:
-    """The rules of one pattern: as they were written, and by principal and host as bits."""
-
-    __slots__ = ("by_principal", "entries")
-
-    def __init__(self, entries: frozenset[AccessControlEntry]) -> None:
-        self.entries = entries
-        self.by_principal: dict[str, dict[str, tuple[int, int]]] = {}
-        for entry in entries:
-            hosts = self.by_principal.setdefault(entry.principal, {})
-            denied, allowed = hosts.get(entry.host, (0, 0))
-            bits = ALL_BITS if entry.operation is Operation.ALL else 1 << entry.operation
-            if entry.permission is Permission.DENY:
-                denied |= bits
-            elif entry.permission is Permission.ALLOW:
-                allowed |= bits
-            hosts[entry.host] = denied, allowed
-
-    def bits(self, principal: str, host: str) -> tuple[int, int]:
-        """What is denied and what is allowed to the principal from the host."""
-        denied = allowed = 0
-        for name in (principal, WILDCARD_PRINCIPAL):
-            hosts = self.by_principal.get(name)
-            if hosts is None:
-                continue
-            for where in (host, WILDCARD):
-                found = hosts.get(where)
-                if found is not None:
-                    denied |= found[0]
-                    allowed |= found[1]
-        return denied, allowed
+T = TypeVar("T")
+_Hosts = dict[str, tuple[int, int]]
+"""What is denied and what is allowed, as bits, by host."""
 
 
-class _TypeIndex:
-    """The rules of all resources of one type."""
+class _ByName(Generic[T]):
+    """Something for each pattern of a type, by the pattern's name: literal names, and prefixes."""
 
-    __slots__ = ("_ancestors", "literal", "names", "prefixed", "prefixes")
+    __slots__ = ("_ancestors", "literal", "prefixed", "prefixes")
 
     def __init__(self) -> None:
-        self.literal: dict[str, _Rules] = {}
-        self.prefixed: dict[str, _Rules] = {}
+        self.literal: dict[str, T] = {}
+        self.prefixed: dict[str, T] = {}
         self.prefixes: list[str] = []
         """Sorted."""
         self._ancestors: dict[str, str | None] = {}
         """Of each prefix the longest other one that it begins with."""
-        self.names: dict[str, dict[ResourcePattern, None]] = {}
-        """By principal, the patterns with a rule that names it."""
 
-    def put(self, pattern: ResourcePattern, rules: _Rules | None) -> None:
-        """Replaces the rules of a pattern; with None it has none."""
-        table = self.literal if pattern.pattern_type is PatternType.LITERAL else self.prefixed
+    def put(self, pattern: ResourcePattern, value: T | None) -> None:
+        """Replaces what there is for a pattern; with None there is nothing."""
+        is_literal = pattern.pattern_type is PatternType.LITERAL
+        table = self.literal if is_literal else self.prefixed
         old = table.pop(pattern.name, None)
-        for principal in old.by_principal if old is not None else ():
-            patterns = self.names[principal]
-            del patterns[pattern]
-            if not patterns:
-                del self.names[principal]
-        if rules is not None:
-            table[pattern.name] = rules
-            for principal in rules.by_principal:
-                self.names.setdefault(principal, {})[pattern] = None
-        if table is self.prefixed and (old is None) != (rules is None):
-            self._prefix_changed(pattern.name, added=rules is not None)
+        if value is not None:
+            table[pattern.name] = value
+        if not is_literal and (old is None) != (value is None):
+            self._prefix_changed(pattern.name, added=value is not None)
 
     def _prefix_changed(self, name: str, *, added: bool) -> None:
         prefixes = self.prefixes
@@ -121,10 +85,13 @@ class _TypeIndex:
                 if self._ancestors[below] == name:
                     self._ancestors[below] = above
             return
-        above = next(self.prefixes_of(name), None)
-        insort(prefixes, name)
+        at = bisect_right(prefixes, name)
+        above = prefixes[at - 1] if at else None
+        while above is not None and not name.startswith(above):
+            above = self._ancestors[above]
+        prefixes.insert(at, name)
         self._ancestors[name] = above
-        for below in self._begin_with(name, bisect_right(prefixes, name)):
+        for below in self._begin_with(name, at + 1):
             if self._ancestors[below] == above:
                 self._ancestors[below] = name
 
@@ -133,43 +100,119 @@ class _TypeIndex:
             yield self.prefixes[at]
             at += 1
 
-    def prefixes_of(self, name: str) -> Iterator[str]:
-        """The prefixes with rules that a name begins with, the longest first."""
+    def at_prefixes(self, name: str) -> list[T]:
+        """What there is for the prefixes that a name begins with, the longest first."""
+        found: list[T] = []
         at = bisect_right(self.prefixes, name)
-        found = self.prefixes[at - 1] if at else None
-        while found is not None:
-            if name.startswith(found):
-                yield found
-            found = self._ancestors[found]
+        prefix = self.prefixes[at - 1] if at else None
+        while prefix is not None:
+            if name.startswith(prefix):
+                found.append(self.prefixed[prefix])
+            prefix = self._ancestors[prefix]
+        return found
+
+    def fitting(self, name: str) -> list[T]:
+        """What there is for the patterns that a resource of this name fits."""
+        literal = self.literal
+        found = self.at_prefixes(name) if self.prefixes else []
+        if name in literal:
+            found.append(literal[name])
+        if WILDCARD in literal:
+            found.append(literal[WILDCARD])
+        return found
+
+    def fits(self, name: str) -> bool:
+        """Whether there is a pattern that a resource of this name fits."""
+        return name in self.literal or WILDCARD in self.literal or bool(self.at_prefixes(name))
+
+    def __bool__(self) -> bool:
+        return bool(self.literal or self.prefixed)
+
+
+class _TypeIndex:
+    """The rules of all resources of one type: as they were written, and what they say to each principal."""
+
+    __slots__ = ("by_principal", "entries")
+
+    def __init__(self) -> None:
+        self.entries: _ByName[frozenset[AccessControlEntry]] = _ByName()
+        self.by_principal: dict[str, _ByName[_Hosts]] = {}
+
+    def put(self, pattern: ResourcePattern, entries: frozenset[AccessControlEntry]) -> None:
+        """Replaces the rules of a pattern; without entries it has none."""
+        gone = {entry.principal for entry in self.get(pattern)}
+        self.entries.put(pattern, entries or None)
+        for principal, hosts in _by_principal(entries).items():
+            self.by_principal.setdefault(principal, _ByName()).put(pattern, hosts)
+            gone.discard(principal)
+        for principal in gone:
+            rules = self.by_principal[principal]
+            rules.put(pattern, None)
+            if not rules:
+                del self.by_principal[principal]
+
+    def get(self, pattern: ResourcePattern) -> frozenset[AccessControlEntry]:
+        """The rules of a pattern, as they were written."""
+        is_literal = pattern.pattern_type is PatternType.LITERAL
+        return (self.entries.literal if is_literal else self.entries.prefixed).get(pattern.name, frozenset())
+
+    def of(self, principal: str) -> list[_ByName[_Hosts]]:
+        """The rules that name the principal, and those that name everyone."""
+        found = self.by_principal
+        return [found[each] for each in (principal, WILDCARD_PRINCIPAL) if each in found]
+
+
+def _by_principal(entries: Iterable[AccessControlEntry]) -> dict[str, _Hosts]:
+    """The rules of one pattern, by whom they name."""
+    found: dict[str, _Hosts] = {}
+    for entry in entries:
+        hosts = found.setdefault(entry.principal, {})
+        denied, allowed = hosts.get(entry.host, (0, 0))
+        bits = ALL_BITS if entry.operation is Operation.ALL else 1 << entry.operation
+        if entry.permission is Permission.DENY:
+            denied |= bits
+        elif entry.permission is Permission.ALLOW:
+            allowed |= bits
+        hosts[entry.host] = denied, allowed
+    return found
+
+
+def _bits(several: Iterable[_Hosts], host: str) -> tuple[int, int]:
+    """What is denied and what is allowed from the host."""
+    denied = allowed = 0
+    for hosts in several:
+        for where in (host, WILDCARD):
+            found = hosts.get(where)
+            if found is not None:
+                denied |= found[0]
+                allowed |= found[1]
+    return denied, allowed
 
 
 class AclIndex:
     """All rules, by resource pattern."""
 
-    __slots__ = ("_order", "_patterns", "_types")
+    __slots__ = ("_order", "_types")
 
     def __init__(self) -> None:
         self._types = tuple(_TypeIndex() for _ in Resource)
-        self._patterns: dict[ResourcePattern, frozenset[AccessControlEntry]] = {}
         self._order: list[ResourcePattern] = []
         """All patterns that have rules, sorted as answers show them."""
 
     def entries(self, pattern: ResourcePattern) -> frozenset[AccessControlEntry]:
         """The rules of one pattern."""
-        return self._patterns.get(pattern, frozenset())
+        return self._types[pattern.resource].get(pattern)
 
     def put(self, pattern: ResourcePattern, entries: Iterable[AccessControlEntry]) -> None:
         """Replaces the rules of a pattern (``updateCache``)."""
-        kept = frozenset(entries)
+        kept, index = frozenset(entries), self._types[pattern.resource]
         at = bisect_left(self._order, _order(pattern), key=_order)
-        if not kept:
-            if self._patterns.pop(pattern, None) is not None:
-                del self._order[at]
-        else:
-            if pattern not in self._patterns:
-                self._order.insert(at, pattern)
-            self._patterns[pattern] = kept
-        self._types[pattern.resource].put(pattern, _Rules(kept) if kept else None)
+        is_there = bool(index.get(pattern))
+        if is_there and not kept:
+            del self._order[at]
+        elif kept and not is_there:
+            self._order.insert(at, pattern)
+        index.put(pattern, kept)
 
     def patterns(self) -> list[ResourcePattern]:
         """All patterns that have rules now, sorted by type, kind and name."""
@@ -190,27 +233,31 @@ class AclIndex:
         return found
 
     def decide(
-        self, principal: str, host: str, operation: Operation, resource: Resource, name: str
-    ) -> bool | None:
-        """Whether rules allow it; None where the resource has no rules at all."""
+        self,
+        principal: str,
+        host: str,
+        operation: Operation,
+        resource: Resource,
+        name: str,
+        *,
+        without_rules: bool,
+    ) -> bool:
+        """Whether rules allow it. `without_rules` is what holds for a resource that no rule is for."""
         index = self._types[resource]
         denied = allowed = 0
-        some = False
-        for rules in (index.literal.get(name), index.literal.get(WILDCARD)):
-            if rules is not None:
-                some = True
-                no, yes = rules.bits(principal, host)
-                denied |= no
-                allowed |= yes
-        for prefix in index.prefixes_of(name) if index.prefixes else ():
-            some = True
-            no, yes = index.prefixed[prefix].bits(principal, host)
+        for who in (principal, WILDCARD_PRINCIPAL):
+            rules = index.by_principal.get(who)
+            if rules is None:
+                continue
+            no, yes = _bits(rules.fitting(name), host)
             denied |= no
             allowed |= yes
-        if not some:
-            return None
         # A denial of one operation denies no other: DESCRIBE may be allowed where READ is denied.
-        return not denied & (1 << operation) and bool(allowed & _SUFFICIENT[operation])
+        if denied & (1 << operation):
+            return False
+        if allowed & _SUFFICIENT[operation]:
+            return True
+        return without_rules and not index.entries.fits(name)
 
     def decide_any(
         self, principal: str, host: str, operation: Operation, resource: Resource, *, without_rules: bool
@@ -222,31 +269,31 @@ class AclIndex:
         """
         index = self._types[resource]
         bit = 1 << operation
-        everything = index.literal.get(WILDCARD)
+        mine = index.of(principal)
         # All resources are denied: nothing that is allowed matters.
-        if everything is not None and everything.bits(principal, host)[0] & bit:
+        everything = (rules.literal[WILDCARD] for rules in mine if WILDCARD in rules.literal)
+        if _bits(everything, host)[0] & bit:
             return False
         if without_rules:
             return True
-        for pattern in chain(index.names.get(principal, ()), index.names.get(WILDCARD_PRINCIPAL, ())):
-            is_literal = pattern.pattern_type is PatternType.LITERAL
-            rules = (index.literal if is_literal else index.prefixed)[pattern.name]
-            denied, allowed = rules.bits(principal, host)
-            if not allowed & bit:
-                continue
-            # There is always a name that the literal * allows and no prefix denies.
-            if is_literal and pattern.name == WILDCARD:
-                return True
-            # What a pattern allows may all be denied again: a name by itself, and both by a prefix of it.
-            if not denied & bit and not any(
-                index.prefixed[prefix].bits(principal, host)[0] & bit
-                for prefix in index.prefixes_of(pattern.name)
-            ):
-                return True
+        for rules in mine:
+            for name, hosts in rules.literal.items():
+                # What a name is allowed may be denied by itself, by a prefix of it, and to everyone.
+                # There is always a name that the literal * allows and no prefix denies.
+                if _bits((hosts,), host)[1] & bit and (
+                    name == WILDCARD or not any(_bits(each.fitting(name), host)[0] & bit for each in mine)
+                ):
+                    return True
+            for name, hosts in rules.prefixed.items():
+                # What a prefix allows may all be denied by a prefix of it.
+                if _bits((hosts,), host)[1] & bit and not any(
+                    _bits(each.at_prefixes(name), host)[0] & bit for each in mine
+                ):
+                    return True
         return False
 
     def __repr__(self) -> str:
-        return f"<AclIndex patterns={len(self._patterns)}>"
+        return f"<AclIndex patterns={len(self._order)}>"
 
 
 def _order(pattern: ResourcePattern) -> tuple[Resource, PatternType, str]:
