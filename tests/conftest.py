@@ -50,6 +50,19 @@ def pytest_configure(config: pytest.Config) -> None:
         pytest.exit(f"compiled from other sources (`make compile` or `make pure`): {', '.join(stale)}", 2)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[Any]:
+    """Collects the tests without the collector of garbage, and spares it what they are made of: 12,000 tests
+    live to the end, and every full round would walk through all of them. Half of what a collection took.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_report_header() -> str:
     return f"barnabas: {form.describe()}"
 
