@@ -219,7 +219,10 @@ def collector():
     gc.set_threshold(25_000, 4, 500)
     yield
     gc.set_threshold(*threshold)
+    # What these tests have left goes; what every test of this process has around it stays frozen.
     gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

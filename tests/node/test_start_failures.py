@@ -7,10 +7,12 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+import broker_forks
 from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from barnabas.cluster.store import sqlite_failures
@@ -29,10 +31,22 @@ exec "$@"
 """
 
 
-def start(*options, command=(), timeout=30):
-    return subprocess.run(
-        [*command, *SERVE, *map(str, options)], capture_output=True, text=True, timeout=timeout, check=False
-    )
+def start(*options, command=()):
+    """How a broker ended that could not start. One that begins in no surroundings of its own is a fork."""
+    if command:
+        return subprocess.run(
+            [*command, *SERVE, *map(str, options)], capture_output=True, text=True, timeout=30, check=False
+        )
+    with tempfile.TemporaryFile() as errors:
+        process = broker_forks.start(["serve", "--port", "0", *map(str, options)], errors)
+        try:
+            code = process.wait(30)
+        finally:
+            process.kill()
+        with process.stdout:
+            out = process.stdout.read()
+        errors.seek(0)
+        return subprocess.CompletedProcess(options, code, out.decode(), errors.read().decode())
 
 
 def one_line(result):
