@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from barnabas.admin import AsyncAdmin, ConfigResource, GroupState, TopicDescription
+from barnabas.admin import AsyncAdmin, ConfigResource, GroupState, OffsetAndMetadata, TopicDescription
 from barnabas.client import AsyncConsumer
 from barnabas.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, OffsetAndTimestamp
 from barnabas.console import changes
@@ -45,6 +45,7 @@ _UNDELIVERED_MAX: Final = 50_000
 TOPIC_KEYS: Final = ("cleanup.policy", "min.insync.replicas", "retention.bytes", "retention.ms")
 _REBALANCING: Final = frozenset({GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE})
 
+Positions = Mapping[TopicPartition, OffsetAndMetadata | None]
 Scraper = Callable[[], Awaitable[Mapping[Any, Scrape | BarnabasError]]]
 
 
@@ -63,6 +64,10 @@ class Pace:
     """Places whose time is fetched in a round."""
     timeout_ms: int = 5_000
     """Of one step."""
+    retry_s: float = 5.0
+    """Until a cluster is tried again that nobody serves."""
+    refused_s: float = 60.0
+    """The same where it refuses the log-in: an account may be locked after so many tries."""
 
     def fresh_ms(self, every: int = 1, took_ms: int = 0) -> int:
         """How long a value is fresh that is read every so many rounds, of which the last took `took_ms`:
@@ -114,10 +119,13 @@ class Collector:
             ("groups", self._groups),
             ("next_records", self._next_records),
             ("transactions", self._transactions),
-            ("scrapes", self._scrapes),
         ]
         for name, step in steps:
             await self._attempt(name, step)
+        # Of others than the brokers' clients: those that hang take the time of one of them.
+        await asyncio.gather(
+            self._attempt("scrapes", self._scrapes), self._attempt("zookeeper", self._zookeeper)
+        )
         self._round += 1
         self._put(refreshed_ms=now_ms(), round_ms=now_ms() - begun)
 
@@ -343,7 +351,8 @@ class Collector:
             self._changed(changes.of_groups(self.snapshot.groups, groups, now_ms()))
         self._put(groups=groups)
         positions = await self._call(self._admin.groups.try_offsets(due, timeout_ms=self._pace.timeout_ms))
-        self._put(positions=merged(self.snapshot.positions, positions, now_ms(), there, fresh_ms))
+        bare = {group: _without_metadata(found) for group, found in positions.items()}
+        self._put(positions=merged(self.snapshot.positions, bare, now_ms(), there, fresh_ms))
         since = self.snapshot.rebalancing_since_ms
         self._put(
             rebalancing_since_ms={
@@ -430,6 +439,8 @@ class Collector:
             answers = await self._call(self._scrape_brokers())
             found = merged(self.snapshot.scrapes, answers, now_ms(), self._brokers(), self._fresh_ms())
             self._put(scrapes=found)
+
+    async def _zookeeper(self) -> None:
         if self._scrape_zookeeper is not None:
             servers = await self._call(self._scrape_zookeeper())
             self._put(zookeeper=merged(self.snapshot.zookeeper, servers, now_ms(), None, self._fresh_ms()))
@@ -447,6 +458,13 @@ def _values(answers: Mapping[K, Any], name: str) -> dict[K, Any]:
     return {
         key: one if isinstance(one, BarnabasError) else getattr(one, name) for key, one in answers.items()
     }
+
+
+def _without_metadata(found: Positions | BarnabasError) -> Positions | BarnabasError:
+    """Positions alone: what a group writes beside one may have 32 kB, and no page shows it."""
+    if isinstance(found, BarnabasError):
+        return found
+    return {tp: one and one._replace(metadata="") for tp, one in found.items()}
 
 
 def _oldest(wanted: Iterable[K], known: Mapping[K, Observation[Any]], count: int) -> list[K]:

@@ -10,7 +10,6 @@ import contextlib
 import copy
 import threading
 from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -27,6 +26,7 @@ from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.console.trend import Trend
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
+from barnabas.network.errors import AuthenticationError
 from barnabas.operations.certificates import CertificateReader
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
@@ -42,9 +42,13 @@ T = TypeVar("T")
 
 _log = EventLog("console")
 _START_S: Final = 30
-_RETRY_S: Final = 5.0
 _READERS_MAX: Final = 6
 CALL_TIMEOUT_S: Final = 30.0
+_STORE_S: Final = 0.7
+"""How long a page waits for the metadata store: all pages answer within a second."""
+_SESSION_MS: Final = 1_000
+_STORE_END_S: Final = 3.0
+"""When a look in a store that has answered no page ends."""
 
 
 class WatchedCluster:
@@ -85,6 +89,8 @@ class WatchedCluster:
         self._store = store
         self._zookeeper_connect = zookeeper_connect
         self._collector: Collector | None = None
+        self._ending: set[asyncio.Future[Any]] = set()
+        """Looks in the store that nobody waits for."""
         self._problem: str | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -162,6 +168,7 @@ class WatchedCluster:
         if self._loop is not None and self._stop is not None and self._thread.is_alive():
             with contextlib.suppress(RuntimeError):  # the loop has just ended by itself
                 self._loop.call_soon_threadsafe(self._stop.set)
+                self._loop.call_soon_threadsafe(self._wake)
             self._thread.join()
         if self.history is not None:
             self.history.settle()
@@ -217,13 +224,34 @@ class WatchedCluster:
         except TimeoutError as error:
             raise BarnabasError(f"the cluster did not answer within {CALL_TIMEOUT_S:.0f} s") from error
 
-    def open_store(self, timeout_ms: int) -> AbstractAsyncContextManager[StoreReader]:
-        """A reader of the metadata store. Raises OperationError where none was named, or it cannot be
-        read.
+    async def look_in_store(self, work: Callable[[StoreReader], Awaitable[T]]) -> T:
+        """What `work` comes to with a reader of the metadata store. Raises OperationError where none was
+        named, it cannot be read, or does not answer within a second; BarnabasError.
         """
         if self._store is None and self._zookeeper_connect is None:
             raise OperationError("the metadata store is not known: name it with --store or --zookeeper")
-        return opened(self._store, self._zookeeper_connect, timeout_ms)
+
+        async def look() -> T:
+            connect = self._zookeeper_connect
+            async with asyncio.timeout(_STORE_END_S), opened(self._store, connect, _SESSION_MS) as reader:
+                return await work(reader)
+
+        async def run() -> T:
+            looking = asyncio.ensure_future(look())
+            await asyncio.wait({looking}, timeout=_STORE_S)
+            if looking.done():
+                return looking.result()
+            # It ends by itself, and a session that hangs takes longer for that: nobody waits.
+            self._ending.add(looking)
+            looking.add_done_callback(self._ended)
+            raise OperationError(f"the metadata store did not answer within {_STORE_S} s")
+
+        return await self.on_loop(run)
+
+    def _ended(self, looking: asyncio.Future[Any]) -> None:
+        self._ending.discard(looking)
+        if not looking.cancelled():
+            looking.exception()  # it was said that there is no answer
 
     def _consumer(self, more: Mapping[str, Any]) -> AsyncConsumer:
         return AsyncConsumer(**self._of(CONSUMER_CONFIG, more))
@@ -259,16 +287,19 @@ class WatchedCluster:
             stopped.cancel()
             if not looking.done():
                 looking.cancel()
+            retry_s = self.pace.retry_s
             try:
                 await looking
             except asyncio.CancelledError:
                 return
             except (BarnabasError, OSError) as error:
                 self._problem = str(error)
+                if isinstance(error, AuthenticationError):
+                    retry_s = self.pace.refused_s
                 with self._rounds:
                     self._rounds.notify_all()
                 _log.warning("console.unreachable", cluster=self.name, error=error)
-            await self._pause(_RETRY_S)
+            await self._pause(retry_s)
 
     async def _look(self) -> None:
         """Rounds, for as long as the console lives. Raises BarnabasError where it cannot begin."""
@@ -311,9 +342,16 @@ class WatchedCluster:
 
     async def _pause(self, seconds: float) -> None:
         assert self._again is not None, "only the thread waits"
+        # Not `wait_for`, which may lose a cancellation that comes with what it waits for (Python 3.11).
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._again.wait(), max(seconds, 0.01))
+            async with asyncio.timeout(max(seconds, 0.01)):
+                await self._again.wait()
         self._again.clear()
+
+    def _wake(self) -> None:
+        """Ends a pause."""
+        assert self._again is not None, "made with the loop"
+        self._again.set()
 
     def __repr__(self) -> str:
         return f"<WatchedCluster {self.name} {self.bootstrap} {self._problem or self.snapshot!r}>"

@@ -1,18 +1,20 @@
 """What brokers and ZooKeeper servers say of themselves: Prometheus' text, and the four letters ``mntr``."""
 
 import asyncio
-import http.client
 import math
 import time
-import urllib.request
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Final
 
 from barnabas.core.errors import BarnabasError
+from barnabas.network.errors import FetchError
+from barnabas.network.http_fetch import fetch
 from barnabas.operations.broker_metrics import Figures, figures_of
 from barnabas.operations.errors import OperationError
 
 _BYTES_MAX: Final = 16 << 20
+_CONNECT_S: Final = 2.0
 _MNTR_BYTES_MAX: Final = 1 << 20
 _ZOOKEEPER: Final = {
     "zk_outstanding_requests": "outstanding_requests",
@@ -29,16 +31,22 @@ async def broker_figures(url: str, timeout_s: float) -> Figures:
         raise OperationError(f"{url} is no URL of metrics: it begins with http:// or https://")
     try:
         text = await asyncio.to_thread(_read, url, timeout_s)
-    except (OSError, ValueError, http.client.HTTPException) as error:
+    except (FetchError, ValueError) as error:
         raise OperationError(f"the metrics at {url} cannot be read: {error}") from error
     return figures_of(text)
 
 
 def _read(url: str, timeout_s: float) -> str:
-    # The scheme was looked at.
-    with urllib.request.urlopen(url, timeout=timeout_s) as answer:  # noqa: S310
-        data: bytes = answer.read(_BYTES_MAX)
-    return data.decode(errors="replace")
+    answer = fetch(
+        url,
+        headers={},
+        connect_timeout_s=min(timeout_s, _CONNECT_S),
+        timeout_s=timeout_s,
+        bytes_max=_BYTES_MAX,
+    )
+    if answer.status != HTTPStatus.OK:
+        raise FetchError(f"the answer is HTTP {answer.status}")
+    return answer.body.decode(errors="replace")
 
 
 class BrokerScraper:
@@ -112,7 +120,7 @@ class ZookeeperScraper:
                     writer.close()
         except (OSError, TimeoutError, ValueError) as error:
             raise OperationError(
-                f"ZooKeeper at {server} does not answer mntr: {error or 'too slow'}"
+                f"ZooKeeper at {server} does not answer mntr: {str(error) or 'too slow'}"
             ) from error
         if "whitelist" in text:
             raise OperationError(f"ZooKeeper at {server} refuses mntr: add it to 4lw.commands.whitelist")

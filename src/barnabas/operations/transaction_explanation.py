@@ -49,7 +49,11 @@ def _state(found: TransactionStations) -> str:
         return f"{one.state}, no transaction has begun; time-out {one.timeout_ms} ms"
     at = datetime.fromtimestamp(one.start_time_ms / 1000, UTC).isoformat(timespec="milliseconds")
     age = found.now_ms - one.start_time_ms
-    return f"{one.state}, begun at {at}, {age} ms ago; time-out {one.timeout_ms} ms"
+    if age < 0:
+        when = f"{-age} ms from now: the clock of its coordinator is ahead of ours"
+    else:
+        when = f"{age} ms ago"
+    return f"{one.state}, begun at {at}, {when}; time-out {one.timeout_ms} ms"
 
 
 def _partition(found: TransactionStations, one: PartitionHeld) -> str:
@@ -109,7 +113,8 @@ def _verdict(found: TransactionStations) -> str:
         return _prepared(found)
     if one.state is not TransactionState.ONGOING or one.start_time_ms is None:
         return "nothing of it is open: no reader waits for it"
-    left = one.start_time_ms + one.timeout_ms - found.now_ms
+    # Where the coordinator's clock is ahead of ours, it is at the beginning at least.
+    left = one.start_time_ms + one.timeout_ms - max(found.now_ms, one.start_time_ms)
     if left < -_OVERDUE_MS:
         return (
             f"open, and past its time-out for {-left} ms: the coordinator, broker {one.coordinator_id},"

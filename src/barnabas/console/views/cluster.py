@@ -19,7 +19,7 @@ from barnabas.operations import coordinator_explanation, partition_stations, tra
 from barnabas.operations.coordinator_stations import visit
 from barnabas.operations.errors import OperationError
 from barnabas.operations.own_configs import own_source
-from barnabas.operations.store_reader import decoded
+from barnabas.operations.store_reader import StoreReader, decoded
 from barnabas.operations.transaction_stations import look as look_at_transaction
 
 TIMEOUT_MS = 10_000
@@ -186,13 +186,12 @@ async def znode(watched: WatchedCluster, path: str) -> ZnodeView:
     except ValueError as error:
         raise OperationError(str(error)) from error
 
-    async def ask() -> ZnodeView:
-        async with watched.open_store(TIMEOUT_MS) as reader:
-            try:
-                data, stat = await reader.get(path)
-                children = await reader.children(path)
-            except NoNodeError as error:
-                raise NotHereError(f"there is no znode {path}") from error
+    async def look(reader: StoreReader) -> ZnodeView:
+        try:
+            data, stat = await reader.get(path)
+            children = await reader.children(path)
+        except NoNodeError as error:
+            raise NotHereError(f"there is no znode {path}") from error
         return ZnodeView(
             path,
             _without_secrets(path, decoded(data)),
@@ -204,7 +203,7 @@ async def znode(watched: WatchedCluster, path: str) -> ZnodeView:
             stat.ephemeral_owner,
         )
 
-    return await watched.on_loop(ask)
+    return await watched.look_in_store(look)
 
 
 _HIDDEN = "hidden"

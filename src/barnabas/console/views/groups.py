@@ -2,13 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from barnabas.admin import GroupListing
 from barnabas.console.figure import Figure, figure
 from barnabas.console.lag import GroupLag, LagRow, group_lag, partition_lags
+from barnabas.console.reading import known
 from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.console.trend import Trend
 from barnabas.console.views.paging import Paging, cut
+
+_CLOCK_APART_MS: Final = 60_000
+"""Clocks that are this far apart are said to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,10 @@ class GroupView:
     partitions: Sequence[LagRow]
     seconds_to_catch_up: float | None
     """At the pace of the last looks; None where the lag does not shrink, or is not known."""
+    clock_ahead_s: float | None
+    """How far the newest record that it has not read yet is ahead of the console's clock, where that is more
+    than a minute.
+    """
 
 
 def groups(
@@ -138,7 +147,16 @@ def group(
         members,
         partition_lags(snapshot, name, now_ms),
         _to_catch_up(trend.lags(name), round_s),
+        _clock_ahead(snapshot, name, now_ms),
     )
+
+
+def _clock_ahead(snapshot: ClusterSnapshot, name: str, now_ms: int) -> float | None:
+    """A broker's clock that is ahead, or a producer's, writes records of the future."""
+    positions = snapshot.positions.get(name)
+    newest = [known(snapshot.newest_ms, tp) or 0 for tp in (positions.value if positions else None) or ()]
+    ahead_ms = max(newest, default=0) - now_ms
+    return ahead_ms / 1000 if ahead_ms > _CLOCK_APART_MS else None
 
 
 def _to_catch_up(lags: Sequence[float], round_s: float) -> float | None:

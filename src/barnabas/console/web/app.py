@@ -176,6 +176,7 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
             is_login=console.login is not None,
             may=may,
             may_change_cluster=may_change_cluster,
+            problem=_problem(console, str(name), user),
             may_add=_may_add(console, user) if request.url.path == "/" else False,
             token=form_token(console.secret, user),
             now=now_ms(),
@@ -184,6 +185,15 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
         )
     )
     return HTMLResponse(text, status)
+
+
+def _problem(console: Console, cluster: str, user: str) -> str | None:
+    """Why nothing is read of a cluster, for those who know that there is one."""
+    try:
+        is_known = cluster in console.clusters and grants_of(console, user).know(cluster)
+    except UnreadableFileError:
+        return None
+    return console.cluster(cluster).problem if is_known else None
 
 
 def _may_add(console: Console, user: str) -> bool:
