@@ -223,6 +223,24 @@ def test_series_that_are_pushed_no_longer_go(world):
     assert {topic for _, topic in shown(world)} == {"a"}
 
 
+def test_each_client_that_has_series_says_when_it_has_pushed(world):
+    subscribe(world, "all", {"interval.ms": "30000", "metrics": "*"})
+    get(world)
+    get(world, OTHER)
+    push(world, metrics(("a", 1.0)))
+    push(world, metrics(("b", 1.0)), OTHER)
+    push(world, instance_id=bytes(range(32, 48)))
+    world.clock.advance(30_000)
+    push(world, metrics(("b", 1.0)), OTHER)
+    world.clock.advance(5_000)
+
+    one, other = (("test", uuid_text(each)) for each in (ID, OTHER))
+    assert dict(world.receiver.push_ages()) == {one: 35.0, other: 5.0}
+    assert dict(world.receiver.lifetimes()) == {one: 90.0, other: 90.0}
+    world.clock.advance(55_000)
+    assert dict(world.receiver.push_ages()) == {other: 60.0}
+
+
 @pytest.mark.parametrize(
     "data",
     [b"\xff" * 40, b"\x0a\xff\xff\xff\xff\x0f", metrics(("a", 1.0))[:-3]],

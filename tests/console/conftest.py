@@ -3,7 +3,7 @@
 import contextlib
 
 import pytest
-from console_site import Site
+from console_site import Site, scraped_sender
 
 from barnabas.admin import NewTopic, OffsetAndMetadata
 from barnabas.client import Producer
@@ -68,7 +68,7 @@ def open_console(tmp_path):
 def standing_site(cluster, tmp_path_factory):
     """A console that has looked at the cluster twice, for the tests of a file that leave it as it is."""
     with consoles(tmp_path_factory.mktemp("standing")) as open_it:
-        site = open_it(cluster.bootstrap_servers)
+        site = open_it(cluster.bootstrap_servers, watched={"brokers": scraped_sender})
         site.look()
         site.look()
         yield site

@@ -5,9 +5,23 @@ import asyncio
 import httpx
 
 from barnabas.console.web.app import application
+from barnabas.operations.client_pushes import SERIES_MAX, client_pushes
+from barnabas.operations.scrapes import BrokerScrape
 
 ROUND_S = 30.0
 """How long a test waits for a look that it asked for."""
+
+
+_PUSHED = """\
+barnabas_client_metrics_push_age_seconds{client_id="sender",client_instance_id="i"} 1.0
+barnabas_client_metrics_lifetime_seconds{client_id="sender",client_instance_id="i"} 60.0
+org_apache_kafka_producer_record_send_rate{client_id="sender",client_instance_id="i"} 7.5
+"""
+
+
+async def scraped_sender():
+    """A scraper of a broker to which a producer pushes its metrics."""
+    return {0: BrokerScrape({}, client_pushes(_PUSHED, SERIES_MAX))}
 
 
 class Site:

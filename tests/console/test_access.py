@@ -186,6 +186,8 @@ REACH = {
     "/brokers": 403,
     "/audit": 403,
     "/timeline": 403,
+    "/clients": 403,
+    "/clients/sender": 403,
     "/transactions": 403,
     "/store": 403,
 }

@@ -1,6 +1,7 @@
 """Chromium walks the console: every page, an action up to the audit log, a phone's width, the dark."""
 
 import pytest
+from console_site import scraped_sender
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -25,11 +26,15 @@ def browser():
         yield one
 
 
-def test_every_page_opens_without_a_complaint(browser, site):
+def test_every_page_opens_without_a_complaint(browser, cluster, open_console):
+    site = open_console(cluster.bootstrap_servers, watched={"brokers": scraped_sender})
+    site.look()
+    site.look()
     subjects = {
         "/brokers/{broker_id}": "/brokers/0",
         "/topics/{name}": "/topics/orders",
         "/groups/{name:path}": "/groups/behind",
+        "/clients/{name:path}": "/clients/sender",
         "/lag-rules/{name:path}": "/lag-rules/behind",
         "/configs/{kind}/{name}": "/configs/broker/0",
         "/explain/{kind}/{name:path}": "/explain/partition/orders-0",
@@ -85,6 +90,7 @@ def test_a_phone_and_the_dark(browser, site):
             "/groups",
             "/health",
             "/brokers/0",
+            "/clients",
             "/messages?topic=orders&start=earliest",
         ):
             browser.get(f"{address}/c/demo{path}")

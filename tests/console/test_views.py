@@ -180,6 +180,7 @@ def test_every_page_draws_what_rest_answers(site, shown):
         "/brokers/{broker_id}": "/brokers/0",
         "/topics/{name}": "/topics/orders",
         "/groups/{name:path}": "/groups/behind",
+        "/clients/{name:path}": "/clients/sender",
         "/configs/{kind}/{name}": "/configs/topic/orders",
         "/explain/{kind}/{name:path}": "/explain/coordinator/behind",
     }

@@ -1,6 +1,7 @@
 """A walk through a cluster of three with a broker killed: pages answer, with marks where they belong."""
 
 import pytest
+from console_site import scraped_sender
 
 from barnabas.admin import NewTopic, OffsetAndMetadata
 from barnabas.client import Producer
@@ -42,7 +43,7 @@ def test_pages_have_marks_where_they_belong(browser, damaged, open_console):
         return one.leader < 0
 
     until(is_known, "the brokers to know that one is gone")
-    site = open_console(damaged.bootstrap_servers, allow_changes=True)
+    site = open_console(damaged.bootstrap_servers, allow_changes=True, watched={"brokers": scraped_sender})
     site.look()
     site.look()
     with served(site.console) as address:
@@ -51,6 +52,7 @@ def test_pages_have_marks_where_they_belong(browser, damaged, open_console):
             "/brokers/{broker_id}": "/brokers/1",
             "/topics/{name}": "/topics/alone",
             "/groups/{name:path}": "/groups/readers",
+            "/clients/{name:path}": "/clients/sender",
             "/lag-rules/{name:path}": "/lag-rules/readers",
             "/configs/{kind}/{name}": "/configs/topic/alone",
             "/explain/{kind}/{name:path}": "/explain/partition/alone-0",

@@ -73,6 +73,8 @@ def subjects(topic, group, broker):
         "/messages": f"/messages?topic={topic}&start=earliest",
         # What a cluster without a quorum, rules or a named store says is a refusal in a line.
         **dict.fromkeys(("/quorum", "/acls", "/tokens", "/store")),
+        # No client pushes its metrics here.
+        "/clients/{name:path}": None,
     }
 
 

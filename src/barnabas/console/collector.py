@@ -32,6 +32,7 @@ from barnabas.network.errors import UnsupportedVersionError
 from barnabas.operations.certificates import CertificateReader
 from barnabas.operations.clock import now_ms
 from barnabas.operations.record_times import first_times
+from barnabas.operations.scrapes import BrokerScrape
 
 _log = EventLog("console")
 
@@ -46,7 +47,8 @@ TOPIC_KEYS: Final = ("cleanup.policy", "min.insync.replicas", "retention.bytes",
 _REBALANCING: Final = frozenset({GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE})
 
 Positions = Mapping[TopicPartition, OffsetAndMetadata | None]
-Scraper = Callable[[], Awaitable[Mapping[Any, Scrape | BarnabasError]]]
+BrokersScraper = Callable[[], Awaitable[Mapping[int, BrokerScrape | BarnabasError]]]
+Scraper = Callable[[], Awaitable[Mapping[str, Scrape | BarnabasError]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class Collector:
         consumer: AsyncConsumer,
         pace: Pace,
         *,
-        brokers: Scraper | None = None,
+        brokers: BrokersScraper | None = None,
         zookeeper: Scraper | None = None,
         certificates: CertificateReader | None = None,
         snapshot: ClusterSnapshot | None = None,
@@ -437,8 +439,11 @@ class Collector:
     async def _scrapes(self) -> None:
         if self._scrape_brokers is not None:
             answers = await self._call(self._scrape_brokers())
-            found = merged(self.snapshot.scrapes, answers, now_ms(), self._brokers(), self._fresh_ms())
-            self._put(scrapes=found)
+            there, now, fresh_ms = self._brokers(), now_ms(), self._fresh_ms()
+            figures = _values(answers, "figures")
+            self._put(scrapes=merged(self.snapshot.scrapes, figures, now, there, fresh_ms))
+            clients = _values(answers, "clients")
+            self._put(client_pushes=merged(self.snapshot.client_pushes, clients, now, there, fresh_ms))
 
     async def _zookeeper(self) -> None:
         if self._scrape_zookeeper is not None:

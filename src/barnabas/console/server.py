@@ -1,19 +1,22 @@
-"""Serves the console, and its check for scripts."""
+"""Serves the console; its check and its answers for scripts."""
 
+import asyncio
 import gc
 import socket
 import sys
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import uvicorn
+from starlette.types import ASGIApp, Message
 
 from barnabas.console.access.certificate import Certificate, TlsFiles
 from barnabas.console.console import Console
 from barnabas.console.health.outcome import Level
 from barnabas.console.health.verdict import Verdict
 from barnabas.console.watched import WatchedCluster
-from barnabas.console.web.app import application
+from barnabas.console.web.app import API, application
 from barnabas.operations.clock import now_ms
 
 _FIRST_S: Final = 60.0
@@ -81,6 +84,50 @@ def serve(
         server.run(sockets=[listener])
     finally:
         console.close()
+
+
+def show(watched: WatchedCluster, path: str, **settings: Any) -> tuple[int, str]:
+    """The status and the body of what REST answers at a path below a cluster, after a look at the whole of
+    it. No port is opened, and nothing is remembered. `settings` are those of the console.
+    """
+    watched.start()
+    try:
+        watched.wait_for_round(_FIRST_S)
+        console = Console({watched.name: watched}, **settings)
+        place, _, query = path.partition("?")
+        place = "" if place == "/" else place
+        return asyncio.run(_get(application(console), f"{API}/clusters/{watched.name}{place}", query))
+    finally:
+        watched.close()
+
+
+async def _get(app: ASGIApp, path: str, query: str) -> tuple[int, str]:
+    """One request, as a server would hand it over."""
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": unquote(path),
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [(b"host", b"localhost")],
+        "client": None,
+        "server": None,
+    }
+    status, body = 0, bytearray()
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        nonlocal status
+        status = message.get("status", status)
+        body.extend(message.get("body", b""))
+
+    await app(scope, receive, send)
+    return status, body.decode()
 
 
 def check(watched: WatchedCluster, timeout_s: float = _FIRST_S) -> Verdict:

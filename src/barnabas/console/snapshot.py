@@ -22,6 +22,7 @@ from barnabas.console.disk_room import LogDirectory, Room
 from barnabas.console.held_offsets import HeldOffset
 from barnabas.console.reading import Observation
 from barnabas.core.ids import TopicPartition
+from barnabas.operations.client_pushes import ClientPushes
 from barnabas.operations.partition_states import replication_factor
 
 NOT_READ: Final[Observation[Any]] = Observation()
@@ -81,6 +82,8 @@ class ClusterSnapshot:
     """By partition and committed offset."""
     transactions: Observation[Sequence[TransactionListing]] = NOT_READ
     scrapes: Mapping[int, Observation[Scrape]] = field(default_factory=dict)
+    client_pushes: Mapping[int, Observation[ClientPushes]] = field(default_factory=dict)
+    """What clients have pushed, by the broker whose metrics say so."""
     zookeeper: Mapping[str, Observation[Scrape]] = field(default_factory=dict)
     """What each ZooKeeper server says of itself, by its address."""
     rooms: Mapping[LogDirectory, Sequence[Room]] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from barnabas.admin import AsyncAdmin
 from barnabas.client import AsyncConsumer, AsyncProducer
 from barnabas.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, PRODUCER_CONFIG, client_config
-from barnabas.console.collector import Collector, Pace, Scraper
+from barnabas.console.collector import BrokersScraper, Collector, Pace, Scraper
 from barnabas.console.health.checks import CHECKS
 from barnabas.console.health.outcome import Level
 from barnabas.console.health.verdict import Verdict, verdict
@@ -60,7 +60,7 @@ class WatchedCluster:
         options: Mapping[str, Any],
         pace: Pace | None = None,
         *,
-        brokers: Scraper | None = None,
+        brokers: BrokersScraper | None = None,
         zookeeper: Scraper | None = None,
         store: Path | None = None,
         zookeeper_connect: str | None = None,
@@ -85,7 +85,8 @@ class WatchedCluster:
         self._commits = CommitWatch()
         self._verdict: tuple[int, str | None, Verdict] | None = None
         self._options = {key.replace(".", "_"): value for key, value in options.items()}
-        self._scrapers: Mapping[str, Scraper | None] = {"brokers": brokers, "zookeeper": zookeeper}
+        self._scrape_brokers = brokers
+        self._scrape_zookeeper = zookeeper
         self._store = store
         self._zookeeper_connect = zookeeper_connect
         self._collector: Collector | None = None
@@ -310,7 +311,8 @@ class WatchedCluster:
                 admin,
                 consumer,
                 self.pace,
-                **self._scrapers,
+                brokers=self._scrape_brokers,
+                zookeeper=self._scrape_zookeeper,
                 certificates=self._certificate_reader(),
                 snapshot=left,
             )

@@ -135,6 +135,27 @@ def _add_client_metrics(registry: Registry, pushed: ClientMetrics | None) -> Non
         figure(lambda parts: parts.receiver.series_count),
     )
 
+    def each(name: str, doc: str, read: Callable[[ClientMetrics], Iterator[Reading]]) -> None:
+        """One figure for each client."""
+        registry.add(
+            f"barnabas_client_metrics_{name}",
+            Kind.GAUGE,
+            doc,
+            lambda: () if pushed is None else read(pushed),
+            ("client_id", "client_instance_id"),
+        )
+
+    each(
+        "push_age_seconds",
+        "How long ago a client has pushed.",
+        lambda parts: parts.receiver.push_ages(),
+    )
+    each(
+        "lifetime_seconds",
+        "After how many seconds without a push the metrics of a client go.",
+        lambda parts: parts.receiver.lifetimes(),
+    )
+
     def counter(name: str, doc: str, read: Callable[[ClientMetrics], float]) -> None:
         registry.counter(f"barnabas_client_metrics_{name}_total", doc, figure(read))
 

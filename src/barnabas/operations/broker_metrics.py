@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
+from barnabas.operations.client_pushes import is_of_client
+
 Figures: TypeAlias = dict[str, float]
 
 _LINE: Final = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*")
@@ -85,7 +87,7 @@ def figures_of(text: str) -> Figures:
     """
     found: Figures = {}
     for line in text.splitlines():
-        one = metric_line(line)
+        one = None if is_of_client(line) else metric_line(line)
         if one is None or not math.isfinite(one.value):
             continue
         if one.name in _GAUGES:

@@ -5,13 +5,16 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple, TypeVar
 
 from barnabas.core.errors import BarnabasError
 from barnabas.network.errors import FetchError
 from barnabas.network.http_fetch import fetch
 from barnabas.operations.broker_metrics import Figures, figures_of
+from barnabas.operations.client_pushes import SERIES_MAX, ClientPushes, client_pushes
 from barnabas.operations.errors import OperationError
+
+V = TypeVar("V")
 
 _BYTES_MAX: Final = 16 << 20
 _CONNECT_S: Final = 2.0
@@ -25,15 +28,24 @@ _ZOOKEEPER: Final = {
 }
 
 
-async def broker_figures(url: str, timeout_s: float) -> Figures:
-    """The figures of a broker's metrics at this URL. Raises OperationError where they cannot be read."""
+class BrokerScrape(NamedTuple):
+    """What one look at a broker's metrics has brought."""
+
+    figures: Figures
+    clients: ClientPushes
+
+
+async def broker_scrape(url: str, timeout_s: float, series_max: int = SERIES_MAX) -> BrokerScrape:
+    """What a broker's metrics at this URL say, with so many series of clients at most. Raises OperationError
+    where they cannot be read.
+    """
     if not url.startswith(("http://", "https://")):
         raise OperationError(f"{url} is no URL of metrics: it begins with http:// or https://")
     try:
         text = await asyncio.to_thread(_read, url, timeout_s)
     except (FetchError, ValueError) as error:
         raise OperationError(f"the metrics at {url} cannot be read: {error}") from error
-    return figures_of(text)
+    return BrokerScrape(figures_of(text), client_pushes(text, series_max))
 
 
 def _read(url: str, timeout_s: float) -> str:
@@ -50,9 +62,9 @@ def _read(url: str, timeout_s: float) -> str:
 
 
 class BrokerScraper:
-    """Reads the metrics of brokers; the URL of each by its id. What counts since a broker's start is made a
-    rate between two looks: ``loop_idle``, the share of a core that its loop did not use, and
-    ``old_requests_per_s``.
+    """Reads the metrics of brokers; the URL of each by its id. Each has an equal part of the series of
+    clients that are read. What counts since a broker's start is made a rate between two looks:
+    ``loop_idle``, the share of a core that its loop did not use, and ``old_requests_per_s``.
     """
 
     def __init__(
@@ -66,16 +78,18 @@ class BrokerScraper:
         self._clock_s = clock_s
         self._counted: dict[int, tuple[float, Figures]] = {}
 
-    async def __call__(self) -> dict[int, Figures | BarnabasError]:
+    async def __call__(self) -> dict[int, BrokerScrape | BarnabasError]:
         """What each says, or why it says nothing."""
+        part = SERIES_MAX // max(len(self._urls), 1)
         answers = await asyncio.gather(
-            *(broker_figures(url, self._timeout_s) for url in self._urls.values()), return_exceptions=True
+            *(broker_scrape(url, self._timeout_s, part) for url in self._urls.values()),
+            return_exceptions=True,
         )
         found = dict(zip(self._urls, map(_or_error, answers), strict=True))
         now = self._clock_s()
-        for broker, figures in found.items():
-            if not isinstance(figures, BarnabasError):
-                self._make_rates(broker, figures, now)
+        for broker, scrape in found.items():
+            if not isinstance(scrape, BarnabasError):
+                self._make_rates(broker, scrape.figures, now)
         return found
 
     def _make_rates(self, broker: int, figures: Figures, now: float) -> None:
@@ -149,7 +163,7 @@ def _finite(text: str) -> float:
     return value
 
 
-def _or_error(answer: Figures | BaseException) -> Figures | BarnabasError:
+def _or_error(answer: V | BaseException) -> V | BarnabasError:
     if isinstance(answer, BarnabasError):
         return answer
     if isinstance(answer, BaseException):

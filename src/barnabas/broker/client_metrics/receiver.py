@@ -14,7 +14,7 @@ least. There are `series_max` series, and `SERIES_OF_CLIENT_MAX` of one client. 
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.broker.client_metrics.otlp import Labels, Push, read_push
 from barnabas.core.clock import Clock
@@ -35,6 +35,13 @@ LABELS_OF_NAME_MAX: Final = 64
 
 _Key: TypeAlias = tuple[str, str, Labels]
 """The ids of the instance and of the client, and the other labels."""
+
+
+class _LastPush(NamedTuple):
+    """When a client pushed last, and for how long that counts."""
+
+    at_ms: float
+    life_ms: float
 
 
 class _Series:
@@ -70,6 +77,8 @@ class ClientMetricsReceiver:
         self._families: dict[str, _Family] = {}
         self._of_client: Counter[str] = Counter()
         """How many series each instance has."""
+        self._last: dict[tuple[str, str], _LastPush] = {}
+        """Of each instance that has series, with the id of its client."""
         self._count = 0
         self._reading = 0
         self._swept_ms = 0.0
@@ -124,7 +133,8 @@ class ClientMetricsReceiver:
     def _keep(self, instance_id: str, client_id: str, push: Push, lifetime_ms: float) -> None:
         self.pushes += 1
         self.left_out += push.left_out
-        expires_ms = self._clock.monotonic_ms() + lifetime_ms
+        now_ms = self._clock.monotonic_ms()
+        expires_ms = now_ms + lifetime_ms
         for name, labels, value, is_delta in push.points:
             key = (instance_id, client_id, labels)
             family = self._families.get(name)
@@ -136,6 +146,8 @@ class ClientMetricsReceiver:
                     continue
             series.value = series.value + value if is_delta else value
             series.expires_ms = expires_ms
+        if self._of_client[instance_id]:
+            self._last[instance_id, client_id] = _LastPush(now_ms, lifetime_ms)
 
     def _new_series(self, name: str, key: _Key) -> _Series | None:
         """A series that is not there yet; None where there are too many, or its name has too many labels."""
@@ -182,6 +194,20 @@ class ClientMetricsReceiver:
             elif is_smaller:
                 family.labels = {label for _, _, labels in family.series for label, _ in labels}
         self._of_client = +self._of_client
+        self._last = {key: one for key, one in self._last.items() if one.at_ms + one.life_ms > now_ms}
+
+    def push_ages(self) -> Iterator[Reading]:
+        """For how many seconds each client has been silent."""
+        self.sweep()
+        now_ms = self._clock.monotonic_ms()
+        for (instance_id, client_id), last in list(self._last.items()):
+            yield (client_id, instance_id), (now_ms - last.at_ms) / 1000
+
+    def lifetimes(self) -> Iterator[Reading]:
+        """After how many seconds of silence each client is forgotten: three of its intervals, or a minute."""
+        self.sweep()
+        for (instance_id, client_id), last in list(self._last.items()):
+            yield (client_id, instance_id), last.life_ms / 1000
 
     def families(self) -> Iterator[Metric]:
         """What clients have pushed, as metrics of the registry: a name each."""

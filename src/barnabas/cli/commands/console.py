@@ -1,6 +1,7 @@
 """``barnabas console``: pages, REST and a check of the health of clusters. No script of Kafka's does this."""
 
 import json
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,9 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--set-password", metavar="NAME", help="Ask for a password, write it to --passwords and end.")
 @click.option("--check", is_flag=True, help="Look once, print the verdict and end with it as the exit code.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict of --check as JSON.")
+@click.option(
+    "--show", metavar="PATH", help="Look once, and print what REST answers at this path, /clients say."
+)
 @click.pass_context
 def console(
     ctx: click.Context,
@@ -121,6 +125,7 @@ def console(
     set_password: str | None,
     check: bool,
     as_json: bool,
+    show: str | None,
 ) -> None:
     """Look at clusters, of any vendor, in a browser, by REST, or once for a script.
 
@@ -129,7 +134,7 @@ def console(
     is, or why it is not known.
 
     --check looks once and ends with 0 for a good cluster, 1 for a warning, 2 for critical, 3 where too
-    little is known.
+    little is known. --show prints a page as JSON: its path behind the name of the cluster.
 
     Others than this machine are served over TLS, to those who log in. What each may do stands in --roles, by
     cluster, resource and pattern; without that file they read.
@@ -142,6 +147,7 @@ def console(
       barnabas console --bootstrap-server 127.0.0.1:9092 --store ./barnabas-data --allow-changes
       barnabas console --bootstrap-server kafka1:9092 --zookeeper zk1:2181 --metrics 1=http://kafka1:7071/
       barnabas console --bootstrap-server 127.0.0.1:9092 --check --limit lag-seconds=60
+      barnabas console --bootstrap-server kafka1:9092 --metrics 1=http://kafka1:7071/metrics --show /clients
       barnabas console --passwords users --set-password alice
     """
     if set_password is not None:
@@ -164,14 +170,17 @@ def console(
         verdict = server.check(first)
         _print(verdict, as_json=as_json)
         ctx.exit(server.EXIT_CODES[verdict.level])
+    reading = {"masking": _masking(masking), "schemas": schema_source(registry, registry_login), "data": data}
+    if show is not None:
+        _show(server.show(first, show if show.startswith("/") else f"/{show}", **reading))
+        return
     others = [
         WatchedCluster(each, {**options, "bootstrap.servers": with_ports(servers)}, pace)
         for each, servers in key_values(more).items()
     ]
     login, tls = _login(passwords, roles, oidc), _tls(tls_cert, tls_key)
     notifier = _notifier(webhook, mail_to, mail_from, smtp)
-    given = {"allow_changes": allow_changes, "data": data, "login": login, "notifier": notifier}
-    given |= {"pace": pace, "masking": _masking(masking), "schemas": schema_source(registry, registry_login)}
+    given = {"allow_changes": allow_changes, "login": login, "notifier": notifier, "pace": pace, **reading}
     _serve([first, *others], host, port, hosts, tls, **given)
 
 
@@ -305,6 +314,14 @@ def _limits(given: tuple[str, ...]) -> dict[str, float]:
         except OperationError as error:
             raise click.UsageError(f"--limit {key}={text}: {error}") from error
     return found
+
+
+def _show(answer: tuple[int, str]) -> None:
+    status, body = answer
+    found = json.loads(body) if body else {"error": "there is no such page"}
+    if status != HTTPStatus.OK:
+        raise click.ClickException(found.get("error", body))
+    click.echo(json.dumps(found, indent=2, ensure_ascii=False))
 
 
 def _print(verdict: "Verdict", *, as_json: bool) -> None:

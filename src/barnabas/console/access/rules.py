@@ -57,6 +57,8 @@ READ_RULES: Final[Mapping[str, Rule]] = {
     "/groups": _any(ResourceKind.GROUP),
     "/groups/{name:path}": _one(ResourceKind.GROUP, "name"),
     "/lag-rules/{name:path}": _one(ResourceKind.GROUP, "name"),
+    "/clients": _all(ResourceKind.CLUSTER),
+    "/clients/{name:path}": _all(ResourceKind.CLUSTER),
     "/log-dirs": _all(ResourceKind.CLUSTER),
     "/messages": _one(ResourceKind.MESSAGE, "topic"),
     "/health": _all(ResourceKind.CLUSTER),

@@ -10,6 +10,7 @@ from barnabas.console.access.roles import EVERY, Need, ResourceKind
 from barnabas.console.console import Console, NotHereError
 from barnabas.console.health.verdict import Verdict
 from barnabas.console.views import brokers as broker_views
+from barnabas.console.views import clients as client_views
 from barnabas.console.views import cluster as cluster_views
 from barnabas.console.views import groups as group_views
 from barnabas.console.views import history as history_views
@@ -127,6 +128,23 @@ async def group(watched: Watched, name: str) -> group_views.GroupView:
     """A group with its members and its lag in each partition."""
     found = group_views.group(watched.snapshot, watched.trend, name, now_ms(), watched.pace.round_s)
     return _there(found, f"group {name}")
+
+
+async def clients(
+    watched: Watched, search: Search = "", sort: Sort = "name", page: Page = 1, size: Size = 100
+) -> client_views.ClientsView:
+    """Clients that push their metrics (KIP-714), by client id; `sort` is name, rate, latency, errors, lag or
+    heard.
+    """
+    return client_views.clients(watched.snapshot, now_ms(), search=search, sort=sort, page=page, size=size)
+
+
+async def client(
+    watched: Watched, name: str, search: Search = "", page: Page = 1, size: Size = 100
+) -> client_views.ClientView:
+    """A client id with all that its clients push, by the names of KIP-714."""
+    found = client_views.client(watched.snapshot, name, now_ms(), search=search, page=page, size=size)
+    return _there(found, f"client {name} that pushes its metrics")
 
 
 def lag_rules(
@@ -306,6 +324,8 @@ SHOWN: Final = (
     Shown("/groups", groups, "groups.html"),
     Shown("/groups/{name:path}", group, "group.html"),
     Shown("/lag-rules/{name:path}", lag_rules, "lag_rules.html"),
+    Shown("/clients", clients, "clients.html"),
+    Shown("/clients/{name:path}", client, "client.html"),
     Shown("/log-dirs", log_dirs, "log_dirs.html"),
     Shown("/messages", messages, "messages.html"),
     Shown("/health", health, "health.html"),

@@ -31,6 +31,8 @@ def number(value: object) -> str:
     """A number with its thousands apart; other values as they are."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "" if value is None else str(value)
+    if isinstance(value, float) and 0 < abs(value) < 0.05:
+        return f"{value:.2g}"
     if isinstance(value, float) and abs(value) < 100:
         return f"{value:,.1f}"
     return f"{round(value):,}"
