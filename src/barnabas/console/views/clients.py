@@ -257,11 +257,11 @@ def _together(metric: str, values: Sequence[_Value]) -> Figure:
     parts = values if _is_counted(metric) else live or values
     numbers = [one.value for one in parts]
     made_by = _made_by(metric)
-    made = sum(numbers) if made_by == "sum" else max(numbers) if made_by == "most" else min(numbers)
+    made: float = sum(numbers) if made_by == "sum" else max(numbers) if made_by == "most" else min(numbers)
     # Counts are floats on their way here.
     state = Freshness.OK if live else Freshness.STALE
     why = None if live else values[0].why
-    value = int(made) if made.is_integer() else made
+    value = int(made) if float(made).is_integer() else made
     return Figure(value, state, min(one.age_s for one in live or values), why)
 
 
