@@ -133,6 +133,7 @@ class Normalizer:
 
     def _text(self, text: str) -> str:
         for word, name in self._words.items():
-            text = text.replace(word, f"<{name}>")
+            # Not in the middle of bytes that are shown as digits: a port may be any five of them.
+            text = re.sub(rf"(?<![0-9a-f]){re.escape(word)}(?![0-9a-f])", f"<{name}>", text)
         text = _MEMBER.sub(lambda found: str(self._id("member", found[0])), text)
         return _SHOWN_UUID.sub("<uuid>", text)

@@ -1,11 +1,12 @@
 """Configurations described and altered."""
 
+import time
 from typing import Any
 
 from barnabas.protocol.messages import alter_configs as legacy
 from barnabas.protocol.messages import incremental_alter_configs as incremental
 from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from parity.world import World
+from parity.world import PATIENCE_S, World
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
@@ -100,6 +101,7 @@ def _replaced(kind: int, name: str, dry: bool, **values: str | None) -> legacy.A
 def alter_configs(world: World) -> None:
     """Settings of topics, one by one and all at once; what brokers may and may not be set to."""
     world.create("reconfigured", retention_ms="5000")
+    world.create("told")
     keys = ("retention.ms", "cleanup.policy", "segment.bytes")
     for what, operations in {
         "set": [("segment.bytes", SET, "2000000")],
@@ -136,8 +138,10 @@ def alter_configs(world: World) -> None:
         "at odds": [("min.compaction.lag.ms", SET, "10"), ("max.compaction.lag.ms", SET, "5")],
         "nothing": [],
     }.items():
-        world.ask(what, _alter(_altered(TOPIC, "reconfigured", *operations)), 0, 1)
+        altered = world.ask(what, _alter(_altered(TOPIC, "reconfigured", *operations)), 0, 1)
         world.ask(f"{what}, dry", _alter(_altered(TOPIC, "reconfigured", *operations), dry=True), 1)
+        if altered is not None and not altered.responses[0].error_code:
+            _until_told(world)
         world.ask(f"after {what}", _of(TOPIC, "reconfigured", *keys, include_synonyms=True), 4)
     one = ("retention.ms", SET, "1")
     for what, resource in {
@@ -154,10 +158,25 @@ def alter_configs(world: World) -> None:
     same = _altered(TOPIC, "reconfigured", one)
     world.ask("twice", _alter(same, _altered(TOPIC, "reconfigured", ("retention.ms", SET, "2"))), 1)
     world.ask("all at once", _replaced(TOPIC, "reconfigured", dry=False, max_message_bytes="5000"), 0, 1, 2)
+    _until_told(world)
     world.ask("after all at once", _of(TOPIC, "reconfigured", *keys, "max.message.bytes"), 4)
     world.ask("all at once, null", _replaced(TOPIC, "reconfigured", dry=False, retention_ms=None), 2)
     world.ask("all at once, bad", _replaced(TOPIC, "reconfigured", dry=False, retention_ms="x"), 2)
     _alter_brokers(world)
+
+
+def _until_told(world: World) -> None:
+    """Waits until the broker knows of all that was altered so far: a controller of Kafka 4 answers before.
+    Brokers hear of changes in their order, so one more is made and looked for.
+    """
+    key = "segment.ms"
+    asked = _of(TOPIC, "told", key)
+    segment_ms = str(int(world.prepare(asked, 4).results[0].configs[0].value) + 1)
+    world.prepare(_alter(_altered(TOPIC, "told", (key, SET, segment_ms))), 1)
+    deadline = time.monotonic() + PATIENCE_S
+    while world.prepare(asked, 4).results[0].configs[0].value != segment_ms:
+        assert time.monotonic() < deadline, f"{world.side!r} is not told that {key} is {segment_ms}"
+        time.sleep(0.01)
 
 
 _REPORTERS = "metric.reporters"
