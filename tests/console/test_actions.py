@@ -109,6 +109,16 @@ def test_offsets_are_reset_to_what_the_preview_shows(acting, kafka, topic):
     assert {tp: one.offset for tp, one in kafka.offsets("g").items()} == {first: 2, second: 2}
 
 
+@pytest.mark.parametrize(
+    ("kind", "of"), [("alter-topic", "topic"), ("alter-broker", "broker"), ("alter-brokers", None)]
+)
+def test_a_value_that_is_not_set_is_not_taken_away(acting, topic, kind, of):
+    key = "retention.ms" if of == "topic" else "log.cleaner.threads"
+    body = {"key": key, "value": ""} | ({of: topic if of == "topic" else 0} if of else {})
+    nothing = post(acting, f"/actions/{kind}", body)
+    assert (nothing.status_code, nothing.json()["error"]) == (409, "nothing would change")
+
+
 def test_nothing_is_done_twice(acting, kafka, topic):
     preview = previewed(acting, "truncate-topic", topic=topic)
     assert confirmed(acting, preview).status_code == 200

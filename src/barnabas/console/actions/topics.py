@@ -1,7 +1,7 @@
 """Plans about topics and configurations."""
 
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 from pydantic import Field
 
@@ -146,35 +146,43 @@ async def alter_brokers(admin: AsyncAdmin, wanted: AlterBrokers) -> Planned:
 async def _alter(
     admin: AsyncAdmin, resource: ConfigResource, subject: str, key: str, value: str, undo: Undo
 ) -> Planned:
-    before, is_sensitive, own = await _value(admin, resource, key)
+    before = await _held(admin, resource, key)
     change = {resource: {key: value or None}}
     await admin.configs.alter(change, validate_only=True, timeout_ms=TIMEOUT_MS)
 
     async def carry_out(later: AsyncAdmin) -> None:
-        if (await _value(later, resource, key))[0] != before:
+        if (await _held(later, resource, key)).shown != before.shown:
             raise OperationError(f"{key} of {subject} is not as it was in the preview: nothing was done")
         await later.configs.alter(change, timeout_ms=TIMEOUT_MS)
 
-    shown = ("hidden" if is_sensitive else value) if value else "the default"
-    effects = [] if value and value == before else [Effect(f"{subject} {key}", before or "null", shown)]
+    shown = ("hidden" if before.is_sensitive else value) if value else "the default"
+    # What the resource does not set itself cannot be taken away from it.
+    changes = value != before.shown if value else before.is_own
+    effects = [Effect(f"{subject} {key}", before.shown or "null", shown)] if changes else []
     # What is secret is not written down, and so cannot be given back.
-    undo.parameters["value"] = own or ""
-    return Planned(subject, effects, carry_out, undo=None if is_sensitive else undo)
+    undo.parameters["value"] = (before.shown or "") if before.is_own else ""
+    return Planned(subject, effects, carry_out, undo=None if before.is_sensitive else undo)
 
 
-async def _value(
-    admin: AsyncAdmin, resource: ConfigResource, key: str
-) -> tuple[str | None, bool, str | None]:
-    """The value that holds, whether it is secret, and the resource's own value."""
+class _HeldValue(NamedTuple):
+    """A value that holds."""
+
+    shown: str | None
+    is_sensitive: bool
+    is_own: bool
+    """Whether the resource sets it itself."""
+
+
+async def _held(admin: AsyncAdmin, resource: ConfigResource, key: str) -> _HeldValue:
     entries = (await admin.configs.describe(resource, timeout_ms=TIMEOUT_MS))[resource]
     if key not in entries and resource == ConfigResource.all_brokers():
         # Of all brokers the cluster names only what is set.
-        return None, await _is_sensitive(admin, key), None
+        return _HeldValue(None, await _is_sensitive(admin, key), is_own=False)
     if key not in entries:
         raise OperationError(f"there is no key {key}")
     entry = entries[key]
-    own = entry.value if is_own(resource, entry) else None
-    return "hidden" if entry.is_sensitive else entry.value, entry.is_sensitive, own
+    shown = "hidden" if entry.is_sensitive else entry.value
+    return _HeldValue(shown, entry.is_sensitive, is_own(resource, entry))
 
 
 async def _is_sensitive(admin: AsyncAdmin, key: str) -> bool:
