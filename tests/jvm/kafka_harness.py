@@ -426,18 +426,27 @@ def start_kraft(
     settings: Mapping[str, object] | None = None,
     version: str = KRAFT_ERA,
     node_id: int = 1,
+    sasl_listeners: Mapping[str, int] | None = None,
 ) -> Server:
-    """A Kafka 4 node that is broker and controller; formats its folder, returns while it starts."""
+    """A Kafka 4 node that is broker and controller; formats its folder, returns while it starts.
+    `sasl_listeners` are further ones with SASL_PLAINTEXT, and their ports.
+    """
     port, controller_port = free_port(), free_port()
+    sasl = sasl_listeners or {}
+    open_to_clients = ",".join(
+        f"{name}://127.0.0.1:{each}" for name, each in {"PLAINTEXT": port, **sasl}.items()
+    )
     values = {
         "process.roles": "broker,controller",
         "node.id": node_id,
         "log.dirs": folder / "data",
         "controller.quorum.voters": f"{node_id}@127.0.0.1:{controller_port}",
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "listeners": f"{open_to_clients},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": open_to_clients,
+        "listener.security.protocol.map": ",".join(
+            ("CONTROLLER:PLAINTEXT", "PLAINTEXT:PLAINTEXT", *(f"{name}:SASL_PLAINTEXT" for name in sasl))
+        ),
         **SHIPPED_VALUES,
         **(settings or {}),
     }

@@ -7,6 +7,7 @@ import datetime as dt
 import json
 import re
 import subprocess
+from pathlib import Path
 
 import kafka_harness
 import pytest
@@ -41,6 +42,8 @@ LISTENERS = {
     "FUTURE": "SASL_SSL",
     "CERTS": "SSL",
 }
+REMOVED = Path(__file__).with_name("RemovedUser.java")
+"""Clients whose user is removed while they are connected."""
 DAY = dt.timedelta(days=1)
 NOW = dt.datetime.now(dt.UTC)
 PAST = (NOW - 3 * DAY, NOW - DAY)
@@ -374,6 +377,88 @@ def acknowledged(producer, count):
         if not count:
             return
     raise AssertionError("the producer has ended")
+
+
+def heard_by_the_removed(bootstraps, inner, folder):
+    """What clients of Java 4.4 hear whose user is removed while they are connected."""
+    config = kafka_harness.write_properties(
+        folder / "removed.properties",
+        {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": SCRAMS[0],
+            "sasl.jaas.config": scram(SCRAMS[0], USERS["gone"], "gone")(None)[1],
+            "default.api.timeout.ms": 6000,
+            "request.timeout.ms": 5000,
+            "delivery.timeout.ms": 6000,
+            "max.block.ms": 6000,
+        },
+    )
+    command = kafka_harness.java_command(
+        kafka_harness.NEWEST_CLIENTS, str(REMOVED), kafka_harness.TOOL_OPTIONS
+    )
+    with Admin(inner) as admin:
+        admin.topics.create(NewTopic("orders", 1, 1))
+        admin.quotas.alter_scram_credentials([UserScramCredentialUpsertion("gone", SCRAMS[0], USERS["gone"])])
+        with subprocess.Popen(
+            [*command, config, *bootstraps],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - threads have ended
+        ) as java:
+            try:
+                assert java.stdout.readline() == "connected\n"
+                admin.quotas.alter_scram_credentials([UserScramCredentialDeletion("gone", SCRAMS[0])])
+                said, _ = java.communicate("\n", timeout=90)
+            finally:
+                java.kill()
+    # Whether it is a re-authentication depends on who closes the connection first.
+    said = re.sub(r":\d+ ms", ":<time> ms", said.replace("during re-auth", "during auth"))
+    return dict(line.split("\t", 1) for line in said.splitlines())
+
+
+def test_clients_of_today_whose_user_is_removed_hear_the_same_as_from_kafka_4(serve, judge, tmp_path):
+    judge("Apache Kafka 4.4", lambda: kafka_harness.artifacts(kafka_harness.KRAFT_ERA))
+    (tmp_path / "kafka").mkdir()
+    settings = {
+        "sasl.enabled.mechanisms": SCRAMS[0],
+        "listener.name.soon.scram-sha-256.connections.max.reauth.ms": "2000",
+        **{
+            f"listener.name.{each}.scram-sha-256.sasl.jaas.config": f"{SCRAM} required;"
+            for each in ("soon", "never")
+        },
+    }
+    found = []
+    ports = {"SOON": free_port(), "NEVER": free_port()}
+    kafka = kafka_harness.start_kraft(tmp_path / "kafka", settings, sasl_listeners=ports)
+    try:
+        bootstraps = [f"127.0.0.1:{port}" for port in ports.values()]
+        found.append(heard_by_the_removed(bootstraps, kafka.wait_until_listening().bootstrap, tmp_path))
+    finally:
+        kafka.kill()
+    ports = {"INNER": free_port(), "SOON": free_port(), "NEVER": free_port()}
+    settings |= {
+        "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
+        "listener.security.protocol.map": "INNER:PLAINTEXT,SOON:SASL_PLAINTEXT,NEVER:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "INNER",
+    }
+    server = serve(tmp_path / "ours", *[x for each in settings.items() for x in ("--set", "=".join(each))])
+    server.wait_until_ready()
+    inner, *bootstraps = [f"127.0.0.1:{port}" for port in ports.values()]
+    found.append(heard_by_the_removed(bootstraps, inner, tmp_path))
+
+    theirs, mine = found
+    assert mine == theirs
+    assert {who for who, heard in mine.items() if heard == "in"} == {
+        "producer that stays",
+        "admin that stays",
+    }
+    # Its batch waits for a connection until its time is over.
+    assert mine.pop("producer").startswith("TimeoutException: Expiring 1 record(s)")
+    refused = [heard for heard in mine.values() if heard != "in"]
+    assert len(refused) == 4
+    assert all(heard.startswith("SaslAuthenticationException: ") for heard in refused)
 
 
 def test_a_certificate_that_ends_on_an_open_listener_shuts_out_who_comes_and_nobody_else(sides, certificates):

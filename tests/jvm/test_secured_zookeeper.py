@@ -2,16 +2,15 @@
 the others made.
 """
 
+import contextlib
+import os
+import signal
 import subprocess
 
 import kafka_harness
 import pytest
-from confluent_kafka.admin import (
-    AdminClient,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism
+from confluent_kafka.admin import UserScramCredentialUpsertion as OfLibrdKafka
 from kafka_tools import Run, ours
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
@@ -19,6 +18,7 @@ from secure_zookeeper import SecureZookeeper, acls, differences, login_file
 from test_same_znodes import BROKERS, SETTINGS, administer
 
 from barnabas.admin import Admin
+from barnabas.admin.quotas import UserScramCredentialUpsertion
 from barnabas.admin.types import NewTopic
 from barnabas.client import Consumer, Producer
 from barnabas.core.acl import (
@@ -30,7 +30,9 @@ from barnabas.core.acl import (
     Resource,
     ResourcePattern,
 )
+from serving import free_port
 from waiting import until
+from wrong_logins import login, secured, while_a_store_stalls
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 
@@ -96,7 +98,7 @@ def work(bootstraps):
             entry = AccessControlEntry("User:alice", "*", Operation.READ, Permission.ALLOW)
             admin.acls.create([AclBinding(pattern, entry)])
     password = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
-    wanted = [UserScramCredentialUpsertion("alice", password, b"alice-secret")]
+    wanted = [OfLibrdKafka("alice", password, b"alice-secret")]
     client = AdminClient({"bootstrap.servers": bootstraps[0]})
     for done in client.alter_user_scram_credentials(wanted).values():
         done.result(30)
@@ -202,6 +204,30 @@ def test_who_is_not_let_in_says_so_in_one_line(broken, line, secure_zookeeper, s
     assert line in said[-1]
     assert "Traceback" not in server.log.read_text()
     assert "secret" not in server.log.read_text()
+
+
+def test_while_zookeeper_stalls_nobody_new_gets_in_and_nobody_else_waits(start, secure_zookeeper, run):
+    """The server is frozen until the broker has lost it."""
+    port = free_port()
+    server = start("ours", 1, "stalled", **secured(port))
+    with Admin(login(port, "admin")) as admin:
+        admin.topics.create(NewTopic("orders", 1, 1))
+        admin.quotas.alter_scram_credentials(
+            [UserScramCredentialUpsertion("alice", "SCRAM-SHA-256", "other")]
+        )
+
+    @contextlib.contextmanager
+    def frozen():
+        os.kill(secure_zookeeper.server.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(secure_zookeeper.server.pid, signal.SIGCONT)
+
+    def is_lost():
+        return b"connection_lost" in server.log.read_bytes()
+
+    run(while_a_store_stalls(server, port, frozen, until=is_lost), 100)
 
 
 def test_old_znodes_are_closed_and_opened_as_kafkas_tool_does_it(

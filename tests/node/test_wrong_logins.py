@@ -3,74 +3,52 @@
 import asyncio
 import contextlib
 import functools
-import itertools
 import os
 import sqlite3
-from pathlib import Path
+import time
 
 import pytest
 
 from barnabas.admin import Admin, AsyncAdmin, NewTopic
-from barnabas.admin.quotas import UserScramCredentialDeletion, UserScramCredentialUpsertion
-from barnabas.client import AsyncConsumer, AsyncProducer
-from barnabas.core.acl import (
-    AccessControlEntry,
-    AclBinding,
-    AclFilter,
-    Operation,
-    PatternType,
-    Permission,
-    Resource,
-    ResourcePattern,
+from barnabas.admin.quotas import (
+    ClientQuotaAlteration,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
 )
+from barnabas.client import AsyncConsumer, AsyncProducer
+from barnabas.core.acl import AclFilter, Operation, Resource
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.network.sasl.mechanism import SaslAuthenticationError
-from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from serving import free_port
+from wrong_logins import (
+    AT_ONCE,
+    GROWTH_BYTES_MAX,
+    asked,
+    attack,
+    is_let_in,
+    login,
+    resident_bytes,
+    rules,
+    secured,
+    while_a_store_stalls,
+)
 
-PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
-SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 ATTEMPTS = int(os.environ.get("BARNABAS_TEST_LOGINS", "1500"))
 LOGINS_S = 100 + ATTEMPTS // 50
-AT_ONCE = 150
-GROWTH_BYTES_MAX = 24 << 20
-FIRST_OF_SCRAM = b"n,,n=%s,r=fyko+d2lbbFgONRv9qkxdawL"
 
 
-def secured(port):
-    """A broker with an authorizer, as flags of `barnabas serve`."""
-    users = " ".join(f'user_{user}="{user}-secret"' for user in ("admin", "alice"))
-    settings = {
-        "listeners": f"CLIENTS://127.0.0.1:{port},INNER://127.0.0.1:{free_port()}",
-        "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,INNER:PLAINTEXT",
-        "inter.broker.listener.name": "INNER",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
-        "listener.name.clients.plain.sasl.jaas.config": f"{PLAIN} required {users};",
-        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
-        "super.users": "User:admin;User:ANONYMOUS",
-    }
+def flags(settings):
     return [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-
-
-def login(port, user, mechanism="PLAIN", password=None):
-    """What options a user connects with."""
-    module = PLAIN if mechanism == "PLAIN" else SCRAM
-    return {
-        "bootstrap.servers": f"127.0.0.1:{port}",
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": mechanism,
-        "sasl.jaas.config": f'{module} required username="{user}" password="{password or f"{user}-secret"}";',
-    }
 
 
 @pytest.fixture
 def secure(serve, tmp_path):
     """A broker, its port, and what options a user connects with."""
     port = free_port()
-    server = serve(tmp_path / "data", *secured(port), port=port)
+    server = serve(tmp_path / "data", *flags(secured(port)), port=port)
     server.wait_until_ready()
     options_of = functools.partial(login, port)
     with Admin(options_of("admin")) as admin:
@@ -80,64 +58,6 @@ def secure(serve, tmp_path):
         )
     yield server, port, options_of
     assert server.stop() == 0
-
-
-def rules(*operations, resource=Resource.TOPIC, name="orders"):
-    pattern = ResourcePattern(resource, name, PatternType.LITERAL)
-    return [
-        AclBinding(pattern, AccessControlEntry("User:alice", "*", operation, Permission.ALLOW))
-        for operation in operations
-    ]
-
-
-async def asked(reader, writer, request, version):
-    writer.write(b"".join(encode_request(RequestHeader(request.api, version, 1, "x"), request)))
-    frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
-    return decode_response(request.api, version, memoryview(bytearray(frame)))[1]
-
-
-async def wrong_login(port, number):
-    """One wrong log-in, in one of four ways; the code of its refusal."""
-    ways = (
-        ("PLAIN", [b"\0alice\0wrong"]),
-        ("PLAIN", [b"\0user-%d\0wrong" % number]),
-        ("SCRAM-SHA-256", [FIRST_OF_SCRAM % b"alice", None]),
-        ("SCRAM-SHA-256", [FIRST_OF_SCRAM % b"user-%d" % number, None]),
-    )
-    mechanism, tokens = ways[number % len(ways)]
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        await asked(reader, writer, SaslHandshakeRequest(mechanism=mechanism), 1)
-        nonce = b""
-        for token in tokens:
-            said = token
-            if said is None:
-                said = b"c=biws,r=%s,p=%s" % (nonce, b"A" * 43 + b"=")
-            answer = await asked(reader, writer, SaslAuthenticateRequest(auth_bytes=said), 2)
-            nonce = bytes(answer.auth_bytes).partition(b",")[0][2:]
-        assert await reader.read() == b""
-        return answer.error_code
-    finally:
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
-
-
-def resident_bytes(pid):
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.partition("VmRSS:")[2].split()[0]) * 1024
-
-
-async def attack(port, attempts):
-    numbers = itertools.count()
-
-    async def one():
-        found = []
-        while (number := next(numbers)) < attempts:
-            found.append(await wrong_login(port, number))
-        return found
-
-    return list(itertools.chain(*await asyncio.gather(*(one() for _ in range(AT_ONCE)))))
 
 
 @pytest.mark.timeout(20 + LOGINS_S)
@@ -200,40 +120,18 @@ def test_rights_that_are_taken_end_what_open_connections_do(secure, run):
         assert run(scenario(admin), 60) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2
 
 
-async def is_let_in(options):
-    try:
-        async with AsyncAdmin(options) as admin:
-            await admin.topics.list()
-    except SaslAuthenticationError:
-        return False
-    return True
-
-
 def test_while_the_store_stalls_nobody_new_gets_in_and_nobody_else_waits(secure, run):
     """Another process has the embedded store: no write goes through until it lets go."""
-    server, port, options_of = secure
-    known, new = (login(port, user, "SCRAM-SHA-256", "other") for user in ("alice", "bob"))
+    server, port, _ = secure
 
-    async def scenario():
-        async with AsyncAdmin(options_of("admin")) as admin, AsyncProducer(options_of("alice")) as producer:
-            await admin.acls.create(rules(Operation.WRITE))
-            await producer.send_and_wait("orders", b"before")
-            with contextlib.closing(sqlite3.connect(server.data_dir / "metadata.sqlite")) as store:
-                store.execute("BEGIN IMMEDIATE")
-                bob = UserScramCredentialUpsertion("bob", "SCRAM-SHA-256", "other")
-                adding = asyncio.create_task(admin.quotas.alter_scram_credentials([bob]))
-                refusals = await attack(port, AT_ONCE)
-                assert refusals == [ErrorCode.SASL_AUTHENTICATION_FAILED] * AT_ONCE
-                for number in range(20):
-                    await producer.send_and_wait("orders", b"%d" % number)
-                assert (await is_let_in(known), await is_let_in(new)) == (True, False)
-                assert not adding.done()
-                store.rollback()
-            await adding
-            while not await is_let_in(new):
-                pass
+    @contextlib.contextmanager
+    def stalled():
+        with contextlib.closing(sqlite3.connect(server.data_dir / "metadata.sqlite")) as store:
+            store.execute("BEGIN IMMEDIATE")
+            yield
+            store.rollback()
 
-    run(scenario(), 60)
+    run(while_a_store_stalls(server, port, stalled), 60)
 
 
 async def may_describe(reader, writer, topic):
@@ -242,41 +140,88 @@ async def may_describe(reader, writer, topic):
     return found.error_code == ErrorCode.NONE
 
 
-def test_rules_and_users_that_one_broker_is_told_of_hold_on_the_other(join_cluster, run):
-    """On a connection that was open before, and for the next log-in."""
+HEARD_WITHIN_S = 1.0
+"""What a broker is told holds on all of them within this, where the machine has time for them."""
+PATIENCE_S = 15.0
+TURNS = 2
+
+
+def test_what_one_broker_is_told_holds_on_the_other(join_cluster, run):
+    """Access rules and quotas on a connection that was open before, users for the next log-in of one."""
     first, second = ports = [free_port(), free_port()]
-    servers = [join_cluster(number, *secured(port), port=port) for number, port in enumerate(ports, 1)]
+    short = {"listener.name.clients.scram-sha-256.connections.max.reauth.ms": "1500"}
+    servers = [
+        join_cluster(number, *flags({**secured(port), **short}), port=port)
+        for number, port in enumerate(ports, 1)
+    ]
     for server in servers:
         server.wait_until_ready()
     bob = login(second, "bob", "SCRAM-SHA-256", "other")
+    waits = []
 
     async def until(look, wanted):
-        while await look() is not wanted:  # noqa: ASYNC110 - what is waited for happens in another process
-            await asyncio.sleep(0.005)
+        began = time.monotonic()
+        async with asyncio.timeout(PATIENCE_S):
+            while await look() is not wanted:  # noqa: ASYNC110 - what is waited for happens in another process
+                await asyncio.sleep(0.005)
+        waits.append(time.monotonic() - began)
 
-    async def scenario():
+    async def scenario(admin):
         reader, writer = await asyncio.open_connection("127.0.0.1", second)
         await asked(reader, writer, SaslHandshakeRequest(mechanism="PLAIN"), 1)
         await asked(reader, writer, SaslAuthenticateRequest(auth_bytes=b"\0alice\0alice-secret"), 2)
-        async with AsyncAdmin(login(first, "admin")) as admin:
-            await admin.topics.create(NewTopic("orders", 1, 2))
-            may = functools.partial(may_describe, reader, writer, "orders")
-            assert not await may()
+        await admin.topics.create(NewTopic("orders", 1, 2))
+        may = functools.partial(may_describe, reader, writer, "orders")
+        assert not await may()
+        for _ in range(TURNS):
             await admin.acls.create(rules(Operation.DESCRIBE))
             await until(may, True)
             await admin.acls.delete([AclFilter(principal="User:alice")])
             await until(may, False)
 
-            gets_in = functools.partial(is_let_in, bob)
-            assert not await gets_in()
+        gets_in = functools.partial(is_let_in, bob)
+        assert not await gets_in()
+        for _ in range(TURNS):
             await admin.quotas.alter_scram_credentials(
                 [UserScramCredentialUpsertion("bob", "SCRAM-SHA-256", "other")]
             )
             await until(gets_in, True)
-            await admin.quotas.alter_scram_credentials([UserScramCredentialDeletion("bob", "SCRAM-SHA-256")])
-            await until(gets_in, False)
+            async with AsyncAdmin(bob) as inside:
+                await inside.topics.list()
+                await admin.quotas.alter_scram_credentials(
+                    [UserScramCredentialDeletion("bob", "SCRAM-SHA-256")]
+                )
+                await until(gets_in, False)
+                # He was in before: he is out when his session ends.
+                async with asyncio.timeout(PATIENCE_S):
+                    with pytest.raises(SaslAuthenticationError):
+                        await stay_in(inside)
+
+        waited = functools.partial(is_throttled, reader, writer)
+        assert not await waited()
+        of_alice = functools.partial(ClientQuotaAlteration, {"user": "alice"})
+        await admin.quotas.alter(of_alice({"request_percentage": 0.001}))
+        await until(waited, True)
+        await admin.quotas.alter(of_alice({"request_percentage": None}))
+        async with asyncio.timeout(PATIENCE_S):
+            while await waited():  # each answer is followed by a second of silence
+                pass
         writer.close()
 
-    run(scenario(), 60)
+    async def with_admin():
+        async with AsyncAdmin(login(first, "admin")) as admin:
+            await scenario(admin)
+
+    run(with_admin(), 100)
+    assert sorted(waits)[len(waits) // 2] < HEARD_WITHIN_S, waits
     for server in servers:
         assert server.stop() == 0
+
+
+async def stay_in(admin):
+    while True:
+        await admin.topics.list()
+
+
+async def is_throttled(reader, writer):
+    return (await asked(reader, writer, MetadataRequest(topics=[]), 9)).throttle_time_ms > 0
