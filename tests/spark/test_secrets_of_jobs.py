@@ -125,6 +125,44 @@ def forms(secret):
         yield encoded[4 : len(encoded) - 4]
 
 
+def parts_of_key(signed):
+    """What no file may have of a private key: how its PEM begins, and the end of its number, which stands in
+    one piece in every form that is not encrypted (DER, PEM with lines of 64 or 76 letters, or in one line).
+    """
+    yield b"PRIVATE KEY-----"
+    yield signed.key_pem().splitlines()[1][:24].encode()
+    yield from forms(signed.key.private_numbers().private_value.to_bytes(32)[21:])
+
+
+def names_without_secret(signed, *folders):
+    """The names of all files there; none has a log-in, the password of the stores, or the client's key."""
+    wanted = [*parts_of_key(signed)]
+    wanted += [form for secret in (LOGIN, WRONG, PASSWORD) for form in forms(secret.encode())]
+    left = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    for path in left:
+        data = path.read_bytes()
+        assert not [form for form in wanted if form in data], path
+    return {path.name for path in left}
+
+
+@pytest.mark.parametrize("letters", [64, 76, None])
+def test_the_search_finds_a_key_in_every_form(mine, tmp_path, letters):
+    """The judge of the tests below; how a PEM begins is left out here."""
+    body = re.sub(r"-----[^-]+-----|\s", "", mine.key_pem())
+    lines = re.findall(f".{{1,{letters or 999}}}", body)
+    left = tmp_path / "left"
+    for held in (
+        json.dumps({"key": "\n".join(lines)[24:]}).encode(),
+        base64.b64decode(body),
+        mine.key_pem()[:60].encode(),
+    ):
+        left.write_bytes(held)
+        with pytest.raises(AssertionError, match="left"):
+            names_without_secret(mine, tmp_path)
+    mine.p12(left)
+    assert names_without_secret(mine, tmp_path) == {"left"}
+
+
 @pytest.mark.jvm
 @pytest.mark.spark
 @pytest.mark.timeout(400)
@@ -164,17 +202,10 @@ def test_a_secure_job_on_a_cluster_leaves_no_secret(
     shown = done.stdout.decode()
     assert "SaslAuthenticationError: Authentication failed: Invalid username or password" in shown
     assert "Kafka option" in shown or "key store" in shown
-    body = re.sub(r"-----[^-]+-----|\s", "", mine.key_pem())
-    secrets = [LOGIN, WRONG, PASSWORD, body[:40], body[40:80], mine.key_pem().splitlines()[1]]
-    wanted = [form for secret in secrets for form in forms(secret.encode())]
-    files = [path for path in left.rglob("*") if path.is_file()]
-    kinds = {path.name for path in files}
+    kinds = names_without_secret(mine, left)
     assert {"stdout", "stderr", "master.log", "worker-0.log"} <= kinds
     assert any(name.startswith("events_1_") for name in kinds)
-    assert any("checkpoint" in path.parts for path in files)
-    for path in files:
-        data = path.read_bytes()
-        assert not [form for form in wanted if form in data], path
+    assert any("checkpoint" in path.parts for path in left.rglob("*"))
 
 
 @pytest.mark.parametrize("streaming", [True, False])
@@ -308,29 +339,20 @@ def run_pipeline(driver):
         (driver / stream).write_bytes(getattr(done, stream))
 
 
-def names_without_secret(*folders):
-    """The names of all files there; none has the log-in or the password of the stores."""
-    left = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-    for path in left:
-        assert not [form for secret in (LOGIN, PASSWORD) for form in forms(secret.encode())
-                    if form in path.read_bytes()], path  # fmt: skip
-    return {path.name for path in left}
-
-
 @pytest.mark.spark
 @pytest.mark.timeout(340)
-def test_a_secure_pipeline_leaves_no_secret(secure_broker, driver, monkeypatch, tmp_path):
+def test_a_secure_pipeline_leaves_no_secret(secure_broker, driver, mine, monkeypatch, tmp_path):
     """Its stores are looked for beside its file, and its passwords come from the environment."""
     (driver / "secure.toml").write_text(PIPELINE.format(servers=secure_broker.bootstrap, module=PLAIN))
     monkeypatch.chdir(tmp_path)
     run_pipeline(driver)
-    assert {"secure.log", "metadata", "stdout", "stderr"} <= names_without_secret(driver)
+    assert {"secure.log", "metadata", "stdout", "stderr"} <= names_without_secret(mine, driver)
 
 
 @pytest.mark.jvm
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_a_secure_pipeline_on_a_cluster_leaves_no_secret(secure_broker, driver, monkeypatch, tmp_path):
+def test_a_secure_pipeline_on_a_cluster_leaves_no_secret(secure_broker, driver, mine, monkeypatch, tmp_path):
     """Neither in the event log nor in the work directories and logs of master and workers. Its executors have
     none of the driver's files.
     """
@@ -346,7 +368,7 @@ def test_a_secure_pipeline_on_a_cluster_leaves_no_secret(secure_broker, driver, 
     with standalone_cluster(left) as master:
         (driver / "secure.toml").write_text(text + ON_CLUSTER.format(master=master, events=events.as_uri()))
         run_pipeline(driver)
-    names = names_without_secret(driver, left)
+    names = names_without_secret(mine, driver, left)
     assert {"secure.log", "metadata", "stdout", "stderr", "master.log", "worker-0.log"} <= names
     assert any(name.startswith("events_1_") for name in names)
     assert sum(pq.read_metadata(each).num_rows for each in (driver / "table").rglob("*.parquet")) == 200
