@@ -239,6 +239,7 @@ class WatchedCluster:
 
         async def run() -> T:
             looking = asyncio.ensure_future(look())
+            await asyncio.sleep(0)  # the first look loads ZooKeeper's client, which is not the store's time
             await asyncio.wait({looking}, timeout=_STORE_S)
             if looking.done():
                 return looking.result()
