@@ -20,6 +20,7 @@ SECONDS = {
     "chaos/test_refusals.py": 100,
     "jvm/test_secure_cluster.py": 100,
     "parity/test_connectors.py": 90,
+    "jvm/test_members_of_today.py": 80,
     "node/test_transactions_live.py": 80,
     "simulation/test_replication.py": 80,
     "simulation/test_simulated_transactions.py": 80,
