@@ -15,7 +15,7 @@ import pytest
 import barnabas
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.settings import load
-from barnabas.spark.pipeline.sink import BatchSink, compact, open_table
+from barnabas.spark.pipeline.sink import BatchSink, Destination, compact, open_table
 from barnabas.spark.pipeline.sink_settings import Sink
 from barnabas.spark.pipeline.tables.compaction import groups, merge
 from barnabas.spark.pipeline.tables.parquet import ParquetFolder
@@ -311,7 +311,7 @@ def test_spark_reads_what_its_batches_were_merged_to(spark, tmp_path, kind):
     for batch, (rows, kinds) in enumerate([([row], columns), ([(*row, noon)], f"{columns}, at TIMESTAMP")]):
         (checkpoint / "offsets" / str(batch)).touch()
         frame = spark.createDataFrame(rows, kinds)
-        with BatchSink(settings, checkpoint, frame.schema) as sink:
+        with BatchSink(Destination(settings, checkpoint, frame.schema)) as sink:
             sink.write(frame, batch)
 
     files = files_of(settings)

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.sink import BatchSink, complete
+from barnabas.spark.pipeline.sink import BatchSink, Destination, complete
 from barnabas.spark.pipeline.sink_settings import Sink
 from barnabas.spark.pipeline.tables.delta import DeltaFolder
 from barnabas.spark.pipeline.tables.parquet import ParquetFolder
@@ -152,7 +152,7 @@ def test_a_batchs_offsets_are_on_the_disk_before_the_table_has_it(monkeypatch, t
         lambda handle: events.append(str(Path(f"/proc/self/fd/{handle}").readlink())) or fsync(handle),
     )
     settings = Sink("parquet", tmp_path / "t", (), None, "day")
-    with BatchSink(settings, tmp_path / "c", StructType()) as sink:
+    with BatchSink(Destination(settings, tmp_path / "c", StructType())) as sink:
         monkeypatch.setattr(sink._table, "append", lambda *_: events.append("append"))
         events.clear()
         sink.write(None, 4)

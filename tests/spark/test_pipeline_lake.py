@@ -17,7 +17,7 @@ from pyiceberg.catalog import load_catalog
 from pyspark.sql.types import ByteType, StructField, StructType
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.sink import BatchSink, compact, open_table, table_schema
+from barnabas.spark.pipeline.sink import BatchSink, Destination, compact, open_table, table_schema
 from barnabas.spark.pipeline.sink_settings import Sink
 
 pytestmark = pytest.mark.spark
@@ -56,7 +56,7 @@ class Lake:
     def write(self, batch, rows, columns, *partition_by):
         """Appends a batch as a start of its own; how many rows were written."""
         frame = self.spark.createDataFrame(rows, columns)
-        with BatchSink(self.settings(*partition_by), self.at, frame.schema) as sink:
+        with BatchSink(Destination(self.settings(*partition_by), self.at, frame.schema)) as sink:
             sink.write(frame, batch)
         return sink.rows_written
 
@@ -152,7 +152,7 @@ def test_a_compaction_that_fails_takes_nothing_from_its_batch(lake, monkeypatch,
 
     settings = replace(lake.settings(), compact_every=1)
     frame = lake.spark.createDataFrame([(1,)], "n INT")
-    with BatchSink(settings, lake.at, frame.schema) as sink:
+    with BatchSink(Destination(settings, lake.at, frame.schema)) as sink:
         monkeypatch.setattr(sink._table, "compact", fails)
         sink.write(frame, 0)
 
@@ -326,7 +326,7 @@ def test_others_may_compact_the_table_and_forget_its_history(lake):
 
 def test_a_commit_that_fails_behind_its_commit_is_not_made_again(lake, monkeypatch):
     frame = lake.spark.createDataFrame([(1,)], "n INT")
-    with BatchSink(lake.settings(), lake.at, frame.schema) as sink:
+    with BatchSink(Destination(lake.settings(), lake.at, frame.schema)) as sink:
         commit = type(sink._table)._commit
 
         def failing(self, *args):
@@ -345,7 +345,7 @@ def test_a_commit_that_fails_behind_its_commit_is_not_made_again(lake, monkeypat
 def test_what_a_batch_left_that_was_not_committed_is_removed(lake, monkeypatch):
     lake.write(0, [(1,)], "n INT")
     frame = lake.spark.createDataFrame([(2,)], "n INT")
-    with BatchSink(lake.settings(), lake.at, frame.schema) as sink:
+    with BatchSink(Destination(lake.settings(), lake.at, frame.schema)) as sink:
         with monkeypatch.context() as patch:
             patch.setattr(type(sink._table), "_commit", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
@@ -359,7 +359,7 @@ def test_what_a_batch_left_that_was_not_committed_is_removed(lake, monkeypatch):
 def test_the_table_belongs_to_its_checkpoint_and_one_process(lake):
     lake.write(0, [(1,)], "n INT")
     with (
-        BatchSink(lake.settings(), lake.at, lake.schema("n INT")),
+        BatchSink(Destination(lake.settings(), lake.at, lake.schema("n INT"))),
         pytest.raises(PipelineError, match="is being written by another process"),
     ):
         lake.write(1, [(2,)], "n INT")

@@ -8,7 +8,7 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.sink import BatchSink, compact, open_table
+from barnabas.spark.pipeline.sink import BatchSink, Destination, compact, open_table
 from barnabas.spark.pipeline.sink_settings import Sink
 from barnabas.spark.pipeline.tables.rewriting import Changes
 from seeds import drawn_by_this_run
@@ -53,7 +53,7 @@ class Keyed:
 
     def write(self, batch, *rows, columns=COLUMNS):
         frame = self.spark.createDataFrame(rows, columns)
-        with BatchSink(self.settings(), self.folder / "checkpoint", frame.schema) as sink:
+        with BatchSink(Destination(self.settings(), self.folder / "checkpoint", frame.schema)) as sink:
             sink.write(frame, batch)
         return sink.rows_written
 

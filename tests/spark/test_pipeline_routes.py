@@ -17,7 +17,7 @@ from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline import named_tables, routes, supervisor, trial
 from barnabas.spark.pipeline.routed_sink import require_columns
 from barnabas.spark.pipeline.settings import load
-from barnabas.spark.pipeline.sink import BatchSink, compact, open_table
+from barnabas.spark.pipeline.sink import BatchSink, Destination, compact, open_table
 from barnabas.spark.pipeline.status import status
 from seeds import drawn_by_this_run
 from waiting import until
@@ -202,7 +202,7 @@ def test_all_tables_are_compacted(tmp_path):
 def test_a_table_that_was_named_and_not_made_is_not_merged(tmp_path):
     """Each batch behind which small files are merged failed, from the kill on."""
     sink = load(write(tmp_path, more="compactEvery = 1")).sink.of(["north"])
-    with BatchSink(sink, tmp_path / "checkpoint", ddl.columns("id INT, shop STRING")) as table:
+    with BatchSink(Destination(sink, tmp_path / "checkpoint", ddl.columns("id INT, shop STRING"))) as table:
         table.tidy(0)
 
 
@@ -270,17 +270,26 @@ def test_a_batch_that_died_between_two_tables_is_in_each_once(world, kind, monke
 
 @pytest.mark.spark
 def test_rows_that_name_no_table_end_the_query_or_are_letters(world):
-    world.send({"id": 4, "shop": "../up"}, {"id": 5})
-    with pytest.raises(PipelineError, match=r"a row has .* in shop, which names no table: letters of ASCII"):
-        world.run()
-    assert world.tables() == {}
-    tried = trial.attempt(world.spark, world.pipeline, 10)
-    assert (len(tried.rows), len(tried.rejects)) == (3, 2)
-    assert "a row names no table by shop: " in tried.rejects[0]
-    sql = "SELECT value.*, _record FROM source"
-    outcome = world.run(sql=sql, end='[deadLetter]\nkind = "delta"\npath = "dead"\n')
-    assert (outcome.letters, outcome.rows_written) == (2, 3)
+    """Unless a rule drops them: then they are counted, and neither end the query nor make a table."""
+    rule = '[[expect]]\nrule = "id < 100"\nviolation = "drop"\n'
+    world.send({"id": 100, "shop": "west"}, {"id": 101, "shop": "../up"})
+    outcome = world.run(end=rule)
+    assert (outcome.rows_written, outcome.rows_dropped) == (3, 2)
     assert world.tables() == {"north": [1, 3], "south": [2]}
+
+    world.send({"id": 4, "shop": "../up"}, {"id": 5}, {"id": 102})
+    with pytest.raises(PipelineError, match=r"a row has .* in shop, which names no table: letters of ASCII"):
+        world.run(end=rule)
+    tried = trial.attempt(world.spark, world.pipeline, 10)
+    assert (len(tried.rows), len(tried.rejects)) == (3, 5)
+    assert [one.partition(": ")[0] for one in tried.rejects[2:]] == [
+        "a row names no table by shop", "a row names no table by shop", "a row violates the rule id < 100",
+    ]  # fmt: skip
+    sql = "SELECT value.*, _record FROM source"
+    world.send({"id": 6, "shop": "south"})
+    outcome = world.run(sql=sql, end=f'[deadLetter]\nkind = "delta"\npath = "dead"\n{rule}')
+    assert (outcome.letters, outcome.rows_written, outcome.rows_dropped) == (2, 1, 1)
+    assert world.tables() == {"north": [1, 3], "south": [2, 6]}
     letters = DeltaTable(str(world.folder / "dead")).to_pyarrow_table().to_pylist()
     assert {one["reason"] for one in letters} == {"it names no table by shop"}
 

@@ -5,7 +5,7 @@ row violates it when it is false: one that is null, because a column is, is none
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -67,3 +67,17 @@ def counts(expectations: Sequence[Expectation]) -> "list[Column]":
         sql.count(sql.when(~sql.expr(f"({one.rule})"), sql.lit(1))).alias(f"rule_{number}")
         for number, one in enumerate(expectations)
     ]
+
+
+def dropped(expectations: Sequence[Expectation], found: Mapping[str, int]) -> int:
+    """How many rows of a batch are dropped, by what `counts` gave of it.
+    Raises PipelineError for a row that is to end the batch.
+    """
+    rows = 0
+    for number, one in enumerate(expectations):
+        count = found[f"rule_{number}"]
+        if count and one.violation == "fail":
+            raise PipelineError(f"{count:,} rows of the batch violate the rule {one.rule}")
+        if one.violation == "drop":
+            rows += count
+    return rows

@@ -9,7 +9,7 @@ from barnabas.spark.pipeline import changes, expectations, frames, records
 from barnabas.spark.pipeline.letters import REASON, RECORD, STAGES, as_records, judge, letters
 from barnabas.spark.pipeline.routed_sink import unnamed
 from barnabas.spark.pipeline.settings import Pipeline
-from barnabas.spark.pipeline.sink import BatchSink
+from barnabas.spark.pipeline.sink import BatchSink, Destination
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,8 +41,8 @@ class LetterBox:
 
     def __enter__(self) -> Self:
         if self._limits.table is not None:
-            sink = BatchSink(self._limits.table, self._pipeline.checkpoint, _SCHEMA)
-            self._table = self._open.enter_context(sink)
+            to = Destination(self._limits.table, self._pipeline.checkpoint, _SCHEMA)
+            self._table = self._open.enter_context(BatchSink(to))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -74,16 +74,19 @@ class LetterBox:
         """Why a row is a letter, null where it is none."""
         from pyspark.sql import functions as sql
 
-        rule = expectations.violated(self._pipeline.expectations, "deadLetter")
-        reason = sql.when(rule.isNotNull(), sql.concat(sql.lit("it violates the rule "), rule))
-        route, how = self._pipeline.sink.route, self._pipeline.sink.changes
+        rules = self._pipeline.expectations
+        rule = expectations.violated(rules, "deadLetter")
+        violates = sql.when(rule.isNotNull(), sql.concat(sql.lit("it violates the rule "), rule))
+        reason, route, how = violates, self._pipeline.sink.route, self._pipeline.sink.changes
         if route is not None:
             words = sql.lit(f"it names no table by {', '.join(route.columns)}")
             reason = sql.when(unnamed(route), words).otherwise(reason)
-        if how is None:
-            return reason
-        words = sql.lit(f"it has null in the key ({', '.join(how.key)})")
-        return sql.when(changes.lacks_key(rows, how), words).otherwise(reason)
+        if how is not None:
+            words = sql.lit(f"it has null in the key ({', '.join(how.key)})")
+            reason = sql.when(changes.lacks_key(rows, how), words).otherwise(reason)
+        # A row that is dropped need not have a table or a key.
+        is_dropped = expectations.violated(rules, "drop").isNotNull()
+        return sql.when(is_dropped, violates).otherwise(reason)
 
     def _put(self, bad: "DataFrame", count: int, batch: int) -> None:
         found = bad.count()

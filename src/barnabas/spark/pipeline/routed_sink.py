@@ -2,28 +2,27 @@
 
 Theory of operation
 -------------------
-There is one writer, and a `BatchSink` for each table. Of a batch the writer asks first which tables its rows
-name. New ones are opened and written into the note; then each table that is named takes its rows under the
-batch's id, one after the other. So the rules of one table hold for each: a batch that comes again, behind a
-kill between two tables, is passed over by those that have it and written to the others. A table that a batch
-has no rows for does not hear of it.
+There is one writer, and a `BatchSink` for each table. The rules are asked of the whole batch first: a row
+that is dropped need not name a table, and makes none. Then the writer asks which tables the rows name. New
+ones are opened and written into the note; then each table that is named takes its rows under the batch's id,
+one after the other. So each of them keeps what one table does: a batch that comes again, behind a kill
+between two tables, is passed over by those that have it and written to the others. A table that a batch has
+no rows for does not hear of it.
 
 The locks of all tables are held while the pipeline runs, and one more that keeps a second run of the file
 out while there are none. A row whose values name no table ends the query, or is a dead letter.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from pathlib import Path
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from pyspark.sql import types as spark
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline import named_tables, routes
-from barnabas.spark.pipeline.expectations import Expectation
+from barnabas.spark.pipeline import expectations, named_tables, routes
 from barnabas.spark.pipeline.routes import TableRoute
-from barnabas.spark.pipeline.sink import BatchSink, open_table, reason_of, table_schema
+from barnabas.spark.pipeline.sink import BatchSink, Destination, open_table, reason_of, table_schema
 from barnabas.spark.pipeline.sink_settings import Sink
 
 if TYPE_CHECKING:
@@ -38,28 +37,19 @@ _NAMES: tuple[type[spark.DataType], ...] = (
 class RoutedSink:
     """Takes batches from ``foreachBatch``, as `BatchSink` does; ``with`` holds the locks of its tables."""
 
-    def __init__(
-        self,
-        sink: Sink,
-        checkpoint: Path,
-        rows: spark.StructType,
-        rules: Sequence[Expectation] = (),
-        sort: "Callable[[DataFrame, int], AbstractContextManager[DataFrame]] | None" = None,
-        partitions: Callable[[], int] | None = None,
-    ) -> None:
-        """As of `BatchSink`."""
-        assert sink.route is not None
-        self._sink = sink
-        self._route: TableRoute = sink.route
-        self._checkpoint = checkpoint
-        self._rows = rows
-        self._rules = rules
-        self._sort = sort
-        self._partitions = partitions
+    def __init__(self, to: Destination) -> None:
+        assert to.sink.route is not None
+        self._to = to
+        self._sink = to.sink
+        self._route: TableRoute = to.sink.route
         self._tables: dict[tuple[str, ...], BatchSink] = {}
         self._open = ExitStack()
+        self._last = -1
+        """The last batch that ended well, whose rows that were dropped are counted."""
         self.batches = 0
         """Those that ended well."""
+        self.rows_dropped = 0
+        """Those that violate a rule whose violation is to be dropped."""
         self.failure: str | None = None
         """Why the last batch failed, in one line."""
 
@@ -68,17 +58,12 @@ class RoutedSink:
         """In all tables."""
         return sum(one.rows_written for one in self._tables.values())
 
-    @property
-    def rows_dropped(self) -> int:
-        """In all tables."""
-        return sum(one.rows_dropped for one in self._tables.values())
-
     def __enter__(self) -> Self:
         with ExitStack() as held:
             root = held.enter_context(open_table(self._sink))
             # What no table could take is refused before the first record is read.
-            require_columns(self._sink, self._rows)
-            table_schema(root, self._sink, self._checkpoint, self._rows)
+            require_columns(self._sink, self._to.rows)
+            table_schema(root, self._sink, self._to.checkpoint, self._to.rows)
             for values in named_tables.values_of(self._sink, self._route):
                 self._tables[values] = held.enter_context(self._table(values))
             self._open = held.pop_all()
@@ -91,7 +76,7 @@ class RoutedSink:
         """Appends a batch's rows to their tables, unless these have it already."""
         self.failure = None
         try:
-            with self._sort(frame, batch) if self._sort is not None else nullcontext(frame) as rows:
+            with self._to.sorted(frame, batch) as rows:
                 self._take(rows, batch)
         except Exception as error:
             self.failure = self.failure or reason_of(error)
@@ -101,13 +86,14 @@ class RoutedSink:
     def _take(self, rows: "DataFrame", batch: int) -> None:
         rows.persist()  # each table takes its part of them
         try:
-            names = named(rows, self._route)
+            kept, dropped = self._kept(rows)
+            names = named(kept, self._route)
             for values in names:
                 self._require(values)
             for values in names:
                 table = self._tables[values]
                 try:
-                    table.write(rows.filter(_has(self._route, values)), batch)
+                    table.write(kept.filter(_has(self._route, values)), batch)
                 except Exception:
                     where, failure = self._sink.of(values).where, str(table.failure)
                     self.failure = failure if where in failure else f"{where}: {failure}"
@@ -116,6 +102,20 @@ class RoutedSink:
             rows.unpersist()
         for values in self._tables.keys() - set(names):
             self._tables[values].tidy(batch)
+        if batch > self._last:
+            self.rows_dropped += dropped
+            self._last = batch
+
+    def _kept(self, rows: "DataFrame") -> "tuple[DataFrame, int]":
+        """The rows that no rule drops, and how many others there are. Raises PipelineError for a row that is
+        to end the batch.
+        """
+        rules = self._to.rules
+        if not rules:
+            return rows, 0
+        found = rows.agg(*expectations.counts(rules)).collect()[0]
+        kept = rows.filter(expectations.violated(rules, "drop").isNull())
+        return kept, expectations.dropped(rules, found.asDict())
 
     def _require(self, values: tuple[str, ...]) -> None:
         """Opens a table of which the rows are the first."""
@@ -131,8 +131,7 @@ class RoutedSink:
         self._tables[values] = table
 
     def _table(self, values: tuple[str, ...]) -> BatchSink:
-        one = self._sink.of(values)
-        return BatchSink(one, self._checkpoint, self._rows, self._rules, partitions=self._partitions)
+        return BatchSink(replace(self._to, sink=self._sink.of(values), rules=(), sort=None))
 
 
 def require_columns(sink: Sink, rows: spark.StructType) -> None:

@@ -8,6 +8,7 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -100,10 +101,10 @@ def table_schema(table: Table, sink: Sink, checkpoint: Path, rows: StructType) -
         )
     known = StructType.fromJson(state.schema) if state is not None else None
     schema = merged(known, rows, table.growth, sink.layout)
-    for field in schema.fields:
-        if not table.takes(field.jsonValue()):
+    for one in schema.fields:
+        if not table.takes(one.jsonValue()):
             raise PipelineError(
-                f"column {field.name} is {field.dataType.simpleString()}, which {sink.kind} does not have: "
+                f"column {one.name} is {one.dataType.simpleString()}, which {sink.kind} does not have: "
                 "CAST it"
             )
     return schema
@@ -140,31 +141,35 @@ def _keep_mode(table: Table, sink: Sink) -> None:
         synchronise_up(path.parent, table.folder)
 
 
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where the batches of a query go, and how."""
+
+    sink: Sink
+    checkpoint: Path
+    rows: StructType
+    """Their columns."""
+    rules: Sequence[Expectation] = ()
+    sort: "Callable[[DataFrame, int], AbstractContextManager[DataFrame]] | None" = None
+    """Makes rows of a batch of records, and puts aside those that do not fit."""
+    partitions: Callable[[], int] = lambda: 1
+    """How many are read."""
+    source: Mapping[str, str] = field(default_factory=dict)
+    """The options of the brokers that a topic is sent to."""
+
+    def sorted(self, frame: "DataFrame", batch: int) -> "AbstractContextManager[DataFrame]":
+        """The rows of a batch."""
+        return self.sort(frame, batch) if self.sort is not None else nullcontext(frame)
+
+
 class BatchSink:
     """Takes batches from ``foreachBatch``; ``with`` holds the table's lock."""
 
-    def __init__(
-        self,
-        sink: Sink,
-        checkpoint: Path,
-        rows: StructType,
-        rules: Sequence[Expectation] = (),
-        sort: "Callable[[DataFrame, int], AbstractContextManager[DataFrame]] | None" = None,
-        partitions: Callable[[], int] | None = None,
-        source: Mapping[str, str] | None = None,
-    ) -> None:
-        """`sort` makes rows of a batch of records and puts aside those that do not fit; `partitions` says how
-        many are read; `source` has the options of the brokers that a topic is sent to.
-        """
-        self._table = open_table(sink)
-        self._sink = sink
-        self._checkpoint = checkpoint
-        self._rows = rows
-        self._schema = rows
-        self._rules = rules
-        self._sort = sort
-        self._partitions = partitions
-        self._source = source or {}
+    def __init__(self, to: Destination) -> None:
+        self._to = to
+        self._sink = to.sink
+        self._table = open_table(to.sink)
+        self._schema = to.rows
         self.batches = 0
         """Those that ended well, among them at most one that the table had already."""
         self.rows_written = 0
@@ -176,7 +181,7 @@ class BatchSink:
     def __enter__(self) -> Self:
         self._table.__enter__()
         try:
-            self._schema = table_schema(self._table, self._sink, self._checkpoint, self._rows)
+            self._schema = table_schema(self._table, self._sink, self._to.checkpoint, self._to.rows)
             _keep_mode(self._table, self._sink)
         except BaseException:
             self._table.__exit__()
@@ -198,7 +203,7 @@ class BatchSink:
 
     def _append(self, frame: "DataFrame", batch: int) -> None:
         self._table.recover()
-        query = query_id(self._checkpoint)
+        query = query_id(self._to.checkpoint)
         assert query is not None
         if self._table.has(query, batch):
             # It ended after the table's commit and before the checkpoint's. The rows are computed all the
@@ -207,10 +212,10 @@ class BatchSink:
             return
         # Were the batch's offsets lost with the machine, Spark would plan the batch with others, and the
         # table would say of those that it has them.
-        offsets = self._checkpoint / "offsets"
+        offsets = self._to.checkpoint / "offsets"
         for path in (offsets / str(batch), offsets):
             synchronise(path)
-        with self._sort(frame, batch) if self._sort is not None else nullcontext(frame) as rows:
+        with self._to.sorted(frame, batch) as rows:
             self._take(query, rows, batch)
         self.tidy(batch)
 
@@ -228,9 +233,9 @@ class BatchSink:
 
     def _take(self, query: str, rows: "DataFrame", batch: int) -> None:
         self._seen = Observation()
-        if self._rules:
-            rows = rows.observe(self._seen, *expectations.counts(self._rules))
-            rows = rows.filter(expectations.violated(self._rules, "drop").isNull())
+        if self._to.rules:
+            rows = rows.observe(self._seen, *expectations.counts(self._to.rules))
+            rows = rows.filter(expectations.violated(self._to.rules, "drop").isNull())
         if self._sink.changes is not None:
             self._change(query, rows, batch, self._sink.changes)
         else:
@@ -238,13 +243,8 @@ class BatchSink:
 
     def _judge(self) -> None:
         """Counts what the rules have said of the batch. Raises PipelineError for a row that is to end it."""
-        found = self._seen.get if self._rules else {}
-        for number, one in enumerate(self._rules):
-            count = found[f"rule_{number}"]
-            if count and one.violation == "fail":
-                raise PipelineError(f"{count:,} rows of the batch violate the rule {one.rule}")
-            if one.violation == "drop":
-                self.rows_dropped += count
+        if self._to.rules:
+            self.rows_dropped += expectations.dropped(self._to.rules, self._seen.get)
 
     def _add(self, query: str, frame: "DataFrame", batch: int) -> None:
         written = 0
@@ -266,14 +266,14 @@ class BatchSink:
         """Sends the rows to the topic; how many."""
         from pyspark.sql import functions as sql
 
-        if any(one.violation == "fail" for one in self._rules):
+        if any(one.violation == "fail" for one in self._to.rules):
             # What was sent cannot be taken back: the batch is looked at first.
             frame.write.format("noop").mode("overwrite").save()
             self._judge()
         seen = Observation()
         made = records.records(frame, self._sink.topic_key).observe(seen, sql.count(sql.lit(1)).alias("rows"))
-        records.send(made, self._source, self._sink.topic)
-        if not any(one.violation == "fail" for one in self._rules):
+        records.send(made, self._to.source, self._sink.topic)
+        if not any(one.violation == "fail" for one in self._to.rules):
             self._judge()
         return int(seen.get["rows"])
 
@@ -317,7 +317,7 @@ class BatchSink:
 
     def _require_one_partition(self) -> None:
         """Raises PipelineError where a truncate may have come before or behind rows of other partitions."""
-        count = self._partitions() if self._partitions is not None else 1
+        count = self._to.partitions()
         if count != 1:
             raise PipelineError(
                 f"a TRUNCATE in one of {count} partitions: which rows of the others it has emptied is not "

@@ -33,7 +33,7 @@ from barnabas.spark.pipeline.letterbox import LetterBox
 from barnabas.spark.pipeline.letters import RECORD
 from barnabas.spark.pipeline.routed_sink import RoutedSink, require_columns
 from barnabas.spark.pipeline.settings import Pipeline
-from barnabas.spark.pipeline.sink import BatchSink, open_table, table_schema
+from barnabas.spark.pipeline.sink import BatchSink, Destination, open_table, table_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -147,14 +147,16 @@ def _run(
     built = _checked(frames.build(spark, pipeline), pipeline)
     with contextlib.ExitStack() as held:
         box = held.enter_context(LetterBox(pipeline)) if pipeline.letters is not None else None
-        sort = box.sorted if box is not None else None
-        rows = built.rows.schema
-        given = (pipeline.sink, pipeline.checkpoint, rows, pipeline.expectations, sort)
-        sink: BatchSink | RoutedSink
-        if pipeline.sink.route is not None:
-            sink = RoutedSink(*given, lambda: _partitions(pipeline))
-        else:
-            sink = BatchSink(*given, lambda: _partitions(pipeline), pipeline.source)
+        to = Destination(
+            pipeline.sink,
+            pipeline.checkpoint,
+            built.rows.schema,
+            pipeline.expectations,
+            sort=box.sorted if box is not None else None,
+            partitions=lambda: _partitions(pipeline),
+            source=pipeline.source,
+        )
+        sink = RoutedSink(to) if pipeline.sink.route is not None else BatchSink(to)
         version = pipeline.format.version
         try:
             held.enter_context(sink)
