@@ -32,15 +32,15 @@ def show(title, *parts):
     sys.stdout.write(f"== {title}\n" + "\n".join(map(str, parts)) + "\n")
 
 
-def stream(spark, given, folder):
-    """Copies `first` to `second`; what the query says of itself."""
-    opened = spark.readStream.format("barnabas").options(**given, subscribe="first")
+def stream(spark, reading, writing, folder):
+    """Copies `first` to `second`, with one list of options and another; what the query says of itself."""
+    opened = spark.readStream.format("barnabas").options(**reading, subscribe="first")
     query = (
         opened.option("startingOffsets", "earliest")
         .load()
         .selectExpr("key", "value")
         .writeStream.format("barnabas")
-        .options(**given, topic="second")
+        .options(**writing, topic="second")
         .option("checkpointLocation", f"{folder}/checkpoint")
         .trigger(availableNow=True)
         .start()
@@ -61,7 +61,7 @@ def run(spark, options, folder):
         for mode in ("extended", "formatted", "cost"):
             frame.explain(mode)
         show("schema", frame.schema.json(), frame)
-    stream(spark, options["files"], folder)
+    stream(spark, options["files"], options["inline"], folder)
     lag = spark.read.format("barnabas-lag").options(**options["inline"]).load()
     show("lag", lag.collect())
     lag.explain(True)
