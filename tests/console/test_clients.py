@@ -240,6 +240,18 @@ def test_the_whole_client_is_shown_and_not_the_sum_of_it_and_its_topics():
     assert row(snapshot(silent(1.0) + "".join(topics))).records_per_s.value == 6.0
 
 
+def test_a_member_that_joined_again_is_counted_once():
+    consumed = "org_apache_kafka_consumer_fetch_manager_records_consumed"
+    text = silent(1.0) + "".join(
+        sample(f"{consumed}_{name}", value, group_id="g", group_member_id=member)
+        for member, rate, total in (("old", 5.0, 100.0), ("new", 6.0, 7.0), ("", 4.0, 1.0))
+        for name, value in (("rate", rate), ("total", total))
+    )
+    assert row(snapshot(text)).records_per_s.value == 6.0
+    total = metric(snapshot(text), "org.apache.kafka.consumer.fetch.manager.records.consumed.total")
+    assert (total.value.value, total.labels, total.clients) == (108.0, {"group_id": "g"}, 1)
+
+
 def test_an_endpoint_of_several_brokers_is_not_counted_for_each():
     text = silent(1.0, broker="0") + sample(SEND_RATE, 4.0, broker="0") + sample(SEND_TOTAL, 9.0, broker="0")
     found = snapshot(text, text, text)

@@ -144,6 +144,8 @@ def _sample(line: str) -> tuple[str, _Key, Labels, float] | None:
         return None
     labels = {intern(name): _unescaped(text) for name, text in _LABEL.findall(match[2])}
     key = labels.pop("client_id", ""), labels.pop("client_instance_id", ""), labels.pop("broker", "")
+    # It changes when a member joins again, and then the series of both are there for a while.
+    labels.pop("group_member_id", None)
     return match[1], key, tuple(sorted(labels.items())), value
 
 

@@ -233,8 +233,11 @@ def _values(instances: Mapping[str, Sequence[_Known]]) -> dict[str, dict[Labels,
         values: dict[tuple[str, Labels], float] = {}
         for one in there:
             for metric, labels, value in one.client.series:
-                if one is newest or _is_counted(metric):
-                    values[metric, labels] = values.get((metric, labels), 0.0) + value
+                place = metric, labels
+                if _is_counted(metric):
+                    values[place] = values.get(place, 0.0) + value
+                elif one is newest:
+                    values[place] = max(values.get(place, value), value)
         for (metric, labels), value in values.items():
             found[metric][labels].append(_Value(value, newest.is_live, newest.age_s, newest.why))
     return found
@@ -258,9 +261,9 @@ def _together(metric: str, values: Sequence[_Value]) -> Figure:
     numbers = [one.value for one in parts]
     made_by = _made_by(metric)
     made: float = sum(numbers) if made_by == "sum" else max(numbers) if made_by == "most" else min(numbers)
-    # Counts are floats on their way here.
     state = Freshness.OK if live else Freshness.STALE
     why = None if live else values[0].why
+    # Counts are floats on their way here.
     value = int(made) if float(made).is_integer() else made
     return Figure(value, state, min(one.age_s for one in live or values), why)
 
