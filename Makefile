@@ -19,7 +19,7 @@ MINUTES ?= 10
 # Without byte code every broker that a test starts would compile all its sources again (0.3 s each).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup kerberos postgres demo test test-core campaigns test-jvm test-compiled fuzz-compiled parity parity-spark suites mutation check format docs site ways bench \
+.PHONY: help setup kerberos postgres browser demo test test-core campaigns test-jvm test-compiled fuzz-compiled parity parity-spark suites mutation check format docs site ways bench \
 	wheel release-check compile pure clean
 
 help:            ## this list
@@ -43,6 +43,10 @@ kerberos: $(STAMP) ## what the tests of GSSAPI need, on Debian as root: a KDC, a
 postgres:        ## what the test of Debezium needs, on Debian as root: PostgreSQL
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 		apt-get install -y -qq postgresql; }
+
+browser:         ## what the walks through the console's pages need, on Debian as root: Chromium
+	command -v chromium >/dev/null && command -v chromedriver >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq chromium chromium-driver; }
 
 demo: $(STAMP)   ## set up and run the main job: a year of flights through a broker and PySpark
 	$(BIN)/barnabas demo

@@ -29,12 +29,13 @@ PICTURES = os.environ.get("BARNABAS_PICTURES", "")
 
 @contextlib.contextmanager
 def chromium() -> Iterator[webdriver.Chrome]:
-    """The distribution's Chromium; a loud skip where it is not."""
+    """The distribution's Chromium; a loud skip where it is not, and with CI=true a failure."""
     program, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if program is None or driver is None:
-        pytest.skip(
-            "NO BROWSER: the console's pages were not walked; apt-get install chromium chromium-driver"
-        )
+        line = "NO BROWSER: the console's pages were not walked; apt-get install chromium chromium-driver"
+        if os.environ.get("CI") == "true":
+            pytest.fail(line, pytrace=False)
+        pytest.skip(line)
     options = webdriver.ChromeOptions()
     options.binary_location = program
     for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
