@@ -276,7 +276,7 @@ def test_a_broker_that_does_not_say_when_is_no_reason_to_hide_its_clients():
     assert "does not say" in one.heard.why
 
 
-def test_too_many_series_are_left_out_the_first_figures_last():
+def test_too_many_series_are_left_out_and_those_of_the_list_last():
     others = "".join(sample("org_apache_kafka_a_rate", 1.0, client=f"c{number}") for number in range(50))
     found = snapshot(others + silent(1.0) + sample(SEND_RATE, 4.0) + sample(LAG, 4.0), series_max=10)
     view = shown(found)
@@ -319,6 +319,9 @@ def test_the_list_is_sorted_and_what_is_not_known_comes_last(sort):
     assert (len(part.rows), part.paging.rows) == (1, 4)
 
 
-def test_a_search_is_for_a_part_of_the_id():
+def test_a_search_is_for_a_part_of_the_id_or_of_a_metrics_name_in_any_case():
     text = "".join(sample(SEND_RATE, 1.0, client=name) for name in ("Orders-1", "billing"))
     assert [one.client_id for one in shown(snapshot(text), search="orders").rows] == ["Orders-1"]
+    text = sample("myOwn_rate", 1.0) + sample(SEND_RATE, 1.0)
+    found = views.client(snapshot(text), "c", NOW, search="MyoWN", page=1, size=100)
+    assert [one.name for one in found.metrics] == ["myOwn_rate"]

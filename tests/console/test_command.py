@@ -35,10 +35,23 @@ def test_a_check_ends_with_the_verdict(cluster):
     assert any("behind 60 s" in reason for reason in verdict["reasons"])
 
 
-def test_a_cluster_that_is_not_there_is_critical(tmp_path):
+@pytest.fixture
+def nowhere(tmp_path):
+    """A cluster that is not there, and options with which that is known after a second."""
     options = tmp_path / "admin.properties"
     options.write_text("default.api.timeout.ms=1000\nrequest.timeout.ms=500\n")
-    done = console("--bootstrap-server", "127.0.0.1:1", "--command-config", str(options), "--check")
+    return "--bootstrap-server", "127.0.0.1:1", "--command-config", str(options)
+
+
+def test_a_cluster_that_is_not_there_has_no_pages_to_show(nowhere):
+    done = console(*nowhere, "--show", "/clients")
+    assert (done.returncode, done.stdout) == (1, ""), done
+    assert "nothing is read of the cluster: No broker of 127.0.0.1:1 answered" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_cluster_that_is_not_there_is_critical(nowhere):
+    done = console(*nowhere, "--check")
     assert done.returncode == 2, done
     assert done.stdout.splitlines()[0] == "critical"
     assert "Traceback" not in done.stderr
@@ -48,6 +61,7 @@ def test_a_cluster_that_is_not_there_is_critical(tmp_path):
     ("arguments", "said"),
     [
         (("--check",), "Missing option '--bootstrap-server'"),
+        (("-b", "h:1", "--check", "--show", "/topics"), "--check and --show"),
         (("-b", "h:1", "--limit", "nothing=1"), "--limit nothing"),
         (("-b", "h:1", "--limit", "lag-seconds=many"), "is no number"),
         (("-b", "h:1", "--host", "0.0.0.0"), "are served over TLS and log in"),

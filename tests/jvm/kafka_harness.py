@@ -36,6 +36,7 @@ SPARK_CONNECTOR: Final = "4.2.0"
 DEBEZIUM: Final = "3.0.8.Final"
 """The line that was built with Kafka 3.9."""
 _LOADER: Final = Path(__file__).with_name("LoadedClasses.java")
+"""Makes the archives of `_shared_classes`."""
 READY_SECONDS: Final = 90
 STOP_SECONDS: Final = 20
 
@@ -263,6 +264,7 @@ def go_program(source: Path, program: Path, *options: str) -> Path:
 def java_command(version: str, main: str, options: Sequence[str]) -> list[str]:
     """The command that runs a class, or a file of Java, with the jars of this Kafka version."""
     jars = artifacts(version)
+    # Not for the brokers of `bench`: they start as Kafka's own scripts start them.
     shared = _shared_classes(jars) if _QUICK in options else []
     return [java(), *options, *shared, *_LOG_OPTIONS, "-cp", f"{jars}/*", main]
 

@@ -67,7 +67,7 @@ class Pace:
     timeout_ms: int = 5_000
     """Of one step."""
     retry_s: float = 5.0
-    """Until a cluster is tried again that nobody serves."""
+    """Until a cluster of which no broker answers is tried again."""
     refused_s: float = 60.0
     """The same where it refuses the log-in: an account may be locked after so many tries."""
 
@@ -124,7 +124,8 @@ class Collector:
         ]
         for name, step in steps:
             await self._attempt(name, step)
-        # Of others than the brokers' clients: those that hang take the time of one of them.
+        # These ask ports of their own. They wait side by side: where both hang, a round takes one time-out
+        # longer, not two.
         await asyncio.gather(
             self._attempt("scrapes", self._scrapes), self._attempt("zookeeper", self._zookeeper)
         )

@@ -17,6 +17,7 @@ from barnabas.console.health.outcome import Level
 from barnabas.console.health.verdict import Verdict
 from barnabas.console.watched import WatchedCluster
 from barnabas.console.web.app import API, application
+from barnabas.core.errors import BarnabasError
 from barnabas.operations.clock import now_ms
 
 _FIRST_S: Final = 60.0
@@ -89,10 +90,13 @@ def serve(
 def show(watched: WatchedCluster, path: str, **settings: Any) -> tuple[int, str]:
     """The status and the body of what REST answers at a path below a cluster, after a look at the whole of
     it. No port is opened, and nothing is remembered. `settings` are those of the console.
+    Raises BarnabasError where the look does not come to its end: lists would be empty, or have a part.
     """
     watched.start()
     try:
-        watched.wait_for_round(_FIRST_S)
+        if not watched.wait_for_round(_FIRST_S):
+            why = watched.problem or f"the first look did not end within {_FIRST_S:.0f} s"
+            raise BarnabasError(f"nothing is read of the cluster: {why}")
         console = Console({watched.name: watched}, **settings)
         place, _, query = path.partition("?")
         place = "" if place == "/" else place

@@ -47,8 +47,9 @@ CALL_TIMEOUT_S: Final = 30.0
 _STORE_S: Final = 0.7
 """How long a page waits for the metadata store: all pages answer within a second."""
 _SESSION_MS: Final = 1_000
+"""The session of ZooKeeper that a look in the store asks for."""
 _STORE_END_S: Final = 3.0
-"""When a look in a store that has answered no page ends."""
+"""How long a look in the store may take in all: it goes on when its page was answered without it."""
 
 
 class WatchedCluster:
@@ -227,7 +228,8 @@ class WatchedCluster:
 
     async def look_in_store(self, work: Callable[[StoreReader], Awaitable[T]]) -> T:
         """What `work` comes to with a reader of the metadata store. Raises OperationError where none was
-        named, it cannot be read, or does not answer within a second; BarnabasError.
+        named, where it cannot be read, and where it does not answer within `_STORE_S`; BarnabasError where
+        the cluster is not looked at.
         """
         if self._store is None and self._zookeeper_connect is None:
             raise OperationError("the metadata store is not known: name it with --store or --zookeeper")

@@ -74,7 +74,8 @@ def client_context(values: Mapping[str, Any]) -> ssl.SSLContext:
 
 def https_context(authorities: str) -> ssl.SSLContext:
     """For requests to servers of https that these authorities (PEM) have signed, and no others: a text
-    without one does not stand for the authorities of the system. Raises ValueError.
+    without one does not stand for the authorities of the system. Raises ValueError, whose text goes behind
+    the name of what gave the authorities.
     """
     if not authorities.strip():
         raise ValueError("is empty: leave it out for the authorities of the system")

@@ -1,7 +1,8 @@
 """What clients have pushed to a broker (KIP-714), as its metrics show it: docs/client-metrics.md.
 
-A series of a client is a sample with the labels ``client_id`` and ``client_instance_id``, which no metric of
-a broker has but the two about the clients themselves. A sample has no ``client_id`` where that is empty.
+A series of a client is a sample with the labels ``client_id`` and ``client_instance_id``. Of the broker's own
+metrics only two have them: how long ago a client has pushed, and when it is forgotten. A sample has no
+``client_id`` where that is empty.
 """
 
 import math
@@ -11,7 +12,7 @@ from sys import intern
 from typing import Final, NamedTuple, TypeAlias
 
 SERIES_MAX: Final = 20_000
-"""The most series that are read of all brokers; those of the first figures of a client come first."""
+"""The most series that are read of all brokers; those that a list of clients shows are read first."""
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -28,7 +29,7 @@ LATENCIES: Final = (
     ),
     ("org.apache.kafka.admin.client.node.request.latency.avg",),
 )
-"""Milliseconds for which a request takes, of each kind of client: the first that it pushes."""
+"""How many milliseconds a request takes, by kind of client: of each the first that it pushes."""
 # Not failed.rebalance.total of a consumer: Java counts a first join, which gets its member id, among them.
 ERRORS: Final = (
     "org.apache.kafka.producer.record.error.total",
@@ -36,6 +37,7 @@ ERRORS: Final = (
     "org.apache.kafka.consumer.failed.authentication.total",
     "org.apache.kafka.admin.client.failed.authentication.total",
 )
+"""Records that a producer gave up, and log-ins that failed."""
 LAG: Final = "org.apache.kafka.consumer.fetch.manager.records.lag.max"
 _FIRST: Final = tuple(
     name.replace(".", "_") for name in (*RATES, *(one for names in LATENCIES for one in names), *ERRORS, LAG)
@@ -110,9 +112,7 @@ def client_pushes(text: str, series_max: int) -> ClientPushes:
     found = _by_client(lines[:series_max])
     ages, lifetimes = (_about(about, f"{_OWN}{name}") for name in ("push_age_seconds", "lifetime_seconds"))
     clients = [
-        PushingClient(client, instance, broker, ages.get(key), lifetimes.get(key), series)
-        for key, series in found.items()
-        for client, instance, broker in (key,)
+        PushingClient(*key, ages.get(key), lifetimes.get(key), series) for key, series in found.items()
     ]
     return ClientPushes(clients, len(lines[series_max:]), left_out_by_broker, is_receiver)
 
@@ -131,13 +131,13 @@ def _by_client(lines: Iterable[str]) -> dict[_Key, list[PushedSeries]]:
 
 
 def _about(lines: Iterable[str], name: str) -> dict[_Key, float]:
-    return {
-        one[1]: one[3] for line in lines if line.startswith(f"{name}{{") for one in (_sample(line),) if one
-    }
+    """What these samples of this name say, in seconds."""
+    samples = [_sample(line) for line in lines if line.startswith(f"{name}{{")]
+    return {one[1]: one[3] for one in samples if one}
 
 
 def _sample(line: str) -> tuple[str, _Key, Labels, float] | None:
-    """A line with its labels apart; None for what is no sample, or no number."""
+    """The name, whose it is, the other labels and the value; None for what is no sample, or no number."""
     match = _LINE.fullmatch(line)
     value = None if match is None else _number(match[3])
     if match is None or value is None:

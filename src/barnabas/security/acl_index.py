@@ -245,6 +245,7 @@ class AclIndex:
         """Whether rules allow it. `without_rules` is what holds for a resource that no rule is for."""
         index = self._types[resource]
         denied = allowed = 0
+        # As `of` does, without a list for each question: that would take 0.14 us of 1.
         for who in (principal, WILDCARD_PRINCIPAL):
             rules = index.by_principal.get(who)
             if rules is None:

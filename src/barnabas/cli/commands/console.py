@@ -91,7 +91,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--check", is_flag=True, help="Look once, print the verdict and end with it as the exit code.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict of --check as JSON.")
 @click.option(
-    "--show", metavar="PATH", help="Look once, and print what REST answers at this path, /clients say."
+    "--show", metavar="PATH", help="Look once, and print what REST answers at a path, such as /clients."
 )
 @click.pass_context
 def console(
@@ -134,7 +134,7 @@ def console(
     is, or why it is not known.
 
     --check looks once and ends with 0 for a good cluster, 1 for a warning, 2 for critical, 3 where too
-    little is known. --show prints a page as JSON: its path behind the name of the cluster.
+    little is known. --show prints a page as JSON; PATH is what follows the cluster's name in its address.
 
     Others than this machine are served over TLS, to those who log in. What each may do stands in --roles, by
     cluster, resource and pattern; without that file they read.
@@ -155,6 +155,8 @@ def console(
         return
     if bootstrap_server is None:
         raise click.UsageError("Missing option '--bootstrap-server'")
+    if check and show is not None:
+        raise click.UsageError("--check and --show are two commands: give one of them")
     with extra("console", "the console", "fastapi", "uvicorn", "jinja2"):
         from barnabas.console import server
         from barnabas.console.collector import Pace

@@ -48,7 +48,7 @@ class ClientRow:
     latency_ms: Figure
     """The worst average of a kind of request; of a consumer that of Fetch, with what it waits for records."""
     errors: Figure
-    """Since the brokers know the client."""
+    """Records that a producer gave up and log-ins that failed, since the brokers know the client."""
     lag: Figure | None
     """The most records that a consumer is behind in a partition; None for a client that is none."""
     heard: Figure
@@ -166,7 +166,7 @@ _SORTS: Final[Mapping[str, Callable[[ClientRow], float]]] = {
 def client(
     snapshot: ClusterSnapshot, name: str, now_ms: int, *, search: str, page: int, size: int
 ) -> ClientView | None:
-    """One client id; None where no client has it that pushes."""
+    """One client id; None where no client that pushes has it. `search` is for a part of a metric's name."""
     known = _known(snapshot, now_ms).get(name)
     if known is None:
         return None
@@ -182,15 +182,19 @@ def client(
         for instance, there in instances.items()
     ]
     names = sorted(
-        {(one.name, one.labels) for each in known for one in each.client.series if search in one.name}
+        {
+            (one.name, one.labels)
+            for each in known
+            for one in each.client.series
+            if search.casefold() in one.name.casefold()
+        }
     )
     shown, paging = cut(names, page, size)
     values = _values(instances)
-    metrics = [
-        MetricRow(metric, dict(labels), _together(metric, each), _made_by(metric), len(each))
-        for metric, labels in shown
-        for each in (values[metric][labels],)
-    ]
+    metrics = []
+    for metric, labels in shown:
+        each = values[metric][labels]
+        metrics.append(MetricRow(metric, dict(labels), _together(metric, each), _made_by(metric), len(each)))
     return ClientView(_row(name, known), rows, metrics, paging, search)
 
 
@@ -256,14 +260,14 @@ def _made_by(metric: str) -> str:
 def _together(metric: str, values: Sequence[_Value]) -> Figure:
     """One figure of the clients of an id, or of one client's parts."""
     live = [one for one in values if one.is_live]
-    # What a client has counted does not go with it.
+    # What a client has counted stays counted when it is silent.
     parts = values if _is_counted(metric) else live or values
     numbers = [one.value for one in parts]
     made_by = _made_by(metric)
     made: float = sum(numbers) if made_by == "sum" else max(numbers) if made_by == "most" else min(numbers)
     state = Freshness.OK if live else Freshness.STALE
     why = None if live else values[0].why
-    # Counts are floats on their way here.
+    # The metrics' text has all numbers as floats; whole ones are shown without a point.
     value = int(made) if float(made).is_integer() else made
     return Figure(value, state, min(one.age_s for one in live or values), why)
 

@@ -64,8 +64,8 @@ class GroupView:
     seconds_to_catch_up: float | None
     """At the pace of the last looks; None where the lag does not shrink, or is not known."""
     clock_ahead_s: float | None
-    """How far the newest record that it has not read yet is ahead of the console's clock, where that is more
-    than a minute.
+    """How far the newest record of its partitions is ahead of the console's clock; None where that is no
+    more than a minute, and where no group has anything left to read.
     """
 
 

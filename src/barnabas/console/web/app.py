@@ -78,7 +78,8 @@ def routes_of(has_login: bool, has_provider: bool) -> FastAPI:
         redoc_url=None,
         dependencies=[Depends(check)],
     )
-    # Routes are the application's own: of routers that it includes, FastAPI makes all of them a second time.
+    # All routes are added to the application itself: those of an included router FastAPI makes a second
+    # time, at the first request.
     rest, page = app.add_api_route, partial(app.add_api_route, include_in_schema=False)
     below, pages_below = f"{API}/clusters/{{cluster}}", "/c/{cluster}"
     if has_login:

@@ -152,8 +152,8 @@ class BackfilledCatalog:
         self._catalog = catalog
         self._backfill = backfill
         self._compacted: dict[str, bool] = {}
-        self._unasked: dict[str, str] = {}
-        """Why a topic's policy is not known."""
+        self._not_known: dict[str, str] = {}
+        """Why it is not known whether a topic is compacted."""
 
     def topics(self, options: SourceOptions) -> FoundTopics:
         """Those of Kafka. Raises OffsetError where a directory has another topic of that name."""
@@ -196,7 +196,7 @@ class BackfilledCatalog:
         """
         parts, left = self._backfill.split(ranges)
         ends = {tp: behind for tp, (_, behind) in self._backfill.spans().items()}
-        # What begins behind the directories is looked after by who fetches it.
+        # A range that begins behind the directories is checked where it is fetched.
         near = [one.tp for one in left if one.size and one.start <= ends.get(one.tp, -1)]
         first = self._catalog.offsets(dict.fromkeys(near, EARLIEST))
         gaps: list[OffsetRange] = []
@@ -219,8 +219,9 @@ class BackfilledCatalog:
         return parts, gaps, others
 
     def _is_compacted(self, gap: OffsetRange) -> bool:
-        """Whether the topic is compacted, of which the first gap is told. One that cannot be asked is taken
-        for one that is not: a line too many is better than records that are missing without one.
+        """Whether the gap's topic is compacted; the log says so once a topic, with its first gap. A topic
+        whose policy cannot be asked counts as not compacted: an error too many is better than records that
+        are missing without one.
         """
         topic = gap.tp.topic
         if topic not in self._compacted:
@@ -228,7 +229,7 @@ class BackfilledCatalog:
                 self._compacted[topic] = self._catalog.is_compacted(topic)
             except (BarnabasError, OSError) as error:
                 self._compacted[topic] = False
-                self._unasked[topic] = f" Whether {topic} is compacted is not known: {error}"
+                self._not_known[topic] = str(error)
             if self._compacted[topic]:
                 _log.warning(
                     "%s is compacted: what log directories lack between their segments, first the offsets "
@@ -239,11 +240,13 @@ class BackfilledCatalog:
         return self._compacted[topic]
 
     def _report(self, lost: OffsetRange, first: int) -> None:
+        topic = lost.tp.topic
         reason = (
             f"No log directory has the offsets {lost.start} to {lost.end - 1} of {lost.tp}, and the brokers "
             f"begin at {first}. Copy the files that have them into a directory of backfillLogs."
-            f"{self._unasked.get(lost.tp.topic, '')}"
         )
+        if topic in self._not_known:
+            reason += f" Whether {topic} is compacted is not known: {self._not_known[topic]}"
         report_data_loss("START_OFFSET_RESET", reason, fail=self._backfill.options.fail_on_data_loss)
 
 

@@ -45,7 +45,7 @@ class RoutedSink:
         self._tables: dict[tuple[str, ...], BatchSink] = {}
         self._open = ExitStack()
         self._last = -1
-        """The last batch that ended well, whose rows that were dropped are counted."""
+        """The last batch of which the dropped rows are counted: one that comes again is not counted twice."""
         self.batches = 0
         """Those that ended well."""
         self.rows_dropped = 0

@@ -153,7 +153,7 @@ class Destination:
     sort: "Callable[[DataFrame, int], AbstractContextManager[DataFrame]] | None" = None
     """Makes rows of a batch of records, and puts aside those that do not fit."""
     partitions: Callable[[], int] = lambda: 1
-    """How many are read."""
+    """How many partitions of topics the query reads."""
     source: Mapping[str, str] = field(default_factory=dict)
     """The options of the brokers that a topic is sent to."""
 
