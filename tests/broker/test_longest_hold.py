@@ -83,26 +83,17 @@ pytestmark = pytest.mark.timeout(600 if ELEMENTS > 40_000 else 60)
 class TurnClock(Clock):
     """A clock that stands but for what the loop is busy with, and times each callback."""
 
-    STALE_SECONDS = 0.0002
-
     def __init__(self):
         super().__init__()
         self.holds_ms = []
         self.waited_ms = 0.0
         self.elsewhere_ms = 0.0
-        self._read_at = self._thread_ms = 0.0
 
     def busy_ms(self):
         """The processor time of this thread, and what it has waited for the disk."""
-        self._read_at, self._thread_ms = time.perf_counter(), time.thread_time() * 1000
-        return self._thread_ms + self.waited_ms - self.elsewhere_ms
+        return time.thread_time() * 1000 + self.waited_ms - self.elsewhere_ms
 
     def monotonic_ms(self):
-        """Slices ask for each element. The processor time, which is a system call, has not grown by more
-        than the time that has passed since it was read last.
-        """
-        if time.perf_counter() - self._read_at < self.STALE_SECONDS:
-            return super().monotonic_ms() + self._thread_ms + self.waited_ms - self.elsewhere_ms
         return super().monotonic_ms() + self.busy_ms()
 
     def call_later(self, delay_ms, callback):
