@@ -130,7 +130,7 @@ async def is_let_in(options):
 async def while_a_store_stalls(server, port, stalled, *, until=lambda: True):
     """Strangers attack while nothing goes through to the store of a broker, which has the topic `orders` and
     the user alice, known by PLAIN and by SCRAM: she works on, nobody new gets in.
-    `stalled` is a context in which the store is so, for as long as `until` asks for.
+    In the context that `stalled` makes the store stalls; strangers come until `until` says that it is enough.
     """
     known, new = (login(port, user, "SCRAM-SHA-256", "other") for user in ("alice", "bob"))
     async with AsyncAdmin(login(port, "admin")) as admin, AsyncProducer(login(port, "alice")) as producer:

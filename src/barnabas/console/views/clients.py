@@ -240,7 +240,7 @@ def _values(instances: Mapping[str, Sequence[_Known]]) -> dict[str, dict[Labels,
                 place = metric, labels
                 if _is_counted(metric):
                     values[place] = values.get(place, 0.0) + value
-                elif one is newest:
+                elif one is newest:  # twice for a while where a member has joined again
                     values[place] = max(values.get(place, value), value)
         for (metric, labels), value in values.items():
             found[metric][labels].append(_Value(value, newest.is_live, newest.age_s, newest.why))

@@ -49,7 +49,7 @@ class LetterBox:
         self._open.close()
 
     @contextmanager
-    def sorted(self, frame: "DataFrame", batch: int) -> "Iterator[DataFrame]":
+    def fitting(self, frame: "DataFrame", batch: int) -> "Iterator[DataFrame]":
         """The rows of a batch of records, once its letters are written.
         Raises PipelineError for a batch with too many of them.
         """

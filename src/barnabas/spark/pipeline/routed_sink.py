@@ -22,7 +22,14 @@ from pyspark.sql import types as spark
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline import expectations, named_tables, routes
 from barnabas.spark.pipeline.routes import TableRoute
-from barnabas.spark.pipeline.sink import BatchSink, Destination, open_table, reason_of, table_schema
+from barnabas.spark.pipeline.sink import (
+    BatchSink,
+    Destination,
+    every_row,
+    open_table,
+    reason_of,
+    table_schema,
+)
 from barnabas.spark.pipeline.sink_settings import Sink
 
 if TYPE_CHECKING:
@@ -76,7 +83,7 @@ class RoutedSink:
         """Appends a batch's rows to their tables, unless these have it already."""
         self.failure = None
         try:
-            with self._to.sorted(frame, batch) as rows:
+            with self._to.fitting(frame, batch) as rows:
                 self._take(rows, batch)
         except Exception as error:
             self.failure = self.failure or reason_of(error)
@@ -131,7 +138,7 @@ class RoutedSink:
         self._tables[values] = table
 
     def _table(self, values: tuple[str, ...]) -> BatchSink:
-        return BatchSink(replace(self._to, sink=self._sink.of(values), rules=(), sort=None))
+        return BatchSink(replace(self._to, sink=self._sink.of(values), rules=(), fitting=every_row))
 
 
 def require_columns(sink: Sink, rows: spark.StructType) -> None:

@@ -141,6 +141,11 @@ def _keep_mode(table: Table, sink: Sink) -> None:
         synchronise_up(path.parent, table.folder)
 
 
+def every_row(frame: "DataFrame", _batch: int) -> "AbstractContextManager[DataFrame]":
+    """Where no row is a dead letter, all rows of a batch fit."""
+    return nullcontext(frame)
+
+
 @dataclass(frozen=True, slots=True)
 class Destination:
     """Where the batches of a query go, and how."""
@@ -148,18 +153,14 @@ class Destination:
     sink: Sink
     checkpoint: Path
     rows: StructType
-    """Their columns."""
+    """The columns of a batch."""
     rules: Sequence[Expectation] = ()
-    sort: "Callable[[DataFrame, int], AbstractContextManager[DataFrame]] | None" = None
-    """Makes rows of a batch of records, and puts aside those that do not fit."""
+    fitting: "Callable[[DataFrame, int], AbstractContextManager[DataFrame]]" = every_row
+    """The rows of a batch that are no dead letters, once its letters are written."""
     partitions: Callable[[], int] = lambda: 1
     """How many partitions of topics the query reads."""
     source: Mapping[str, str] = field(default_factory=dict)
     """The options of the brokers that a topic is sent to."""
-
-    def sorted(self, frame: "DataFrame", batch: int) -> "AbstractContextManager[DataFrame]":
-        """The rows of a batch."""
-        return self.sort(frame, batch) if self.sort is not None else nullcontext(frame)
 
 
 class BatchSink:
@@ -215,7 +216,7 @@ class BatchSink:
         offsets = self._to.checkpoint / "offsets"
         for path in (offsets / str(batch), offsets):
             synchronise(path)
-        with self._to.sorted(frame, batch) as rows:
+        with self._to.fitting(frame, batch) as rows:
             self._take(query, rows, batch)
         self.tidy(batch)
 

@@ -33,7 +33,7 @@ from barnabas.spark.pipeline.letterbox import LetterBox
 from barnabas.spark.pipeline.letters import RECORD
 from barnabas.spark.pipeline.routed_sink import RoutedSink, require_columns
 from barnabas.spark.pipeline.settings import Pipeline
-from barnabas.spark.pipeline.sink import BatchSink, Destination, open_table, table_schema
+from barnabas.spark.pipeline.sink import BatchSink, Destination, every_row, open_table, table_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -152,7 +152,7 @@ def _run(
             pipeline.checkpoint,
             built.rows.schema,
             pipeline.expectations,
-            sort=box.sorted if box is not None else None,
+            fitting=box.fitting if box is not None else every_row,
             partitions=lambda: _partitions(pipeline),
             source=pipeline.source,
         )
