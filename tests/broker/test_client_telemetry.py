@@ -277,6 +277,36 @@ def test_the_series_of_one_client_are_bounded(world, monkeypatch):
     assert world.receiver.left_out == 2
 
 
+def test_long_series_take_the_room_of_several_and_give_it_back(world):
+    """Else 2,000 series of one client are 20 MB in each scrape, more than the console reads."""
+    get(world)
+    # An end of a line takes two bytes there: 600 with the rest of the line, of which LINE_BYTES are the room.
+    push(world, metrics(*(("\n" * 250 + str(number), 1.0) for number in range(1_500))))
+    assert len(shown(world)) == world.receiver.series_count == receiving.SERIES_OF_CLIENT_MAX // 2
+    world.clock.advance(61_000)
+    world.receiver.sweep()
+    get(world)
+    push(world, metrics(*((str(number), 1.0) for number in range(1_500))))
+    assert len(shown(world)) == 1_500
+
+
+def test_the_id_of_a_client_is_cut_as_other_labels_are(world):
+    world.receiver.export("i", "c" * 32_000, Codec.NONE, metrics(("a", 1.0)), 60_000.0)
+    assert [len(client) for (client, _), _ in world.receiver.push_ages()] == [256]
+
+
+def test_no_label_of_a_client_is_that_of_a_machine(world):
+    data = MetricsData()
+    metric = data.resource_metrics.add().scope_metrics.add().metrics.add(name="a")
+    point = metric.gauge.data_points.add(as_double=1.0)
+    for name in ("broker", "_broker_", "client-id"):
+        point.attributes.add(key=name).value.string_value = name
+    get(world)
+    push(world, data.SerializeToString())
+    (found,) = world.receiver.families()
+    assert found.labels == ("client_id", "client_instance_id", "client_broker")
+
+
 def labelled(count):
     """The bytes of a metric with so many values, each with a label of its own."""
     data = MetricsData()

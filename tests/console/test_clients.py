@@ -16,7 +16,8 @@ from barnabas.console.reading import Observation, read
 from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.console.views import clients as views
 from barnabas.operations import client_pushes as pushes
-from barnabas.operations.scrapes import BrokerScraper
+from barnabas.operations.broker_metrics import figures_of
+from barnabas.operations.scrapes import BrokerScrape, BrokerScraper
 from barnabas.testing import Kafka
 from waiting import until
 
@@ -148,6 +149,30 @@ def test_a_terminal_says_what_rest_says(site, pushed_to):
     done = at_a_terminal(pushed_to, "--show", "clients/no")
     assert (done.exit_code, done.stdout) == (1, "")
     assert "there is no client no that pushes its metrics" in done.stderr
+    done = at_a_terminal(pushed_to, "--show", "/clients/\udcff")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "--show: the path is not in UTF-8" in done.stderr
+
+
+def test_values_that_no_float_can_add_up_and_ids_with_line_breaks_have_their_pages(open_console, pushed_to):
+    texts = [
+        silent(1.0, r"a\nb", name) + "".join(sample(each, 1e308, r"a\nb", name) for each in (SEND_RATE, LAG))
+        for name in ("i", "j")
+    ]
+
+    async def scraped():
+        return {0: BrokerScrape({}, pushes.client_pushes("".join(texts), 10))}
+
+    site = open_console(pushed_to.bootstrap_servers, watched={"brokers": scraped})
+    row = rows(site)["a\nb"]
+    assert (row["records_per_s"]["state"], row["lag"]["value"]) == ("unknown", 1e308)
+    assert "too large to be added up" in row["records_per_s"]["why"]
+    for page in (site.page("/clients"), site.page("/clients/a%0Ab")):
+        assert "1e+308" in page
+    found = site.get("/clients/a%0Ab")
+    assert found["row"]["client_id"] == "a\nb"
+    states = {one["name"].rpartition(".")[2]: one["value"]["state"] for one in found["metrics"]}
+    assert states == {"rate": "unknown", "max": "ok"}
 
 
 # --- what is made of several brokers and clients
@@ -286,6 +311,16 @@ def test_too_many_series_are_left_out_and_those_of_the_list_last():
     assert shown(snapshot(kept)).left_out_by_brokers == 7
 
 
+@pytest.mark.parametrize("end", ["\u2028", "\x85", "\r", "\x0b", "\x1e"])
+def test_a_label_begins_no_line_of_the_broker_and_none_of_another_client(end):
+    idle = "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent"
+    forged = f"{end}{idle} 0.0{end}{SEND_RATE}{{client_instance_id=}} 9{end}"
+    text = f"{idle} 0.5\n" + sample(SEND_RATE, 4.0, topic=forged)
+    assert figures_of(text) == {"handler_idle": 0.5}
+    (one,) = pushes.client_pushes(text, 10).clients
+    assert one.series == [("org.apache.kafka.producer.record.send.rate", (("topic", forged),), 4.0)]
+
+
 def test_odd_texts_are_names_and_no_more():
     text = (
         sample(SEND_RATE, 1.0, client="", instance="i1")
@@ -298,6 +333,7 @@ def test_odd_texts_are_names_and_no_more():
     )  # fmt: skip
     found = {one.client_id: one for one in shown(snapshot(text)).rows}
     assert set(found) == {"", 'a"b\\n\n', "own"}
+    assert shown(snapshot(text)).left_out == 1, "the line that is too long"
     assert (found["own"].kinds, metric(snapshot(text), "client_mine_total_value", "own").labels) == ([], {})
 
 

@@ -86,7 +86,8 @@ def figures_of(text: str) -> Figures:
     start of the broker.
     """
     found: Figures = {}
-    for line in text.splitlines():
+    # Not splitlines(): it ends a line at U+2028 too, so a client's label could begin a line of the broker.
+    for line in text.split("\n"):
         one = None if is_of_client(line) else metric_line(line)
         if one is None or not math.isfinite(one.value):
             continue

@@ -81,7 +81,7 @@ class ClientPushes(NamedTuple):
 
     clients: Sequence[PushingClient]
     left_out: int
-    """Series beyond the bound, which were not read."""
+    """Series beyond the bound, or of lines that are too long, which were not read."""
     left_out_by_broker: int
     """Values that the broker has not kept."""
     is_receiver: bool
@@ -98,23 +98,27 @@ def client_pushes(text: str, series_max: int) -> ClientPushes:
     about: list[str] = []
     wanted: list[str] = []
     others: list[str] = []
-    left_out_by_broker, is_receiver = 0, False
-    for line in text.splitlines():
+    left_out_by_broker, is_receiver, too_long = 0, False, 0
+    # Not splitlines(): it ends a line at U+2028 too, so a label could begin the line of another client.
+    for line in text.split("\n"):
         if line.startswith(_OWN):
             is_receiver = True
             if _MARK in line:
                 about.append(line)
             elif line.startswith(f"{_OWN}left_out_total"):
                 left_out_by_broker += int(_number(line.rpartition(" ")[2]) or 0)
-        elif _MARK in line and not line.startswith("#") and len(line) <= _LINE_CHARS_MAX:
-            (wanted if line.startswith(_FIRST) else others).append(line)
+        elif _MARK in line and not line.startswith("#"):
+            if len(line) > _LINE_CHARS_MAX:
+                too_long += 1
+            else:
+                (wanted if line.startswith(_FIRST) else others).append(line)
     lines = [*wanted, *others]
     found = _by_client(lines[:series_max])
     ages, lifetimes = (_about(about, f"{_OWN}{name}") for name in ("push_age_seconds", "lifetime_seconds"))
     clients = [
         PushingClient(*key, ages.get(key), lifetimes.get(key), series) for key, series in found.items()
     ]
-    return ClientPushes(clients, len(lines[series_max:]), left_out_by_broker, is_receiver)
+    return ClientPushes(clients, len(lines[series_max:]) + too_long, left_out_by_broker, is_receiver)
 
 
 _Key: TypeAlias = tuple[str, str, str]

@@ -22,6 +22,8 @@ LABELS_MAX: Final = 16
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 
 _OWN_LABELS: Final = ("client_id", "client_instance_id")
+_LABEL_OF_MACHINE: Final = "broker"
+"""A machine of several brokers adds it to each sample; a second label of the name spoils the whole scrape."""
 _KAFKA_PREFIX: Final = "org_apache_kafka_"
 _DELTA: Final = 1
 """``AggregationTemporality.AGGREGATION_TEMPORALITY_DELTA``."""
@@ -143,4 +145,6 @@ def _shown_name(name: str, *, is_counter: bool) -> str:
 @lru_cache(maxsize=1024)
 def _label_name(name: str) -> str:
     shown = re.sub(r"[^a-zA-Z0-9_]", "_", name).strip("_")
+    if shown == _LABEL_OF_MACHINE:
+        return f"client_{shown}"
     return f"_{shown}" if shown[:1].isdigit() else shown

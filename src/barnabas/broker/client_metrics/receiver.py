@@ -8,7 +8,8 @@ client beyond that is asked to wait. So a push that was made to hurt holds no lo
 
 A series is a name with labels, of one client. Values of a delta are added up, others take the place of the
 last. A series that its client pushes no longer goes when its time is over: three intervals, a minute at
-least. There are `series_max` series, and `SERIES_OF_CLIENT_MAX` of one client. The series of one name have
+least. There are `series_max` series, and `SERIES_OF_CLIENT_MAX` of one client; one whose line in a scrape is
+long counts for several, so that a scrape stays as small as its readers want it. The series of one name have
 `LABELS_OF_NAME_MAX` names of labels between them. What is beyond is left out and counted.
 """
 
@@ -16,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-from barnabas.broker.client_metrics.otlp import Labels, Push, read_push
+from barnabas.broker.client_metrics.otlp import LABEL_CHARS_MAX, Labels, Push, read_push
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.metrics import Kind, Metric, Reading
@@ -32,6 +33,9 @@ READING_MAX: Final = 4
 SERIES_OF_CLIENT_MAX: Final = 2_000
 LABELS_OF_NAME_MAX: Final = 64
 """A scrape looks for each of these labels in each series of the name. One series has half as many at most."""
+
+LINE_BYTES: Final = 512
+"""A series has room for so many; a longer one takes that of several. A line of a Java client has 300."""
 
 _Key: TypeAlias = tuple[str, str, Labels]
 """The ids of the instance and of the client, and the other labels."""
@@ -76,10 +80,10 @@ class ClientMetricsReceiver:
         self._series_max = series_max
         self._families: dict[str, _Family] = {}
         self._of_client: Counter[str] = Counter()
-        """How many series each instance has."""
+        """The room that the series of each instance take."""
         self._last: dict[tuple[str, str], _LastPush] = {}
         """Of each instance that has series, with the id of its client."""
-        self._count = 0
+        self._room_taken = 0
         self._reading = 0
         self._swept_ms = 0.0
         self.pushes = 0
@@ -90,7 +94,7 @@ class ClientMetricsReceiver:
     @property
     def series_count(self) -> int:
         """How many series there are."""
-        return self._count
+        return sum(len(family.series) for family in self._families.values())
 
     def export(
         self, instance_id: str, client_id: str, codec: Codec, data: bytes, lifetime_ms: float
@@ -99,6 +103,7 @@ class ClientMetricsReceiver:
         where too many large ones are being read.
         """
         done: Pending[None] = Pending()
+        client_id = client_id[:LABEL_CHARS_MAX]
 
         def read(outcome: Pending[Push]) -> None:
             if outcome.error is not None:
@@ -152,9 +157,10 @@ class ClientMetricsReceiver:
     def _new_series(self, name: str, key: _Key) -> _Series | None:
         """A series that is not there yet; None where there are too many, or its name has too many labels."""
         instance_id, _, labels = key
-        if self._is_full(instance_id):
+        room = _room(name, key)
+        if self._is_full(instance_id, room):
             self._sweep_sometimes()
-            if self._is_full(instance_id):
+            if self._is_full(instance_id, room):
                 return None
         family = self._families.get(name)
         known: set[str] = set() if family is None else family.labels
@@ -165,13 +171,16 @@ class ClientMetricsReceiver:
             family = self._families[name] = _Family()
         family.labels = names
         series = family.series[key] = _Series()
-        self._of_client[instance_id] += 1
-        self._count += 1
+        self._of_client[instance_id] += room
+        self._room_taken += room
         return series
 
-    def _is_full(self, instance_id: str) -> bool:
-        """Whether there is no room for another series, of anybody or of this client."""
-        return self._count >= self._series_max or self._of_client[instance_id] >= SERIES_OF_CLIENT_MAX
+    def _is_full(self, instance_id: str, room: int) -> bool:
+        """Whether a series that takes so much has no room, among all or among those of its client."""
+        return (
+            self._room_taken + room > self._series_max
+            or self._of_client[instance_id] + room > SERIES_OF_CLIENT_MAX
+        )
 
     def _sweep_sometimes(self) -> None:
         """At most once a second: whoever fills this up makes nobody look through all of it each time."""
@@ -186,8 +195,9 @@ class ClientMetricsReceiver:
             is_smaller = False
             for key in [key for key, series in family.series.items() if series.expires_ms <= now_ms]:
                 del family.series[key]
-                self._count -= 1
-                self._of_client[key[0]] -= 1
+                room = _room(name, key)
+                self._room_taken -= room
+                self._of_client[key[0]] -= room
                 is_smaller = True
             if not family.series:
                 del self._families[name]
@@ -223,7 +233,18 @@ class ClientMetricsReceiver:
             )
 
     def __repr__(self) -> str:
-        return f"<ClientMetricsReceiver series={self._count} pushes={self.pushes}>"
+        return f"<ClientMetricsReceiver series={self.series_count} pushes={self.pushes}>"
+
+
+def _room(name: str, key: _Key) -> int:
+    """For how many series one counts, by the length of its line in a scrape."""
+    instance_id, client_id, labels = key
+    size = len(name) + len(instance_id) + len(client_id.encode())
+    for label, value in labels:
+        # A quote, a backslash and the end of a line take two bytes there.
+        escaped = value.count('"') + value.count("\\") + value.count("\n")
+        size += len(label) + len(value.encode()) + escaped + len('="",')
+    return 1 + size // LINE_BYTES
 
 
 def _reader(family: _Family, labels: tuple[str, ...]) -> Callable[[], Iterator[Reading]]:

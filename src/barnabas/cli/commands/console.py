@@ -174,6 +174,9 @@ def console(
         ctx.exit(server.EXIT_CODES[verdict.level])
     reading = {"masking": _masking(masking), "schemas": schema_source(registry, registry_login), "data": data}
     if show is not None:
+        if any("\ud800" <= one <= "\udfff" for one in show):
+            # Bytes of the command line that are no UTF-8 come as these.
+            raise click.UsageError("--show: the path is not in UTF-8")
         _show(server.show(first, show if show.startswith("/") else f"/{show}", **reading))
         return
     others = [

@@ -6,6 +6,7 @@ last is asked. Over the clients of an id, rates and counts are added up, and of 
 one is shown. Clients that are silent for longer than they should be count only where no other one is left.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from barnabas.operations.client_pushes import (
 )
 
 _ADDED: Final = (".rate", ".per.hour", ".total", "_total", ".count", ".assigned.partitions", ".in.flight")
+_WHOLE_MAX: Final = 1e15
+_TOO_LARGE: Final = "its clients push values that are too large to be added up"
 _ALTER: Final = "barnabas client-metrics --alter --name NAME --metrics"
 _SUBSCRIBE: Final = (
     f"nobody pushes metrics to it: {_ALTER} org.apache.kafka. asks all clients for them,"
@@ -265,10 +268,12 @@ def _together(metric: str, values: Sequence[_Value]) -> Figure:
     numbers = [one.value for one in parts]
     made_by = _made_by(metric)
     made: float = sum(numbers) if made_by == "sum" else max(numbers) if made_by == "most" else min(numbers)
+    if not math.isfinite(made):
+        return unknown(_TOO_LARGE)
     state = Freshness.OK if live else Freshness.STALE
     why = None if live else values[0].why
-    # The metrics' text has all numbers as floats; whole ones are shown without a point.
-    value = int(made) if float(made).is_integer() else made
+    # The metrics' text has all numbers as floats; whole ones that are exact are shown without a point.
+    value = int(made) if float(made).is_integer() and abs(made) < _WHOLE_MAX else made
     return Figure(value, state, min(one.age_s for one in live or values), why)
 
 
@@ -284,7 +289,9 @@ def _figure(values: Mapping[str, Mapping[Labels, Sequence[_Value]]], metrics: It
             found.append(_together(metric, parts))
     if not found:
         return None
-    whole = sum(one.number for one in found)
+    whole = sum(math.inf if one.state is Freshness.UNKNOWN else one.number for one in found)
+    if not math.isfinite(whole):
+        return unknown(_TOO_LARGE)
     state = Freshness.OK if any(one.state is Freshness.OK for one in found) else Freshness.STALE
     why = None if state is Freshness.OK else found[0].why
     return Figure(whole, state, min(one.age_s or 0 for one in found), why)

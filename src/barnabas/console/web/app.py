@@ -16,6 +16,7 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
@@ -49,6 +50,15 @@ from barnabas.operations.clock import now_ms
 API: Final = "/api/v1"
 _TEMPLATES: Final = files("barnabas.console") / "templates"
 _STATIC: Final = files("barnabas.console") / "static"
+
+
+class _AnyText(PathConvertor):
+    """Ids of clients and of groups may have line breaks, which Starlette's own ``path`` does not match."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("path", _AnyText())
 
 
 def application(console: Console) -> ASGIApp:

@@ -23,6 +23,8 @@ _MESSAGES_FLAGS: Final = (
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _WIDTH: Final = 120
 _HEIGHT: Final = 24
+_DIGITS_OF_FLOAT: Final = 1e15
+"""From here on the digits of a number with a fraction say nothing; a metric of a client may have 308."""
 _MS_MAX: Final = 253_402_300_799_000
 """The end of the year 9999."""
 
@@ -31,7 +33,7 @@ def number(value: object) -> str:
     """A number with its thousands apart; other values as they are."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "" if value is None else str(value)
-    if isinstance(value, float) and 0 < abs(value) < 0.05:
+    if isinstance(value, float) and (0 < abs(value) < 0.05 or abs(value) >= _DIGITS_OF_FLOAT):
         return f"{value:.2g}"
     if isinstance(value, float) and abs(value) < 100:
         return f"{value:,.1f}"
