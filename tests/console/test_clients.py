@@ -148,7 +148,7 @@ def test_a_terminal_says_what_rest_says(site, pushed_to):
     assert found["row"].keys() == rest["row"].keys()
     done = at_a_terminal(pushed_to, "--show", "clients/no")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert "there is no client no that pushes its metrics" in done.stderr
+    assert "/clients/no: there is no client no that pushes its metrics" in done.stderr
     done = at_a_terminal(pushed_to, "--show", "/clients/\udcff")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "--show: the path is not in UTF-8" in done.stderr

@@ -177,7 +177,8 @@ def console(
         if any("\ud800" <= one <= "\udfff" for one in show):
             # Bytes of the command line that are no UTF-8 come as these.
             raise click.UsageError("--show: the path is not in UTF-8")
-        _show(server.show(first, show if show.startswith("/") else f"/{show}", **reading))
+        path = show if show.startswith("/") else f"/{show}"
+        _show(path, server.show(first, path, **reading))
         return
     others = [
         WatchedCluster(each, {**options, "bootstrap.servers": with_ports(servers)}, pace)
@@ -321,11 +322,12 @@ def _limits(given: tuple[str, ...]) -> dict[str, float]:
     return found
 
 
-def _show(answer: tuple[int, str]) -> None:
+def _show(path: str, answer: tuple[int, str]) -> None:
     status, body = answer
+    # Starlette leads a path with a slash too many elsewhere, without a body.
     found = json.loads(body) if body else {"error": "there is no such page"}
     if status != HTTPStatus.OK:
-        raise click.ClickException(found.get("error", body))
+        raise click.ClickException(f"{path}: {found['error']}")
     click.echo(json.dumps(found, indent=2, ensure_ascii=False))
 
 
