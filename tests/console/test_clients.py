@@ -2,6 +2,7 @@
 
 import html
 import json
+import time
 from dataclasses import replace
 
 import confluent_kafka
@@ -319,6 +320,15 @@ def test_a_label_begins_no_line_of_the_broker_and_none_of_another_client(end):
     assert figures_of(text) == {"handler_idle": 0.5}
     (one,) = pushes.client_pushes(text, 10).clients
     assert one.series == [("org.apache.kafka.producer.record.send.rate", (("topic", forged),), 4.0)]
+
+
+def test_a_server_that_lies_does_not_hold_the_console_up():
+    """A minute for these lines where a name is looked for at each letter."""
+    text = (SEND_RATE + '{client_instance_id="' + 'i",' + "a" * 7_900 + "} 1\n") * 200
+    began = time.thread_time()
+    assert [len(one.series) for one in pushes.client_pushes(text, 1_000).clients] == [200]
+    assert figures_of("x{" + "a" * 3_900 + "} 1\n") == {}
+    assert time.thread_time() - began < 3
 
 
 def test_odd_texts_are_names_and_no_more():

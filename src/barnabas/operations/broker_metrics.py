@@ -11,12 +11,11 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from barnabas.operations.client_pushes import is_of_client
+from barnabas.operations.client_pushes import LABEL, is_of_client
 
 Figures: TypeAlias = dict[str, float]
 
 _LINE: Final = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*")
-_LABEL: Final = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')
 _LABELS_CHARS_MAX: Final = 4_000
 _ATTRIBUTES: Final = "value|count|oneminuterate|99thpercentile"
 _ATTRIBUTE: Final = re.compile(rf"(.+)_({_ATTRIBUTES})")
@@ -70,7 +69,7 @@ def metric_line(line: str) -> MetricLine | None:
         value = float(match[3])
     except ValueError:
         return None
-    labels = dict(_LABEL.findall(match[2] or ""))
+    labels = dict(LABEL.findall(match[2] or ""))
     name, attribute = match[1].lower(), ""
     if split := _ATTRIBUTE.fullmatch(name):
         name, attribute = split[1], split[2]

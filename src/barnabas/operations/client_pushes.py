@@ -45,7 +45,10 @@ _FIRST: Final = tuple(
 
 _MARK: Final = 'client_instance_id="'
 _LINE: Final = re.compile(r"([a-zA-Z_]\w*)\{(.*)\} (\S+)")
-_LABEL: Final = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')
+LABEL: Final = re.compile(r'(?<!\w)([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')
+"""A label and its value as escaped. A name is looked for only where a word begins: looking at each letter of
+a word takes the square of its length, 0.3 s for 8,000.
+"""
 _ESCAPED: Final = re.compile(r"\\(.)")
 _LINE_CHARS_MAX: Final = 8_000
 _OWN: Final = "barnabas_client_metrics_"
@@ -146,7 +149,7 @@ def _sample(line: str) -> tuple[str, _Key, Labels, float] | None:
     value = None if match is None else _number(match[3])
     if match is None or value is None:
         return None
-    labels = {intern(name): _unescaped(text) for name, text in _LABEL.findall(match[2])}
+    labels = {intern(name): _unescaped(text) for name, text in LABEL.findall(match[2])}
     key = labels.pop("client_id", ""), labels.pop("client_instance_id", ""), labels.pop("broker", "")
     # It changes when a member joins again, and then the series of both are there for a while.
     labels.pop("group_member_id", None)
