@@ -312,6 +312,16 @@ def test_too_many_series_are_left_out_and_those_of_the_list_last():
     assert shown(snapshot(kept)).left_out_by_brokers == 7
 
 
+def test_of_a_thousand_clients_with_one_id_those_that_were_heard_of_last_are_listed():
+    text = "".join(
+        silent(age, instance=f"i{age:04}") + sample(SEND_RATE, 1.0, instance=f"i{age:04}")
+        for age in range(1_000)
+    )
+    found = views.client(snapshot(text), "c", NOW, search="", page=1, size=3)
+    assert [one.instance_id for one in found.instances] == ["i0000", "i0001", "i0002"]
+    assert found.row.clients == 1_000
+
+
 @pytest.mark.parametrize("end", ["\u2028", "\x85", "\r", "\x0b", "\x1e"])
 def test_a_label_begins_no_line_of_the_broker_and_none_of_another_client(end):
     idle = "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent"

@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import Final, NamedTuple
 
 from barnabas.console.figure import Figure, figure, unknown
@@ -106,6 +107,7 @@ class ClientView:
 
     row: ClientRow
     instances: Sequence[InstanceRow]
+    """At most `size` of them, those that were heard of last: thousands may have one id."""
     metrics: Sequence[MetricRow]
     paging: Paging
     search: str
@@ -182,7 +184,7 @@ def client(
             _heard(there),
             sum(len(one.client.series) for one in there),
         )
-        for instance, there in instances.items()
+        for instance, there in sorted(nsmallest(size, instances.items(), key=lambda each: each[1][0].age_s))
     ]
     names = sorted(
         {
