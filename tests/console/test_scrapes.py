@@ -2,6 +2,7 @@
 
 import asyncio
 import http.server
+import socket
 import threading
 
 import pytest
@@ -113,6 +114,28 @@ class _Scraped(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+
+@pytest.mark.parametrize("head", ["", "Content-Length: 99\r\n"], ids=["no length", "length"])
+@pytest.mark.parametrize("end", ["", "\n"], ids=["within a line", "after a line"])
+def test_metrics_that_break_off_are_not_read_as_smaller_numbers(head, end):
+    """Of 12345 there may be 12 where a server ends early."""
+    text = f"kafka_network_requestchannel_requestqueuesize 12{end}"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(f"HTTP/1.1 200 OK\r\n{head}\r\n{text}".encode())
+
+        threading.Thread(target=answer, daemon=True).start()
+        (found,) = asyncio.run(BrokerScraper({1: f"http://127.0.0.1:{server.getsockname()[1]}/"})()).values()
+    if end and not head:
+        assert found.figures == {"request_queue_size": 12.0}
+    else:
+        assert isinstance(found, OperationError)
+        assert "cannot be read" in str(found)
 
 
 def test_counts_are_made_rates_and_a_restart_is_not_one():

@@ -105,4 +105,7 @@ def _body(response: http.client.HTTPResponse, bytes_max: int) -> bytes:
         size += count
     if size > bytes_max:
         raise _TooLargeError
+    if response.length:
+        # `readinto` says nothing of a body that is shorter than its Content-Length.
+        raise http.client.IncompleteRead(b"", response.length)
     return bytes(buffer[:size])

@@ -58,6 +58,9 @@ def _read(url: str, timeout_s: float) -> str:
     )
     if answer.status != HTTPStatus.OK:
         raise FetchError(f"the answer is HTTP {answer.status}")
+    if answer.body and not answer.body.endswith(b"\n"):
+        # Prometheus' text ends with the end of a line: of 12345 there may be 12.
+        raise FetchError("the answer breaks off within a line")
     return answer.body.decode(errors="replace")
 
 
