@@ -116,6 +116,28 @@ def test_a_machine_asks_its_brokers_without_the_password():
     assert not metrics_access(lambda: config, {MACHINE_TOKEN: ""}).allows(nothing)
 
 
+@pytest.mark.parametrize("missing", [0, 3])
+def test_a_broker_whose_answer_breaks_off_counts_as_missing_on_the_page_of_its_machine(missing):
+    """Of 12345 there may be 12 where it ends early."""
+    text = b"# HELP x\nx 12345\n"
+
+    async def main():
+        async def answer(reader, writer):
+            await reader.readuntil(b"\r\n\r\n")
+            head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(text)
+            writer.write(head + text[: len(text) - missing])
+            writer.close()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/metrics"
+            metrics = MachineMetrics(lambda: [BrokerLife(7, url, 0)], MetricsAccess(), b"secret")
+            return await metrics()
+
+    found = asyncio.run(main())
+    assert b'barnabas_machine_broker_up{broker="7"} %d' % (not missing) in found
+    assert (b'x{broker="7"} 12345\n' in found, b"x{" in found) == (not missing, not missing)
+
+
 def test_over_tls_and_only_so(url_of, tmp_path, authority):
     key = authority.sign("127.0.0.1").pem(tmp_path / "broker.pem")
     url = url_of(metrics_tls="true", ssl_keystore_location=key, ssl_keystore_type="PEM")

@@ -92,7 +92,11 @@ class MachineMetrics:
             writer.close()
         if b" 200 " not in status or len(answer) > ANSWER_BYTES_MAX:
             raise ValueError(f"{url} answers {status.decode(errors='replace').strip()}, {len(answer)} bytes")
-        return bytes(answer.partition(b"\r\n\r\n")[2])
+        fields, _, body = bytes(answer).partition(b"\r\n\r\n")
+        if b"Content-Length: %d" % len(body) not in fields.split(b"\r\n"):
+            # A broker that ends meanwhile: of its last number only some digits may be there.
+            raise ValueError(f"{url} breaks off after {len(body)} bytes")
+        return body
 
 
 def _family(name: str, kind: str, doc: str, figures: Sequence[tuple[int, int]]) -> bytes:
