@@ -4,14 +4,12 @@ import errno
 import json
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline import replay as replaying
 from barnabas.spark.pipeline.events import Events, last_event
 from barnabas.spark.pipeline.replay import replay
 from barnabas.spark.pipeline.settings import load
@@ -111,21 +109,6 @@ def test_a_compaction_of_a_folder(tmp_path, text):
 def test_what_was_sent_again(tmp_path, text):
     put(tmp_path / "letters/_barnabas/replayed.json", text)
     one_line(lambda: replay(pipeline(tmp_path)), "replayed.json")
-
-
-def test_letters_that_come_while_others_are_sent_again_are_not_passed_over(tmp_path, monkeypatch):
-    letters = [("t-0", offset, replaying.Letter("t", 0, None, b"%d" % offset, [])) for offset in (3, 5)]
-    there, sent = letters[:1], []
-    producer = SimpleNamespace(
-        send=lambda _topic, value, *_, **__: sent.append(value), flush=lambda: there.append(letters[1])
-    )
-    monkeypatch.setattr(replaying, "_rows", lambda _: list(there))
-    place = pipeline(tmp_path).letters.table
-    (place.path / "_barnabas").mkdir(parents=True)
-    for _ in range(2):
-        replaying._from_table(producer, place)
-        producer.flush = lambda: None
-    assert sent == [b"3", b"5"]
 
 
 @pytest.mark.parametrize("text", DAMAGED)

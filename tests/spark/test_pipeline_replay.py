@@ -119,6 +119,17 @@ def test_partitions_without_letters_are_forgotten(tmp_path, monkeypatch):
     assert world.note() == {"b-0": 7}
 
 
+def test_letters_that_come_while_others_are_sent_are_sent_the_next_time(tmp_path, monkeypatch):
+    world = World(tmp_path, "delta", monkeypatch)
+    world.letters_of(0, ("a", 0, 3))
+    monkeypatch.setattr(world, "flush", lambda: world.letters_of(1, ("a", 0, 5)))
+    assert world.replay() == 1
+    monkeypatch.undo()
+    monkeypatch.setattr(replaying, "producer_client", lambda _: world)
+    assert world.replay() == 1
+    assert world.sent == [("a", 0, 3), ("a", 0, 5)]
+
+
 @pytest.mark.parametrize(("kind", "waits"), [("parquet", True), ("delta", False)])
 def test_files_that_appear_one_after_the_other_are_not_read_while_they_do(tmp_path, kind, waits, monkeypatch):
     """A letter whose file came last was passed over, as one behind it had been sent."""
