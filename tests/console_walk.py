@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -94,9 +95,17 @@ def inaccessible(browser, *rules):
     ]
 
 
+def until(browser, found):
+    """What `found` says of the browser once that is true. An element that the next page has taken away
+    meanwhile is looked for again.
+    """
+    waiting = WebDriverWait(browser, WAIT_S, ignored_exceptions=[StaleElementReferenceException])
+    return waiting.until(found)
+
+
 def element(browser, css):
     """The first element that fits, once it is there."""
-    return WebDriverWait(browser, WAIT_S).until(lambda one: one.find_element(By.CSS_SELECTOR, css))
+    return until(browser, lambda one: one.find_element(By.CSS_SELECTOR, css))
 
 
 class Walk:
@@ -120,7 +129,7 @@ class Walk:
             )
             return text if text and text != other_than else None
 
-        return WebDriverWait(self.browser, WAIT_S).until(found)
+        return until(self.browser, found)
 
     def pages(self, subjects):
         """Opens every page, with something for the parameters of its path; what was wrong with each."""

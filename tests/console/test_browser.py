@@ -5,7 +5,6 @@ from console_site import scraped_sender
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
 
 from barnabas.client import Producer
 from barnabas.console.access.login import Login
@@ -13,7 +12,7 @@ from barnabas.console.access.passwords import PasswordFile, set_password
 from barnabas.console.access.roles import RoleFile
 from barnabas.console.actions.kinds import KINDS
 from barnabas.console.web.routes import SHOWN
-from console_walk import WAIT_S, chromium, element, faults, inaccessible, served
+from console_walk import chromium, element, faults, inaccessible, served, until
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -59,11 +58,11 @@ def test_links_lead_through_the_cluster(browser, site):
     with served(site.console) as address:
         browser.get(address)
         element(browser, "main a").click()
-        WebDriverWait(browser, WAIT_S).until(lambda chromium: element(chromium, "h1").text == "demo")
+        until(browser, lambda chromium: element(chromium, "h1").text == "demo")
         assert element(browser, ".verdict .level").text in {"good", "warning"}
         element(browser, "nav a[href$='/groups']").click()
         element(browser, "main a[href$='/groups/behind']").click()
-        WebDriverWait(browser, WAIT_S).until(lambda chromium: "behind" in element(chromium, "h1").text)
+        until(browser, lambda chromium: "behind" in element(chromium, "h1").text)
         text = element(browser, "main").text
     assert "1 min 0 s" in text
     assert "no record waits" not in text
@@ -125,7 +124,7 @@ def test_every_form_has_names_and_the_keyboard_reaches_what_it_needs(browser, cl
         outline = browser.execute_script("return getComputedStyle(arguments[0]).outlineStyle", field)
         assert (field.get_attribute("name"), outline == "none") == ("topic", False)
         field.send_keys("by-keyboard" + Keys.ENTER)
-        WebDriverWait(browser, WAIT_S).until(lambda one: one.find_elements(By.NAME, "confirm"))
+        until(browser, lambda one: one.find_elements(By.NAME, "confirm"))
     browser.get_log("browser")  # a page that is not there is an answer of 404, which the browser writes down
     assert found == []
 
@@ -156,9 +155,9 @@ def test_an_action_walks_from_its_button_to_the_audit_log(browser, cluster, open
         assert "3" in element(browser, "tbody").text
         element(browser, "input[name=confirm]").send_keys(topic)
         element(browser, "main button").click()
-        WebDriverWait(browser, WAIT_S).until(lambda chromium: element(chromium, "h1").text == "Done")
+        until(browser, lambda chromium: element(chromium, "h1").text == "Done")
         element(browser, "main a[href$='/audit']").click()
-        WebDriverWait(browser, WAIT_S).until(lambda chromium: element(chromium, "h1").text == "Audit")
+        until(browser, lambda chromium: element(chromium, "h1").text == "Audit")
         assert topic in element(browser, "tbody").text
         assert faults(browser) == []
     assert len(cluster.admin.topics.describe(topic)[topic].partitions) == 3
@@ -187,16 +186,12 @@ def test_records_come_to_a_page_that_follows(browser, cluster, open_console):
         element(browser, "#records .empty")
         for value in (b"first", b"<i>second</i>"):
             producer.send_and_wait(topic, value)
-            WebDriverWait(browser, WAIT_S).until(
-                lambda one, value=value: value.decode() in element(one, "#records tbody").text
-            )
+            until(browser, lambda one, value=value: value.decode() in element(one, "#records tbody").text)
         rows = [one.text for one in browser.find_elements(By.CSS_SELECTOR, "#records tbody th")]
         assert rows == ["1", "0"]
         assert faults(browser) == []
         element(browser, "a[data-next]").click()
-        WebDriverWait(browser, WAIT_S).until(
-            lambda one: not one.find_elements(By.CSS_SELECTOR, "[data-next]")
-        )
+        until(browser, lambda one: not one.find_elements(By.CSS_SELECTOR, "[data-next]"))
 
 
 def test_a_user_logs_in_sees_what_the_role_gives_and_logs_out(browser, cluster, open_console, tmp_path):
@@ -214,14 +209,14 @@ def test_a_user_logs_in_sees_what_the_role_gives_and_logs_out(browser, cluster, 
             element(browser, "input[name=password]").send_keys(password)
             element(browser, "main button").click()
             if password == "wrong":
-                WebDriverWait(browser, WAIT_S).until(lambda one: one.find_elements(By.CSS_SELECTOR, ".alarm"))
-        WebDriverWait(browser, WAIT_S).until(lambda one: element(one, "h1").text == "Topics")
+                until(browser, lambda one: one.find_elements(By.CSS_SELECTOR, ".alarm"))
+        until(browser, lambda one: element(one, "h1").text == "Topics")
         assert [one.text for one in browser.find_elements(By.CSS_SELECTOR, "tbody th")] == ["orders"]
         element(browser, "tbody a").click()
         element(browser, "a[href*='actions/truncate-topic']")
         assert not browser.find_elements(By.CSS_SELECTOR, "a[href*='actions/alter-broker']")
         element(browser, ".out button").click()
-        WebDriverWait(browser, WAIT_S).until(lambda one: element(one, "h1").text == "Log in")
+        until(browser, lambda one: element(one, "h1").text == "Log in")
         browser.get(f"{address}/c/demo/topics")
         assert element(browser, "h1").text == "Log in"
     browser.get_log("browser")  # a wrong password is an answer of 401, which the browser writes down
