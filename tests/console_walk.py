@@ -114,6 +114,7 @@ class Walk:
     def __init__(self, browser, address, cluster):
         self.browser = browser
         self.below = f"{address}/c/{cluster}"
+        browser.get_log("browser")  # what was refused in the walk before is no fault of this one
 
     def open(self, path):
         """A page below the cluster; its first heading."""
