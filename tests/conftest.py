@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import importlib.util
+import logging
 import os
 import sys
 import threading
@@ -78,8 +79,25 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                 pytest.skip(f"plants bugs in {module}, which is compiled")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """pytest hands its handlers to loggers that do not propagate, and PySpark's give each handler that they
+    get a format of their own, JSON: all later tests of the process read their lines in it.
+    """
+    if "pyspark.logger" not in sys.modules:
+        return
+    for logger in logging.root.manager.loggerDict.values():
+        if type(logger).__name__ == "PySparkLogger":
+            logger.propagate = True  # type: ignore[union-attr]
+    capture: Any = item.config.pluginmanager.getplugin("logging-plugin")
+    for handler in (capture.caplog_handler, capture.report_handler):
+        handler.setFormatter(capture.formatter)
+
+
 OUTSIDE_CLIENTS = {"chaos", "clients", "jvm", "node"}
 """The folders whose tests run kafka-python in this process."""
+KAFKA_PYTHON_S = 5
+"""How long its threads may take to end after their client."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -89,8 +107,11 @@ def _sockets_of_outside_clients(request: pytest.FixtureRequest) -> Iterator[None
     """
     yield
     if "kafka" in sys.modules and request.path.parent.name in OUTSIDE_CLIENTS:
+        for thread in threading.enumerate():
+            if thread.name.startswith("kafka-io-"):  # it holds its client until it has seen that it is closed
+                thread.join(KAFKA_PYTHON_S)
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
+            warnings.filterwarnings("ignore", r"unclosed <(socket|ssl)\.", ResourceWarning)
             gc.collect()
 
 

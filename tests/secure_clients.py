@@ -219,12 +219,10 @@ def _outcomes(questions):
 def all_outcomes(kind, bootstrap, ca, other_ca):
     """By the name of the case."""
     authorities = {"other": other_ca}
-    found = {
-        name: outcome(kind, bootstrap, {**given, "ca": authorities.get(given.get("ca"), ca)})
-        for name, given in CASES.items()
-    }
-    gc.collect()  # what these clients leave open is warned of here, where it is expected
-    return found
+    questions = [
+        (kind, bootstrap, {**given, "ca": authorities.get(given.get("ca"), ca)}) for given in CASES.values()
+    ]
+    return dict(zip(CASES, outcomes(questions), strict=True))
 
 
 def removed_while_connected(kind, bootstrap, ca, remove):
@@ -235,9 +233,10 @@ def removed_while_connected(kind, bootstrap, ca, remove):
         client.work()  # librdkafka goes to the broker that it has heard of, by a connection of its own
     remove()
     deadline = time.monotonic() + 10
-    while outcome(kind, bootstrap, given) == "in" and time.monotonic() < deadline:
-        time.sleep(0.05)  # until the broker has heard of it
-    new = outcome(kind, bootstrap, given)  # the one before may have connected in the middle of it
+    question = [(kind, bootstrap, given)]
+    while outcomes(question) == ["in"] and time.monotonic() < deadline:
+        pass  # until the broker has heard of it
+    (new,) = outcomes(question)  # the one before may have connected in the middle of it
     try:
         client.work()
         old = "in"

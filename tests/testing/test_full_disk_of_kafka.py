@@ -3,6 +3,7 @@
 import confluent_kafka
 import pytest
 
+from barnabas.admin import Admin, NewTopic
 from barnabas.client import DeliveryTimeoutError, Producer
 from barnabas.core.errors import ConfigError
 from barnabas.testing import Kafka
@@ -37,10 +38,11 @@ def test_who_does_not_wait_gets_kafkas_own_answer(kafka, kafka_topic):
 
 def test_the_disk_of_one_broker_is_not_that_of_another():
     with Kafka(2) as kafka:
-        topics = {
-            kafka.leader(topic): topic
-            for topic in (kafka.create_topic(replication_factor=1) for _ in range(6))
-        }
+        topics = ("of-0", "of-1")
+        with Admin(kafka.bootstrap_servers) as admin:
+            admin.topics.create(
+                NewTopic(name, assignment={0: [broker]}) for broker, name in enumerate(topics)
+            )
         full = kafka.fill_disk(1)
         with Producer(kafka.bootstrap_servers) as producer:
             producer.send(topics[0], b"room").result()
