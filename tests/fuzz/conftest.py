@@ -7,6 +7,8 @@ from wire_peer import WirePeer
 
 # An unforeseen exception is answered too, but it is a bug; in a timer it has nobody to tell.
 UNFORESEEN = ("request.failed", "request_failed", "Traceback", "unreadable")
+FORESEEN = "classic.subscription_unreadable"
+"""What a member may well have said."""
 FAILURE_LINES = 60
 
 
@@ -38,7 +40,7 @@ class Victim:
         """The log from the first request on that the broker did not foresee, with its traceback;
         [] for none.
         """
-        lines = self.log_lines()
+        lines = [line for line in self.log_lines() if FORESEEN not in line]
         first = next((i for i, line in enumerate(lines) if any(word in line for word in UNFORESEEN)), None)
         return [] if first is None else lines[first : first + FAILURE_LINES]
 
