@@ -208,16 +208,22 @@ class ClientMetricsReceiver:
 
     def push_ages(self) -> Iterator[Reading]:
         """For how many seconds each client has been silent."""
-        self.sweep()
         now_ms = self._clock.monotonic_ms()
-        for (instance_id, client_id), last in list(self._last.items()):
-            yield (client_id, instance_id), (now_ms - last.at_ms) / 1000
+        for client, last in self._heard(now_ms):
+            yield client, (now_ms - last.at_ms) / 1000
 
     def lifetimes(self) -> Iterator[Reading]:
         """After how many seconds of silence each client is forgotten: three of its intervals, or a minute."""
-        self.sweep()
+        for client, last in self._heard(self._clock.monotonic_ms()):
+            yield client, last.life_ms / 1000
+
+    def _heard(self, now_ms: float) -> Iterator[tuple[tuple[str, str], _LastPush]]:
+        """The ids of the clients that are not forgotten. All series are looked through once a scrape, for
+        `families`, and not here.
+        """
         for (instance_id, client_id), last in list(self._last.items()):
-            yield (client_id, instance_id), last.life_ms / 1000
+            if last.at_ms + last.life_ms > now_ms:
+                yield (client_id, instance_id), last
 
     def families(self) -> Iterator[Metric]:
         """What clients have pushed, as metrics of the registry: a name each."""
