@@ -2,7 +2,11 @@
 
 Any thread may append; batches are taken and finished on the producer's event loop. One lock guards
 all of it, held for a microsecond at a time. `on_work` is called (in the appending thread) when there is
-something new to consider: a batch was opened (False), or one is full (True).
+something new to consider: a batch was opened or is due (False), or one takes no more (True).
+
+A batch of ``batch.size`` is due, however long records may linger. Until the sender comes to it, it may grow
+on, to `grown_bytes`: each partition has one batch in a request, so for a program that sends faster than its
+sender, the size of batches is what a record costs. That delays nothing, as the batch waited in any case.
 """
 
 import threading
@@ -29,11 +33,20 @@ _LOCK_S: Final = 1.0
 class TopicQueues:
     """The queues of one topic's partitions."""
 
-    __slots__ = ("available", "queues", "sticky")
+    __slots__ = ("available", "limit_bytes", "queues", "sticky")
 
     def __init__(
-        self, topic: str, count: int, available: Sequence[int], sticky_bytes: int, loads: Loads | None
+        self,
+        topic: str,
+        count: int,
+        available: Sequence[int],
+        *,
+        limit_bytes: int,
+        sticky_bytes: int,
+        loads: Loads | None,
     ) -> None:
+        self.limit_bytes = limit_bytes
+        """How large its batches may grow."""
         self.queues = [PartitionQueue(TopicPartition(topic, number)) for number in range(count)]
         self.available = available
         self.sticky = StickyPartitioner(
@@ -48,6 +61,7 @@ class RecordAccumulator:
         self,
         *,
         batch_bytes: int,
+        grown_bytes: int = 0,
         buffer_bytes: int,
         request_bytes_max: int,
         codec: Codec,
@@ -56,10 +70,13 @@ class RecordAccumulator:
         ignore_keys: bool = False,
         loads: Loads | None = None,
     ) -> None:
-        """`loads` says how much waits for each of some partitions, None for one whose broker takes nothing
+        """A batch is due with `batch_bytes`, and takes no more with `grown_bytes`, if that is more.
+
+        `loads` says how much waits for each of some partitions, None for one whose broker takes nothing
         at the moment; without it records without a key are spread evenly.
         """
         self.batch_bytes = min(batch_bytes, request_bytes_max)
+        self._grown_bytes = max(self.batch_bytes, min(grown_bytes, request_bytes_max))
         self.waiting_bytes = 0
         self._buffer_bytes = buffer_bytes
         self._request_bytes_max = request_bytes_max
@@ -90,7 +107,14 @@ class RecordAccumulator:
         with self._lock:
             known = self._topics.get(topic)
             if known is None:
-                self._topics[topic] = TopicQueues(topic, count, available, self.batch_bytes, self._loads)
+                self._topics[topic] = TopicQueues(
+                    topic,
+                    count,
+                    available,
+                    limit_bytes=self._grown_bytes,
+                    sticky_bytes=self.batch_bytes,
+                    loads=self._loads,
+                )
                 return
             known.available = available
             if known.sticky.partition not in available:
@@ -128,18 +152,22 @@ class RecordAccumulator:
             batch = queue.waiting[-1] if queue.waiting else None
             if batch is not None and not batch.attempts:
                 builder = batch.builder
-                added = builder.append(timestamp, key, value, headers, self.batch_bytes)
+                added = builder.append(timestamp, key, value, headers, batch.limit_bytes)
                 if added:
                     self.waiting_bytes += added
-                    is_full = builder.size_bytes >= self.batch_bytes
-                    if sticky is not None and (is_full or sticky.bytes_left <= added):
-                        sticky.produced(added, batch_is_full=is_full)
+                    size = builder.size_bytes
+                    is_due = size >= self.batch_bytes
+                    if sticky is not None and sticky.bytes_left <= added:
+                        sticky.produced(added, batch_is_full=is_due)
                     elif sticky is not None:
                         sticky.bytes_left -= added
-                    if is_full:
-                        self._on_work(True)
+                    # Said once when it becomes due, and when nothing more will fit.
+                    if is_due and (size >= batch.limit_bytes or size - added < self.batch_bytes):
+                        self._on_work(size >= batch.limit_bytes)
                     return Delivery(batch, builder.count - 1, timestamp)
-            delivery, batch = self._append_first(queue, timestamp, key, value, headers)
+            delivery, batch = self._append_first(
+                queue, timestamp, key, value, headers, limit_bytes=known.limit_bytes
+            )
             if sticky is not None:
                 sticky.produced(batch.size_bytes, batch_is_full=batch.size_bytes >= self.batch_bytes)
             return delivery
@@ -162,12 +190,20 @@ class RecordAccumulator:
             return Delivery(batch, count - 1, timestamp)
 
     def _append_first(
-        self, queue: PartitionQueue, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers
+        self,
+        queue: PartitionQueue,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        *,
+        limit_bytes: int,
     ) -> tuple[Delivery, ProducerBatch]:
         # What can fail comes before the queue knows the batch: a batch that is left behind there without its
         # first record would take in all later ones, and would never be sent.
         batch = ProducerBatch(queue.tp, self._codec, self._monotonic())
-        batch.builder.append(timestamp, key, value, headers, self.batch_bytes)
+        batch.builder.append(timestamp, key, value, headers, limit_bytes)
+        batch.limit_bytes = limit_bytes
         self._enqueue(queue, batch)
         return Delivery(batch, 0, timestamp), batch
 
@@ -194,6 +230,23 @@ class RecordAccumulator:
             found = [(queue.due_at(linger_s, self.batch_bytes), queue) for queue in self._active]
         return [(due, queue) for due, queue in found if due is not None]
 
+    def close_grown(self) -> None:
+        """What is due takes no more records, although the sender cannot come to it.
+
+        A batch has one time from which ``delivery.timeout.ms`` counts, that of its first record. While no
+        broker takes anything, the records of minutes would else share it, and expire together.
+        """
+        with self._lock:
+            for queue in self._active:
+                if queue.waiting and queue.waiting[-1].size_bytes >= self.batch_bytes:
+                    queue.waiting[-1].limit_bytes = 0
+
+    def load(self, queue: PartitionQueue) -> int:
+        """How much of a partition waits, in batches of ``batch.size``. Under the lock already, as a partition
+        is chosen there.
+        """
+        return queue.load(self.batch_bytes)
+
     def take(self, queue: PartitionQueue, identity: ProducerIdentity) -> ProducerBatch:
         """The first batch of the queue, from now on in flight."""
         with self._lock:
@@ -211,8 +264,11 @@ class RecordAccumulator:
             queue.retry(batch, retry_at)
 
     def split(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """The batch was too large: its halves go in its place, one after the other."""
+        """The batch was too large: its halves go in its place, one after the other. Later batches of its
+        topic do not grow: each would have to be split.
+        """
         with self._lock:
+            self._topics[queue.tp.topic].limit_bytes = self.batch_bytes
             queue.split(batch)
             self.waiting_bytes += sum(piece.size_bytes for piece in batch.pieces) - batch.size_bytes
 

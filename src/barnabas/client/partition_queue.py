@@ -72,6 +72,10 @@ class PartitionQueue:
         self._next_number += 1
         self.waiting.append(batch)
 
+    def load(self, full_bytes: int) -> int:
+        """How much waits, in batches of this size: one that has grown counts as several."""
+        return sum(-(-batch.size_bytes // full_bytes) for batch in self.waiting)
+
     def due_at(self, linger_s: float, full_bytes: int) -> float | None:
         """When the first batch may go (seconds of the monotonic clock); None when there is nothing to send,
         or not before an answer has come.

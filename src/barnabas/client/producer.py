@@ -52,6 +52,7 @@ from barnabas.client.telemetry import Telemetry
 from barnabas.client.topic_names import check_valid, plain_topic
 from barnabas.client.transactions import TransactionManager
 from barnabas.client.types import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, RecordMetadata
+from barnabas.core.config import Source
 from barnabas.core.errors import BarnabasError, ConfigError, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
@@ -60,6 +61,9 @@ from barnabas.records.compression import Codec
 
 _NS_PER_MS = 1_000_000
 _GIVE_WAY_S = 0.001
+
+_GROWN_BYTES: Final = 256 << 10
+"""How large a batch of the default ``batch.size`` becomes at most, while the sender has not come to it."""
 
 _FAILURES_MAX: Final = 100
 """How many failures that nobody has looked at are kept for the next flush."""
@@ -92,6 +96,8 @@ class AsyncProducer:
         self._cluster.watch(self._metadata_changed)
         self._accumulator = RecordAccumulator(
             batch_bytes=config["batch.size"],
+            # A size that was asked for is the upper bound that Kafka's documentation makes of it.
+            grown_bytes=_GROWN_BYTES if config.source("batch.size") is Source.DEFAULT else 0,
             buffer_bytes=config["buffer.memory"],
             request_bytes_max=config["max.request.size"],
             codec=Codec.named(config["compression.type"]),
@@ -371,9 +377,10 @@ class AsyncProducer:
         return True
 
     def _loads(self, queues: Sequence[PartitionQueue]) -> Sequence[int | None]:
-        """How many batches wait for each partition; None where its broker takes nothing."""
+        """How many batches' worth waits for each partition; None where its broker takes nothing."""
         leader, is_slow = self._cluster.metadata.leader, self._delays.is_slow
-        return [None if is_slow(leader(queue.tp)) else len(queue.waiting) for queue in queues]
+        load = self._accumulator.load
+        return [None if is_slow(leader(queue.tp)) else load(queue) for queue in queues]
 
     def metrics(self) -> Metrics:
         """What this producer has done and what it holds, by Kafka's names in groups:
@@ -392,8 +399,8 @@ class AsyncProducer:
         )
 
     def _wake(self, full: bool) -> None:
-        """There is work: a full batch, or the first record of one. Called under the accumulator's lock, by
-        any thread. Raises ClientClosedError.
+        """There is work: a batch takes no more (`full`), is due, or has its first record. Called under the
+        accumulator's lock, by any thread. Raises ClientClosedError.
         """
         if self._loop is None:
             return

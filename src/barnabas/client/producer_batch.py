@@ -38,6 +38,7 @@ class ProducerBatch:
         "created_at",
         "first",
         "is_section",
+        "limit_bytes",
         "may_be_stored",
         "number",
         "observed",
@@ -56,6 +57,8 @@ class ProducerBatch:
         self.builder = BatchBuilder(codec)
         self.created_at = created_at
         """Seconds of the monotonic clock."""
+        self.limit_bytes = 0
+        """Up to which size it takes records, as long as it was not sent."""
         self.retry_at = 0.0
         self.attempts = 0
         self.base_sequence = NO_SEQUENCE

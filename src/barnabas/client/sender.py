@@ -393,6 +393,7 @@ class Sender:
     def _expire(self, now: float) -> None:
         """Gives up what has waited longer than ``delivery.timeout.ms``."""
         self._expire_at = now + min(_EXPIRY_S, self._delivery_s / 4)
+        self._accumulator.close_grown()
         for queue, batch in self._accumulator.waiting():
             if now - batch.created_at >= self._delivery_s:
                 self._give_up(queue, batch, self._expired(batch, None))
