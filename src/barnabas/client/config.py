@@ -86,7 +86,14 @@ PRODUCER_CONFIG: Final = ConfigTable(
         ),
         ConfigKey("enable.idempotence", _BOOLEAN, True, "No duplicates, and order kept, through retries."),
         ConfigKey("linger.ms", _LONG, 0, "How long a batch may wait for more records.", at_least(0)),
-        ConfigKey("batch.size", _INT, 16_384, "Bytes at which a batch is sent at once.", at_least(1)),
+        ConfigKey(
+            "batch.size",
+            _INT,
+            16_384,
+            "Bytes at which a batch is sent at once. None becomes larger where this is set; else it takes records"
+            " until the sender comes to it, up to 256 KB.",
+            at_least(1),
+        ),
         ConfigKey("buffer.memory", _LONG, 33_554_432, "Bytes of records that may wait.", at_least(1)),
         ConfigKey(
             "compression.type",
