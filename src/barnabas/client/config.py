@@ -90,8 +90,8 @@ PRODUCER_CONFIG: Final = ConfigTable(
             "batch.size",
             _INT,
             16_384,
-            "Bytes at which a batch is sent at once. None becomes larger where this is set; else it takes records"
-            " until the sender comes to it, up to 256 KB.",
+            "Bytes at which a batch is sent at once. Where this is set, no batch grows beyond it; where not,"
+            " one takes records until the sender comes to it, up to 256 KB.",
             at_least(1),
         ),
         ConfigKey("buffer.memory", _LONG, 33_554_432, "Bytes of records that may wait.", at_least(1)),
