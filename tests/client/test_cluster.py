@@ -42,12 +42,82 @@ def test_a_refresh_in_the_background_is_repeated_until_there_is_an_answer(run, f
     async def scenario():
         async with fake() as broker, cluster_of(broker) as cluster:
             answered = asyncio.Event()
-            cluster.watch(lambda _metadata: answered.set())
+            cluster.watch(lambda _metadata, _topics: answered.set())
             broker.faults[ApiKey.METADATA].extend([hangup, hangup])
             cluster.refresh_soon()
             await answered.wait()
             assert len(broker.requests(ApiKey.METADATA)) == 3
             assert set(cluster.metadata.brokers) == {1}
+
+    run(scenario())
+
+
+# --- topics that are new
+
+
+def asked_for(broker):
+    return [
+        sorted(topic.name for topic in request.topics or ()) for request in broker.requests(ApiKey.METADATA)
+    ]
+
+
+def test_a_new_topic_is_asked_for_without_those_that_are_known(run, fake):
+    async def scenario():
+        async with fake() as broker, cluster_of(broker) as cluster:
+            for name in ("a", "b", "c"):
+                broker.add_topic(name, 2)
+                assert len((await cluster.topic(name, Deadline(10_000))).partitions) == 2
+            assert asked_for(broker)[-2:] == [["b"], ["c"]]
+            assert set(cluster.metadata.topics) == {"a", "b", "c"}
+            assert {cluster.metadata.names[broker.topic_id(name)] for name in "abc"} == {"a", "b", "c"}
+
+            await cluster.refresh()
+            assert asked_for(broker)[-1] == ["a", "b", "c"]
+
+    run(scenario())
+
+
+def test_topics_that_are_new_at_one_moment_share_a_request_and_later_ones_do_not_wait_for_it(run, fake):
+    async def scenario():
+        async with fake() as broker, cluster_of(broker) as cluster:
+            await cluster.refresh()
+            names = [f"t{number:02}" for number in range(20)]
+            for name in (*names, "late"):
+                broker.add_topic(name, 1)
+            together = [asyncio.create_task(cluster.topic(name, Deadline(10_000))) for name in names]
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            late = asyncio.create_task(cluster.topic("late", Deadline(10_000)))
+            assert [(await task).name for task in (*together, late)] == [*names, "late"]
+            assert asked_for(broker)[1:] == [names, ["late"]]
+
+    run(scenario())
+
+
+def test_what_is_asked_of_new_topics_does_not_make_the_others_younger(run, fake):
+    async def scenario():
+        async with fake() as broker, cluster_of(broker) as cluster:
+            broker.add_topic("new", 1)
+            await cluster.refresh()
+            await asyncio.sleep(0.05)
+            age_ms = cluster.age_ms
+            await cluster.topic("new", Deadline(10_000))
+            assert cluster.age_ms >= age_ms
+
+    run(scenario())
+
+
+def test_watchers_hear_which_topics_are_news(run, fake):
+    async def scenario():
+        async with fake() as broker, cluster_of(broker) as cluster:
+            broker.add_topic("a", 1)
+            broker.add_topic("b", 1)
+            await cluster.topic("a", Deadline(10_000))
+            news = []
+            cluster.watch(lambda _metadata, topics: news.append(sorted(topics)))
+            await cluster.topic("b", Deadline(10_000))
+            await cluster.refresh()
+            assert news == [["b"], ["a", "b"]]
 
     run(scenario())
 
@@ -76,7 +146,7 @@ def test_where_another_broker_is_at_the_address_the_bootstrap_servers_are_asked_
         async with fake() as broker, cluster_of(broker) as cluster:
             await cluster.refresh()
             seen = []
-            cluster.watch(seen.append)
+            cluster.watch(lambda metadata, _topics: seen.append(metadata))
             broker.faults[ApiKey.API_VERSIONS].append(mistaken)
             with pytest.raises(RebootstrapRequiredError):
                 await cluster.refresh()
@@ -162,7 +232,7 @@ def test_a_broker_that_is_lost_leads_to_fresh_metadata(run, fake):
         async with fake() as broker, cluster_of(broker) as cluster:
             await cluster.refresh()
             answered = asyncio.Event()
-            cluster.watch(lambda _metadata: answered.set())
+            cluster.watch(lambda _metadata, _topics: answered.set())
             broker.faults[ApiKey.INIT_PRODUCER_ID].append(hangup)
             with pytest.raises(DisconnectedError):
                 await cluster.send(1, InitProducerIdRequest(), InitProducerIdResponse)

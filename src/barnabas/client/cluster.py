@@ -5,13 +5,17 @@ Theory of operation
 One `NetworkClient` carries all requests of a client. The cluster is its `MetadataUpdater`: the nodes are the
 bootstrap servers, with negative ids, until an answer to a Metadata request names the brokers.
 
-One metadata request is under way at a time; a caller that needs fresh metadata meanwhile shares its answer.
+One metadata request about all topics of interest is under way at a time; a caller that needs fresh metadata
+meanwhile shares its answer. A topic that is new is asked for by itself, together with others that are new at
+that moment (``ProducerMetadata.newMetadataRequestBuilderForNewTopics``): a producer that comes to its
+10,000th topic need not hear of the 9,999 others again.
 While no broker answers, the bootstrap servers are asked too; where that lasts, or another broker is at the
 address of one that is known, they are the only nodes again (KIP-899, KIP-1242): their names may lead to
 brokers that came since.
-An answer replaces `metadata` as a whole, and the watchers get it. Metadata is asked for when a topic is new,
-when a leader has moved, when a broker is lost, and when it is older than ``metadata.max.age.ms``. A failed
-attempt is repeated, at another broker and after a pause, until the caller's deadline.
+An answer replaces `metadata` as a whole, and the watchers get it with the names of the topics that it was
+about. Metadata is asked for when a topic is new, when a leader has moved, when a broker is lost, and when it
+is older than ``metadata.max.age.ms``. A failed attempt is repeated, at another broker and after a pause,
+until the caller's deadline.
 
 Before the first answer a bootstrap server that cannot be reached, or says nothing for a while, is looked at
 (`network.probe`): a person learns at once that nothing listens there, or which other protocol it speaks.
@@ -45,6 +49,9 @@ from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequest
 
 R = TypeVar("R", bound=Response)
 T = TypeVar("T")
+
+Watcher: TypeAlias = Callable[[ClusterMetadata, Collection[str]], object]
+"""Is told of new metadata, and which topics in it may differ from before."""
 
 Versions: TypeAlias = tuple[int, int]
 """The lowest and the highest version of a request that will do."""
@@ -102,9 +109,15 @@ class Cluster:
         self._all_topics = False
         self._complete = False
         self._refreshing: asyncio.Task[None] | None = None
+        self._asking: set[asyncio.Task[None]] = set()
+        """All requests for metadata that are under way."""
+        self._new_topics: set[str] = set()
+        """Those that the next request for new topics will be about."""
+        self._introducing: asyncio.Task[None] | None = None
+        """That request, while it has not been sent."""
         self._background: asyncio.Task[None] | None = None
         self._updated_at = float("-inf")
-        self._watchers: list[Callable[[ClusterMetadata], object]] = []
+        self._watchers: list[Watcher] = []
         self._closed = False
         self._answered = False
         """Whether any broker has."""
@@ -155,7 +168,7 @@ class Cluster:
             return 0
         return sum(self._client.in_flight_request_count(node_id) for node_id in self._nodes)
 
-    def watch(self, watcher: Callable[[ClusterMetadata], object]) -> None:
+    def watch(self, watcher: Watcher) -> None:
         self._watchers.append(watcher)
 
     def pause_s(self, attempts: int) -> float:
@@ -322,11 +335,36 @@ class Cluster:
         """Asks once for all topics of interest; joins a request that is under way. Raises what it raises."""
         if self._refreshing is None or self._refreshing.done():
             names = None if self._all_topics else frozenset(self._topics)
-            self._refreshing = asyncio.create_task(self._ask(names))
-            # The caller may no longer wait by the time it fails; then its error is read here.
-            self._refreshing.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._refreshing = self._started(self._ask(names))
+        await self._answer_of(self._refreshing)
+
+    async def _introduce(self, topic: str) -> None:
+        """Asks once for a topic that is not known, with the others that are asked for in the same turn of the
+        loop. Raises as `refresh`.
+        """
+        if not self.metadata.brokers or self._all_topics:
+            await self.refresh()
+            return
+        self._new_topics.add(topic)
+        if self._introducing is None:
+            self._introducing = self._started(self._ask_for_new())
+        await self._answer_of(self._introducing)
+
+    async def _ask_for_new(self) -> None:
+        names, self._new_topics, self._introducing = self._new_topics, set(), None
+        await self._ask(names, partial=True)
+
+    def _started(self, asking: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(asking)
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+        # The caller may no longer wait by the time it fails; then its error is read here.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return task
+
+    async def _answer_of(self, asking: asyncio.Task[None]) -> None:
         try:
-            await asyncio.shield(self._refreshing)
+            await asyncio.shield(asking)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self._closed and task is not None and not task.cancelling():
@@ -334,7 +372,7 @@ class Cluster:
                 raise ClientClosedError("The client was closed") from None
             raise
 
-    async def _ask(self, names: Iterable[str] | None) -> None:
+    async def _ask(self, names: Iterable[str] | None, *, partial: bool = False) -> None:
         topics = None if names is None else [MetadataRequestTopic(name=name) for name in sorted(names)]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=self._create_topics)
         try:
@@ -347,20 +385,26 @@ class Cluster:
             if self._may_rebootstrap and now - self._unanswered_since >= patience_s:
                 self._rebootstrap(error)
             raise
-        self.update(response, complete=names is None)
+        self.update(response, complete=names is None, partial=partial)
 
-    def update(self, response: MetadataResponse, *, complete: bool) -> None:
-        """Works an answer into `metadata`, and hands that to the watchers."""
-        self._updated_at = time.monotonic()
+    def update(self, response: MetadataResponse, *, complete: bool, partial: bool = False) -> None:
+        """Works an answer into `metadata`, and hands that to the watchers. A `partial` one is about new
+        topics alone: the others are as old as before.
+        """
+        if not partial:
+            self._updated_at = time.monotonic()
         if self._unanswered_since is not None:
             self._unanswered_since = None
             self._retire_all_but_known(self._bootstrap_nodes)
         if not response.brokers:
             return  # a broker that has just started knows no brokers yet
         self._complete = complete
-        self._become(self.metadata.updated(response, complete=complete))
+        metadata = self.metadata.updated(response, complete=complete)
+        self._become(
+            metadata, metadata.topics if complete else [one.name or "" for one in response.topics or ()]
+        )
 
-    def _become(self, metadata: ClusterMetadata) -> None:
+    def _become(self, metadata: ClusterMetadata, topics: Collection[str]) -> None:
         self.metadata = metadata
         previous, self._nodes = (
             self._nodes,
@@ -371,7 +415,7 @@ class Cluster:
         )
         self._retire_all_but_known(previous)
         for watcher in self._watchers:
-            watcher(self.metadata)
+            watcher(self.metadata, topics)
 
     def leaders_changed(
         self, leaders: Mapping[TopicPartition, NamedLeader], endpoints: Iterable[Endpoint]
@@ -387,7 +431,7 @@ class Cluster:
         after = before.with_leaders(named, brokers)
         if after is before:
             return ()
-        self._become(after)
+        self._become(after, {tp.topic for tp in named})
         return {tp for tp in named if after.partition(tp) != before.partition(tp)}
 
     def _retire_all_but_known(self, nodes: Mapping[int, Node]) -> None:
@@ -438,7 +482,9 @@ class Cluster:
 
         async def attempt() -> TopicMetadata:
             known = self.metadata.topics.get(name)
-            if known is None or not known.available:
+            if known is None:
+                await self._introduce(name)
+            elif not known.available:
                 await self.refresh()
             return self._known(name)
 
@@ -462,7 +508,9 @@ class Cluster:
 
     async def close(self) -> None:
         self._closed = True
-        tasks = [task for task in (self._background, self._refreshing) if task and not task.done()]
+        tasks = [*self._asking]
+        if self._background is not None and not self._background.done():
+            tasks.append(self._background)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -84,7 +84,7 @@ class Fetcher:
         """The brokers that cannot say where their logs diverge (before Kafka 2.7)."""
         self._closed = False
         self._news = asyncio.Event()
-        cluster.watch(lambda _metadata: self._news.set())
+        cluster.watch(lambda _metadata, _topics: self._news.set())
         self.arrived: dict[TopicPartition, RawFetch] = {}
         """What was fetched and not taken yet, in the order it came."""
         self.out_of_range: dict[TopicPartition, int] = {}

@@ -103,12 +103,18 @@ class ClusterMetadata:
         """This view with an answer worked in; a complete one (about all topics) replaces the topics."""
         topics = {} if complete else dict(self.topics)
         errors = {} if complete else dict(self.errors)
+        names = {} if complete else dict(self.names)
         for one in response.topics or ():
             name = one.name or ""
             error = ErrorCode.of(one.error_code)
             errors.pop(name, None)
+            known = self.topics.get(name)
+            if known is not None:
+                names.pop(known.topic_id, None)
             if error is ErrorCode.NONE or one.partitions:
-                topics[name] = _topic(one, self.topics.get(name))
+                topics[name] = _topic(one, known)
+                if one.topic_id != ZERO_UUID:
+                    names[one.topic_id] = name
             else:
                 topics.pop(name, None)
                 errors[name] = error
@@ -121,7 +127,7 @@ class ClusterMetadata:
             errors=errors,
             cluster_id=response.cluster_id,
             controller_id=response.controller_id,
-            names=_names(topics.values()),
+            names=names,
         )
 
     def with_leaders(
@@ -145,10 +151,6 @@ class ClusterMetadata:
 
     def __repr__(self) -> str:
         return f"<ClusterMetadata {len(self.brokers)} brokers, {len(self.topics)} topics>"
-
-
-def _names(topics: Iterable[TopicMetadata]) -> dict[Uuid, str]:
-    return {topic.topic_id: topic.name for topic in topics if topic.topic_id != ZERO_UUID}
 
 
 def _topic(response: MetadataResponseTopic, known: TopicMetadata | None) -> TopicMetadata:

@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import time
 import warnings
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Self, Unpack
 
 from barnabas.client.accumulator import RecordAccumulator
@@ -422,10 +422,11 @@ class AsyncProducer:
     def _pump(self) -> None:
         self._sender.pump()
 
-    def _metadata_changed(self, metadata: ClusterMetadata) -> None:
-        for name, topic in metadata.topics.items():
-            if topic.available:
-                self._accumulator.set_topic(name, len(topic.partitions), topic.available)
+    def _metadata_changed(self, metadata: ClusterMetadata, topics: Collection[str]) -> None:
+        for name in topics:
+            topic = metadata.topics.get(name)
+            if topic is not None and (available := topic.available):
+                self._accumulator.set_topic(name, len(topic.partitions), available)
         self._sender.pump()
 
     def _batch_finished(self, batch: ProducerBatch, error: Exception | None) -> None:
