@@ -331,3 +331,58 @@ def test_a_real_broker_that_is_slow_gets_few_requests():
         # 535 KB: 33 batches, and as many requests, of batch.size.
         assert slow.fired() < 25
         assert [record.value for record in kafka.records(topic)] == [b"first", *values]
+
+
+@pytest.mark.parametrize(("options", "largest"), [({}, 1000), ({"batch_size": BATCH_BYTES}, 148)])
+def test_rows_of_a_table_fill_the_largest_batch(run, fake, options, largest):
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("numba")
+
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, **options) as producer:
+            table = pa.table({"value": pa.array(numbered(1000), pa.binary())})
+            await producer.send_arrow("t", table)
+            await producer.flush()
+            assert max(one.count for one in headers(cluster)) == largest
+            assert [record.value for record in cluster.records("t")] == numbered(1000)
+
+    run(scenario())
+
+
+def test_rows_without_a_key_are_spread_as_finely_as_with_batches_of_batch_size(run, fake):
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("numba")
+
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap) as producer:
+            cluster.add_topic("t", 5)
+            # 1 MB is 64 times 16 KB: each of five partitions is drawn, which four batches could not be for.
+            await producer.send_arrow("t", pa.table({"value": pa.array([b"." * 1000] * 1000, pa.binary())}))
+            await producer.flush()
+            counts = [sum(one.count for one in headers(cluster, partition)) for partition in range(5)]
+            assert sum(counts) == 1000
+            assert all(counts), counts
+
+    run(scenario())
+
+
+def test_a_table_for_a_topic_that_refused_large_batches_comes_in_small_ones(run, fake):
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("numba")
+
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, **FAST) as producer:
+            store = cluster._store
+
+            def limited(tp, batch):
+                return (ErrorCode.MESSAGE_TOO_LARGE, -1) if len(batch) > 60_000 else store(tp, batch)
+
+            cluster._store = limited
+            table = pa.table({"value": pa.array(numbered(1000), pa.binary())})
+            for _ in range(2):
+                await producer.send_arrow("t", table)
+                await producer.flush()
+            assert producer.metrics()["producer-metrics"]["batch-split-total"] == 1
+            assert [record.value for record in cluster.records("t")] == numbered(1000) * 2
+
+    run(scenario())

@@ -93,6 +93,11 @@ class RecordAccumulator:
     def knows(self, topic: str) -> bool:
         return topic in self._topics
 
+    def limit_bytes(self, topic: str) -> int:
+        """How large a batch of this topic may become."""
+        known = self._topics.get(topic)
+        return self._grown_bytes if known is None else known.limit_bytes
+
     def partitions(self, topic: str) -> tuple[Sequence[int], Sequence[int]] | None:
         """All partitions of a topic, and those that have a leader; None where it is not known."""
         known = self._topics.get(topic)

@@ -22,15 +22,29 @@ Columns = Mapping[str, str | None]
 
 
 def sections(
-    table: Any, columns: Columns, *, partitions: int, available: Sequence[int], section_bytes: int
+    table: Any,
+    columns: Columns,
+    *,
+    partitions: int,
+    available: Sequence[int],
+    section_bytes: int,
+    sticky_bytes: int,
 ) -> "Iterator[BatchSection]":
-    """The rows as batches of records, by partition. Raises InvalidRecordError, MissingExtraError."""
+    """The rows as batches of records of at most `section_bytes`, by partition. Those without a key stay at
+    one for `sticky_bytes`. Raises InvalidRecordError, MissingExtraError.
+    """
     with extra("arrow", "send_arrow"):
         from barnabas.records.columnar_encoder import RowError, encode  # noqa: PLC0415
 
     for rows in _batches(table, columns):
         try:
-            yield from encode(rows, partitions=partitions, available=available, section_bytes=section_bytes)
+            yield from encode(
+                rows,
+                partitions=partitions,
+                available=available,
+                section_bytes=section_bytes,
+                sticky_bytes=sticky_bytes,
+            )
         except RowError as error:
             raise InvalidRecordError(f"a row cannot be sent: {error}") from None
 

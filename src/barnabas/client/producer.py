@@ -306,7 +306,8 @@ class AsyncProducer:
             columns,
             partitions=len(partitions),
             available=available,
-            section_bytes=self.section_bytes,
+            section_bytes=self.table_section_bytes(topic),
+            sticky_bytes=self.section_bytes,
         )
         deliveries = []
         for one in rows:
@@ -602,6 +603,12 @@ class AsyncProducer:
     def section_bytes(self) -> int:
         """How many bytes of records fit into a batch (``batch.size``)."""
         return self._accumulator.batch_bytes - HEADER_SIZE
+
+    def table_section_bytes(self, topic: str) -> int:
+        """The same for records that are there all at once, as those of a table are: what a batch of the topic
+        may grow to.
+        """
+        return self._accumulator.limit_bytes(topic) - HEADER_SIZE
 
     @property
     def held_records(self) -> int:

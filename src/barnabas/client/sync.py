@@ -397,7 +397,8 @@ class Producer(ClientFace[AsyncProducer]):
             columns,
             partitions=len(partitions),
             available=available,
-            section_bytes=self.section_bytes,
+            section_bytes=self.table_section_bytes(topic),
+            sticky_bytes=self.section_bytes,
         )
         return [self.send_section(topic, one.partition, one.records, one.record_count) for one in rows]
 
@@ -410,6 +411,10 @@ class Producer(ClientFace[AsyncProducer]):
     def section_bytes(self) -> int:
         """How many bytes of records fit into a batch."""
         return self._twin.section_bytes
+
+    def table_section_bytes(self, topic: str) -> int:
+        """The same for records that are there all at once, as those of a table are."""
+        return self._twin.table_section_bytes(topic)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:

@@ -39,16 +39,22 @@ class BatchSection(NamedTuple):
 
 
 def encode(
-    rows: pa.RecordBatch, *, partitions: int, section_bytes: int, available: Sequence[int] = ()
+    rows: pa.RecordBatch,
+    *,
+    partitions: int,
+    section_bytes: int,
+    sticky_bytes: int = 0,
+    available: Sequence[int] = (),
 ) -> Iterator[BatchSection]:
     """The records of the rows in sections of at most `section_bytes` (a larger record alone), for a topic
-    with this many partitions; rows without a key go to `available` ones, if any are named. All rows are
-    looked at before the first section is given. Raises RowError.
+    with this many partitions; rows without a key go to `available` ones, if any are named, to
+    each for `sticky_bytes` (else for a section's). All rows are looked at before the first section is given.
+    Raises RowError.
     """
     columns = _columns(rows)
     chosen = np.empty(rows.num_rows, np.int32)
     sticky = np.array(random.choices(available or range(partitions), k=256), np.int32)
-    wrong = kernel.choose_partitions(columns, partitions, sticky, section_bytes, chosen)
+    wrong = kernel.choose_partitions(columns, partitions, sticky, sticky_bytes or section_bytes, chosen)
     if wrong >= 0:
         raise RowError(
             f"Invalid partition {columns.partition[wrong]} in a row: the topic has partitions 0 to "
