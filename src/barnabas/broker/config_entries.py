@@ -2,7 +2,7 @@
 value, source, where else it could come from (``ConfigHelper``).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import lru_cache
 from itertools import dropwhile
 from typing import Any, Final, TypeAlias
@@ -64,9 +64,15 @@ def _hashed(name: str) -> int:
     return hashed ^ (hashed & 0xFFFFFFFF) >> 16
 
 
-def topic_entries(broker: Config, config: Config, *, docs: bool = False) -> Entries:
-    """All keys of a topic that has this configuration on this broker."""
-    return [_topic_entry(broker, config, key, docs=docs) for key in TOPIC_CONFIG.values()]
+def topic_entries(
+    broker: Config, config: Config, *, docs: bool = False, wanted: Container[str] | None = None
+) -> Entries:
+    """The keys of a topic that has this configuration on this broker: all, or those that are wanted."""
+    return [
+        _topic_entry(broker, config, key, docs=docs)
+        for name, key in TOPIC_CONFIG.items()
+        if wanted is None or name in wanted
+    ]
 
 
 def _topic_entry(
