@@ -22,6 +22,7 @@ WITHOUT = {
     "pipeline init": "writes a file",
     "pipeline try": "prints the user's own rows, each as JSON already",
     "pipeline replay": "sends records; the line says how many",
+    "pipeline report": "writes a page; `pipeline status` has JSON",
     "pipeline rewind": "takes batches back; the line says how many",
     "leader-election": "changes leaders; the exit code says whether",
     "produce": "sends",

@@ -290,6 +290,22 @@ def positions_of(progress: Mapping[str, Any]) -> Positions:
     return found
 
 
+def lag_of(progress: Mapping[str, Any]) -> int | None:
+    """How many records there were behind the end of the batch when it was planned, of the sources that are
+    ours. None where the brokers' end is not in the progress.
+    """
+    ends: Positions = {}
+    for source in progress["sources"]:
+        found = source.get("latestOffset")
+        found = json.loads(found) if isinstance(found, str) else found
+        if isinstance(found, dict):
+            ends |= SourceOffset.decode(found).positions
+    positions = positions_of(progress)
+    if not positions or not ends.keys() >= positions.keys():
+        return None
+    return sum(max(ends[tp] - at, 0) for tp, at in positions.items())
+
+
 class _Listener(StreamingQueryListener):  # type: ignore[misc]
     """Hands progress on."""
 

@@ -1,5 +1,6 @@
 """``barnabas pipeline``: topics into tables by PySpark, from a TOML file."""
 
+import dataclasses
 import datetime as dt
 import re
 import signal
@@ -13,9 +14,11 @@ import click
 
 from barnabas.cli.facts import json_option, plain, print_facts
 from barnabas.cli.options import bootstrap_option, file_option, properties
+from barnabas.core.errors import BarnabasError
 from barnabas.core.extras import extra
 
 if TYPE_CHECKING:
+    from barnabas.spark.pipeline.settings import Pipeline
     from barnabas.spark.pipeline.status import PipelineStatus
 
 _SIZE_MAX = 1 << 40
@@ -37,6 +40,7 @@ def pipeline() -> None:
       barnabas pipeline try flights.toml
       barnabas pipeline schema flights.toml
       barnabas pipeline status flights.toml
+      barnabas pipeline report flights.toml --output flights.html
       barnabas pipeline compact flights.toml
       barnabas pipeline replay flights.toml
       barnabas pipeline rewind flights.toml --to 2026-11-01T00:00:00Z
@@ -168,22 +172,46 @@ def _widening(in_table: str | None, in_rows: str | None, becomes: str | None) ->
 
 @pipeline.command()
 @FILE
-def run(file: Path) -> None:
+@click.option(
+    "--once", is_flag=True, help="End with what the topics have now, also where the trigger is a time."
+)
+@click.option(
+    "--report",
+    "page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a page about the pipeline there when the run has ended or failed.",
+)
+def run(file: Path, once: bool, page: Path | None) -> None:
     """Run the pipeline of FILE: to the end of its topics, or until SIGTERM or Ctrl-C where its trigger is a
     time.
 
+    The exit code is 0 at the end, also behind SIGTERM or Ctrl-C, and 1 where it fails, with one line.
+
     \b
-    Example:
+    Examples:
       barnabas pipeline run flights.toml
+      barnabas pipeline run flights.toml --once --report flights.html
     """
     settings, supervisor = _modules()
     from rich.console import Console
 
     found = settings.load(file)
+    if once and "processingTime" in found.trigger:
+        found = dataclasses.replace(found, trigger={"availableNow": True})
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    with supervisor.session(found) as spark:
-        outcome = supervisor.run(spark, found, Console(stderr=True), stop)
+    try:
+        with supervisor.session(found) as spark:
+            outcome = supervisor.run(spark, found, Console(stderr=True), stop)
+    except BarnabasError:
+        if page is not None:
+            try:
+                _write_page(found, page)
+            except (BarnabasError, click.ClickException) as error:  # why the run has failed says more
+                click.echo(f"{found.name}: no page: {error}", err=True)
+        raise
+    if page is not None:
+        _write_page(found, page)
     click.echo(
         f"{found.name}: {outcome.records_read:,} records read, {outcome.rows_written:,} rows written "
         f"in {outcome.batches:,} batches, {outcome.restarts} restarts"
@@ -275,6 +303,42 @@ def _lines(found: "PipelineStatus", problems: list[str]) -> Iterator[str]:
         yield f"  {found.files:,} files, {small}, {number(found.bytes)} bytes"
     for problem in problems:
         yield f"  problem: {problem}"
+
+
+@pipeline.command()
+@FILE
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where the page is written.  [default: NAME.html]",
+)
+def report(file: Path, output: Path | None) -> None:
+    """Write a page on how FILE runs: batches, lag, dead letters, rules, columns, files, restarts, runs. No
+    Spark is started.
+
+    It is one HTML file that needs nothing else. With `events` in FILE it has all runs, else the last hundred
+    batches or so.
+
+    \b
+    Example:
+      barnabas pipeline report flights.toml --output flights.html
+    """
+    settings, _ = _modules()
+    found = settings.load(file)
+    page = output or Path(f"{found.name}.html")
+    _write_page(found, page)
+    click.echo(f"{found.name}: {page}")
+
+
+def _write_page(found: "Pipeline", page: Path) -> None:
+    """Writes the page about a pipeline."""
+    from barnabas.spark.pipeline import report as reporting
+
+    text = reporting.page(found)
+    try:
+        page.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"{page}: {error.strerror}") from None
 
 
 @pipeline.command()

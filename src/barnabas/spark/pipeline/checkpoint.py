@@ -4,12 +4,13 @@
 each source, of which a pipeline has one. ``commits/17`` is written when the batch has ended.
 """
 
+import datetime as dt
 import json
 from pathlib import Path
 
 from barnabas.core.synchronise import synchronise
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.offsets import SourceOffset
+from barnabas.spark.offsets import Positions, SourceOffset
 from barnabas.spark.pipeline.tables.notes import damaged, read_note
 
 
@@ -36,6 +37,19 @@ def end_of(checkpoint: Path, batch: int) -> SourceOffset:
         return SourceOffset.decode(json.loads(path.read_text(encoding="utf-8").splitlines()[2]))
     except (OSError, ValueError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise PipelineError(f"{path} cannot be read: {error}") from None
+
+
+def moments(checkpoint: Path, batch: int) -> tuple[dt.datetime, dt.datetime, Positions]:
+    """When a batch was begun, when it had ended, and where. Raises PipelineError as `end_of` does."""
+    positions = end_of(checkpoint, batch).positions
+    path = checkpoint / "offsets" / str(batch)
+    try:
+        said = json.loads(path.read_text(encoding="utf-8").splitlines()[1])
+        begun = dt.datetime.fromtimestamp(said["batchTimestampMs"] / 1000, dt.UTC)
+        end = dt.datetime.fromtimestamp((checkpoint / "commits" / str(batch)).stat().st_mtime, dt.UTC)
+    except (OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
+        raise PipelineError(f"{path} cannot be read: {error}") from None
+    return begun, end, positions
 
 
 def go_back(checkpoint: Path, batch: int) -> None:

@@ -44,8 +44,7 @@ class Events:
         self._figures |= more
         try:
             if self._file is not None:
-                with self._file.open("a", encoding="utf-8") as target:
-                    target.write(json.dumps(found, ensure_ascii=False) + "\n")
+                _append(self._file, json.dumps(found, ensure_ascii=False))
             self._keep({**self._figures, "time": now, "event": event})
         except OSError as error:
             _log.warning("an event of %s was not written: %s", self._name, error)
@@ -70,6 +69,16 @@ class Events:
         except (OSError, ValueError) as error:  # the address may have a password: it is not shown
             reason = error.code if isinstance(error, urllib.error.HTTPError) else type(error).__name__
             _log.warning("the webhook of %s was not told of the failure: %s", self._name, reason)
+
+
+def _append(path: Path, line: str) -> None:
+    """Adds a line, also behind one that a kill has torn."""
+    with path.open("a+b") as file:
+        is_torn = False
+        if file.seek(0, 2):
+            file.seek(-1, 2)
+            is_torn = file.read(1) != b"\n"
+        file.write(("\n" * is_torn + line + "\n").encode(errors="replace"))
 
 
 def last_event(folder: Path) -> dict[str, Any]:

@@ -5,8 +5,9 @@ row violates it when it is false: one that is null, because a column is, is none
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
@@ -60,24 +61,35 @@ def violated(expectations: Sequence[Expectation], violation: str) -> "Column":
 
 
 def counts(expectations: Sequence[Expectation]) -> "list[Column]":
-    """Aggregates: how many rows violate each rule."""
+    """Aggregates: how many rows violate each rule, and how many are dropped, each of them once."""
     from pyspark.sql import functions as sql
 
-    return [
+    each = [
         sql.count(sql.when(~sql.expr(f"({one.rule})"), sql.lit(1))).alias(f"rule_{number}")
         for number, one in enumerate(expectations)
     ]
+    return [*each, sql.count(violated(expectations, "drop")).alias("dropped")]
 
 
-def dropped(expectations: Sequence[Expectation], found: Mapping[str, int]) -> int:
-    """How many rows of a batch are dropped, by what `counts` gave of it.
-    Raises PipelineError for a row that is to end the batch.
-    """
-    rows = 0
+def require(expectations: Sequence[Expectation], found: Mapping[str, int]) -> None:
+    """Raises PipelineError for a row that is to end the batch, by what `counts` gave of it."""
     for number, one in enumerate(expectations):
         count = found[f"rule_{number}"]
         if count and one.violation == "fail":
             raise PipelineError(f"{count:,} rows of the batch violate the rule {one.rule}")
-        if one.violation == "drop":
-            rows += count
-    return rows
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the rules have said of the rows of a run."""
+
+    rows_dropped: int = 0
+    violations: Counter[str] = field(default_factory=Counter)
+    """How many rows have violated each rule."""
+
+    def add(self, expectations: Sequence[Expectation], found: Mapping[str, int]) -> None:
+        """Takes what `counts` gave of a batch, of no rule nothing."""
+        for number, one in enumerate(expectations):
+            if count := found[f"rule_{number}"]:
+                self.violations[one.rule] += count
+        self.rows_dropped += found.get("dropped", 0)

@@ -1,5 +1,6 @@
 """Sorts the records of each batch: letters to where they go, the others to the table."""
 
+from collections import Counter
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final, Self
 
@@ -27,6 +28,9 @@ _SCHEMA: Final = spark.StructType([
 ])  # fmt: skip
 
 
+_VIOLATES: Final = "it violates the rule "
+
+
 class LetterBox:
     """The dead letters of a pipeline; ``with`` holds the lock of their table."""
 
@@ -38,6 +42,8 @@ class LetterBox:
         self._table: BatchSink | None = None
         self.letters = 0
         """Those that were written."""
+        self.violations: Counter[str] = Counter()
+        """How many of them have violated each rule."""
 
     def __enter__(self) -> Self:
         if self._limits.table is not None:
@@ -76,7 +82,7 @@ class LetterBox:
 
         rules = self._pipeline.expectations
         rule = expectations.violated(rules, "deadLetter")
-        violates = sql.when(rule.isNotNull(), sql.concat(sql.lit("it violates the rule "), rule))
+        violates = sql.when(rule.isNotNull(), sql.concat(sql.lit(_VIOLATES), rule))
         reason, route, how = violates, self._pipeline.sink.route, self._pipeline.sink.changes
         if route is not None:
             words = sql.lit(f"it names no table by {', '.join(route.columns)}")
@@ -89,7 +95,7 @@ class LetterBox:
         return sql.when(is_dropped, violates).otherwise(reason)
 
     def _put(self, bad: "DataFrame", count: int, batch: int) -> None:
-        found = bad.count()
+        found, by_rule = self._counted(bad)
         if found == 0:
             return
         one = bad.first()
@@ -100,3 +106,13 @@ class LetterBox:
             rows = as_records(bad, self._pipeline.name)
             records.send(rows, self._pipeline.source, self._limits.topic)
         self.letters += found
+        self.violations.update(by_rule)
+
+    def _counted(self, bad: "DataFrame") -> tuple[int, dict[str, int]]:
+        """How many letters there are, and how many of them by each rule."""
+        from pyspark.sql import functions as sql
+
+        rules = [one.rule for one in self._pipeline.expectations if one.violation == "deadLetter"]
+        each = [sql.count(sql.when(sql.col("reason") == f"{_VIOLATES}{rule}", sql.lit(1))) for rule in rules]
+        found, *counts = bad.agg(sql.count(sql.lit(1)), *each).collect()[0]
+        return found, {rule: count for rule, count in zip(rules, counts, strict=True) if count}

@@ -13,6 +13,7 @@ The locks of all tables are held while the pipeline runs, and one more that keep
 out while there are none. A row whose values name no table ends the query, or is a dead letter.
 """
 
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
@@ -55,8 +56,11 @@ class RoutedSink:
         """The last batch of which the dropped rows are counted: one that comes again is not counted twice."""
         self.batches = 0
         """Those that ended well."""
-        self.rows_dropped = 0
-        """Those that violate a rule whose violation is to be dropped."""
+        self.schema = to.rows
+        """The columns of each table, once they are open."""
+        self._tally = expectations.Tally()
+        self._told: dict[tuple[str, ...], int] = {}
+        """The rows of each table that `rows_since` has told of."""
         self.failure: str | None = None
         """Why the last batch failed, in one line."""
 
@@ -65,12 +69,29 @@ class RoutedSink:
         """In all tables."""
         return sum(one.rows_written for one in self._tables.values())
 
+    @property
+    def rows_dropped(self) -> int:
+        """Those that violate a rule whose violation is to be dropped."""
+        return self._tally.rows_dropped
+
+    @property
+    def violations(self) -> Counter[str]:
+        """How many rows have violated each rule."""
+        return self._tally.violations
+
+    def rows_since(self) -> dict[str, int]:
+        """How many rows each table has got since the last call, by its place, of those that have got any."""
+        written = {values: table.rows_written for values, table in list(self._tables.items())}
+        new = {values: rows - self._told.get(values, 0) for values, rows in written.items()}
+        self._told = written
+        return {self._sink.of(values).where: rows for values, rows in new.items() if rows}
+
     def __enter__(self) -> Self:
         with ExitStack() as held:
             root = held.enter_context(open_table(self._sink))
             # What no table could take is refused before the first record is read.
             require_columns(self._sink, self._to.rows)
-            table_schema(root, self._sink, self._to.checkpoint, self._to.rows)
+            self.schema = table_schema(root, self._sink, self._to.checkpoint, self._to.rows)
             for values in named_tables.values_of(self._sink, self._route):
                 self._tables[values] = held.enter_context(self._table(values))
             self._open = held.pop_all()
@@ -93,7 +114,7 @@ class RoutedSink:
     def _take(self, rows: "DataFrame", batch: int) -> None:
         rows.persist()  # each table takes its part of them
         try:
-            kept, dropped = self._kept(rows)
+            kept, found = self._kept(rows)
             names = named(kept, self._route)
             for values in names:
                 self._require(values)
@@ -110,19 +131,19 @@ class RoutedSink:
         for values in self._tables.keys() - set(names):
             self._tables[values].tidy(batch)
         if batch > self._last:
-            self.rows_dropped += dropped
+            self._tally.add(self._to.rules, found)
             self._last = batch
 
-    def _kept(self, rows: "DataFrame") -> "tuple[DataFrame, int]":
-        """The rows that no rule drops, and how many others there are. Raises PipelineError for a row that is
+    def _kept(self, rows: "DataFrame") -> "tuple[DataFrame, dict[str, int]]":
+        """The rows that no rule drops, and what the rules say of all. Raises PipelineError for a row that is
         to end the batch.
         """
         rules = self._to.rules
         if not rules:
-            return rows, 0
-        found = rows.agg(*expectations.counts(rules)).collect()[0]
-        kept = rows.filter(expectations.violated(rules, "drop").isNull())
-        return kept, expectations.dropped(rules, found.asDict())
+            return rows, {}
+        found = rows.agg(*expectations.counts(rules)).collect()[0].asDict()
+        expectations.require(rules, found)
+        return rows.filter(expectations.violated(rules, "drop").isNull()), found
 
     def _require(self, values: tuple[str, ...]) -> None:
         """Opens a table of which the rows are the first."""

@@ -122,6 +122,11 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
         )
     for section in (backfill, restart, follow, notify, top):
         section.close()
+    if "spark.remote" in pipeline.spark or pipeline.spark.get("spark.master", "").startswith("sc://"):
+        raise PipelineError(
+            "spark.remote: a pipeline's process is Spark's driver, as it commits each batch, and with Spark "
+            "Connect the driver is the server: give spark.master, or none and spark-submit"
+        )
     _keep_apart(pipeline, path)
     _require_letters(pipeline)
     if pipeline.format.envelope is not None and pipeline.sink.changes is None:

@@ -6,6 +6,7 @@ The executors write the files; the driver hands their names to the table and see
 
 import logging
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from barnabas.core.synchronise import synchronise
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline import changes, expectations, named_tables, records
 from barnabas.spark.pipeline.checkpoint import query_id
-from barnabas.spark.pipeline.expectations import Expectation
+from barnabas.spark.pipeline.expectations import Expectation, Tally
 from barnabas.spark.pipeline.sink_settings import Sink
 from barnabas.spark.pipeline.tables.compaction import TARGET_BYTES
 from barnabas.spark.pipeline.tables.evolution import merged
@@ -170,19 +171,19 @@ class BatchSink:
         self._to = to
         self._sink = to.sink
         self._table = open_table(to.sink)
-        self._schema = to.rows
+        self.schema = to.rows
+        """The columns of the table, once it is open."""
         self.batches = 0
         """Those that ended well, among them at most one that the table had already."""
         self.rows_written = 0
-        self.rows_dropped = 0
-        """Those that violate a rule whose violation is to be dropped."""
+        self._tally = Tally()
         self.failure: str | None = None
         """Why the last batch failed, in one line; what Spark makes of it says only that Python failed."""
 
     def __enter__(self) -> Self:
         self._table.__enter__()
         try:
-            self._schema = table_schema(self._table, self._sink, self._to.checkpoint, self._to.rows)
+            self.schema = table_schema(self._table, self._sink, self._to.checkpoint, self._to.rows)
             _keep_mode(self._table, self._sink)
         except BaseException:
             self._table.__exit__()
@@ -191,6 +192,16 @@ class BatchSink:
 
     def __exit__(self, *_: object) -> None:
         self._table.__exit__()
+
+    @property
+    def rows_dropped(self) -> int:
+        """Those that violate a rule whose violation is to be dropped."""
+        return self._tally.rows_dropped
+
+    @property
+    def violations(self) -> Counter[str]:
+        """How many rows have violated each rule."""
+        return self._tally.violations
 
     def write(self, frame: "DataFrame", batch: int) -> None:
         """Appends a batch, unless the table has it already."""
@@ -245,7 +256,8 @@ class BatchSink:
     def _judge(self) -> None:
         """Counts what the rules have said of the batch. Raises PipelineError for a row that is to end it."""
         if self._to.rules:
-            self.rows_dropped += expectations.dropped(self._to.rules, self._seen.get)
+            expectations.require(self._to.rules, self._seen.get)
+            self._tally.add(self._to.rules, self._seen.get)
 
     def _add(self, query: str, frame: "DataFrame", batch: int) -> None:
         written = 0
@@ -260,7 +272,7 @@ class BatchSink:
                 yield path
             self._judge()
 
-        self._table.append(query, batch, self._schema.jsonValue(), self._sink.layout, stage)
+        self._table.append(query, batch, self.schema.jsonValue(), self._sink.layout, stage)
         self.rows_written += written
 
     def _send(self, frame: "DataFrame") -> int:
@@ -313,7 +325,7 @@ class BatchSink:
                 truncates[0].time if truncates else None,
             )
 
-        self._table.merge(query, batch, self._schema.jsonValue(), self._sink.layout, how, stage)
+        self._table.merge(query, batch, self.schema.jsonValue(), self._sink.layout, how, stage)
         self.rows_written += written
 
     def _require_one_partition(self) -> None:
@@ -333,18 +345,18 @@ class BatchSink:
         from pyspark.sql import functions as sql
 
         # By name: null where the rows have no such column or field, and narrower numbers as the table's.
-        columns = [sql.col(f"`{field.name}`") for field in self._schema.fields]
+        columns = [sql.col(f"`{field.name}`") for field in self.schema.fields]
         layout = list(self._sink.layout)
         if apart is None:
-            frame = frame.to(self._schema)
+            frame = frame.to(self.schema)
         else:
             frame = frame.withColumn(changes.GONE, apart).to(
-                StructType([*self._schema.fields, StructField(changes.GONE, IntegerType())])
+                StructType([*self.schema.fields, StructField(changes.GONE, IntegerType())])
             )
         if (
             self._table.keeps_partition_columns
         ):  # Spark takes the columns of folders out of the files: it gets copies
-            columns += [_told_apart(self._schema[name]).alias(f"_{name}") for name in layout]
+            columns += [_told_apart(self.schema[name]).alias(f"_{name}") for name in layout]
             layout = [f"_{name}" for name in layout]
         if apart is not None:
             columns.append(sql.col(changes.GONE))

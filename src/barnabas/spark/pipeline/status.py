@@ -55,14 +55,52 @@ class PipelineStatus:
     bytes: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionBehind:
+    """How far a pipeline is behind the end of a partition. What is not known is None."""
+
+    topic: str
+    partition: int
+    position: int
+    """The offset that it reads next."""
+    end: int | None
+    records: int | None
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableFiles:
+    """The files of a table."""
+
+    where: str
+    files: int
+    small: int
+    """Those that a compaction would merge."""
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A status and what it is the sum of."""
+
+    status: PipelineStatus
+    partitions: list[PartitionBehind]
+    tables: list[TableFiles]
+
+
 def status(pipeline: Pipeline) -> PipelineStatus:
     """How a pipeline stands now. Raises PipelineError for a table or a checkpoint that cannot be read."""
+    return standing(pipeline).status
+
+
+def standing(pipeline: Pipeline) -> Standing:
+    """How a pipeline stands now, by partition and table. Raises PipelineError as `status` does."""
     told = last_event(pipeline.sink.path)
     batch, ended_s, positions = _last_batch(pipeline.checkpoint)
-    records, seconds, why = _lag(pipeline, positions)
-    sizes = _sizes(pipeline)
+    partitions, why = _behind(pipeline, positions)
+    tables = _tables(pipeline)
     time = None if ended_s is None else dt.datetime.fromtimestamp(ended_s, dt.UTC)
-    return PipelineStatus(
+    found = PipelineStatus(
         name=pipeline.name,
         state=_state(pipeline, told, batch),
         reason=told.get("reason") if told.get("event") == "failed" else None,
@@ -75,13 +113,14 @@ def status(pipeline: Pipeline) -> PipelineStatus:
         letters=told.get("letters"),
         rows_dropped=told.get("rows_dropped"),
         restarts=told.get("restarts"),
-        lag_records=records,
-        lag_s=seconds,
+        lag_records=sum(one.records or 0 for one in partitions) if partitions else None,
+        lag_s=max((one.seconds for one in partitions if one.seconds is not None), default=None),
         lag_error=why,
-        files=None if sizes is None else len(sizes),
-        small_files=None if sizes is None else sum(size < TARGET_BYTES // 2 for size in sizes),
-        bytes=None if sizes is None else sum(sizes),
+        files=sum(one.files for one in tables) if tables else None,
+        small_files=sum(one.small for one in tables) if tables else None,
+        bytes=sum(one.bytes for one in tables) if tables else None,
     )
+    return Standing(found, partitions, tables)
 
 
 def problems(found: PipelineStatus, *, lag_max: int | None, age_max_s: float | None) -> list[str]:
@@ -130,9 +169,10 @@ def _last_batch(checkpoint: Path) -> tuple[int | None, float | None, Positions]:
         raise PipelineError(f"{error.filename} cannot be read: {error.strerror}") from None
 
 
-def _lag(pipeline: Pipeline, positions: Positions) -> tuple[int | None, float | None, str | None]:
+def _behind(pipeline: Pipeline, positions: Positions) -> tuple[list[PartitionBehind], str | None]:
+    """How far each partition is behind; nothing, and the reason, while no broker answers."""
     if not positions:
-        return None, None, None
+        return [], None
     client = pipeline.source_options.client
     try:
         with (
@@ -142,13 +182,20 @@ def _lag(pipeline: Pipeline, positions: Positions) -> tuple[int | None, float | 
             admin.cluster.describe(timeout_ms=_TIMEOUT_MS)
             rows = lag_rows(standings_of(admin, {pipeline.name: positions}), fetcher, _TIMEOUT_MS).to_pylist()
     except (BarnabasError, OSError) as error:
-        return None, None, str(error)
-    seconds = [row["lagSeconds"] for row in rows if row["lagSeconds"] is not None]
-    return sum(row["lag"] or 0 for row in rows), max(seconds, default=None), None
+        return [], str(error)
+    names = ("topic", "partition", "committedOffset", "logEndOffset", "lag", "lagSeconds")
+    return [PartitionBehind(*(row[name] for name in names)) for row in rows], None
 
 
-def _sizes(pipeline: Pipeline) -> list[int] | None:
+def _tables(pipeline: Pipeline) -> list[TableFiles]:
+    """The tables that there are; none where the rows go to a topic."""
     if pipeline.sink.kind == "topic":
-        return None
-    tables = [table for one in known(pipeline.sink) if (table := open_table(one)).state(None) is not None]
-    return [size for table in tables for size in table.sizes()] if tables else None
+        return []
+    found = []
+    for one in known(pipeline.sink):
+        table = open_table(one)
+        if table.state(None) is not None:
+            sizes = table.sizes()
+            small = sum(size < TARGET_BYTES // 2 for size in sizes)
+            found.append(TableFiles(one.where, len(sizes), small, sum(sizes)))
+    return found

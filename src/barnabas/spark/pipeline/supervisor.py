@@ -11,9 +11,10 @@ import json
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped, unused-ignore]
 from pyspark.errors import PySparkException
@@ -24,7 +25,7 @@ from barnabas.core.errors import BarnabasError
 from barnabas.operations.schemas.registry import AWAY, RegistryAwayError
 from barnabas.spark import sessions
 from barnabas.spark.errors import PipelineError, first_line
-from barnabas.spark.follower import QueryFollower, Totals
+from barnabas.spark.follower import QueryFollower, Totals, lag_of
 from barnabas.spark.kafka import KafkaCatalog, admin_client
 from barnabas.spark.pipeline import expectations, frames, named_tables, rewind
 from barnabas.spark.pipeline.events import Events
@@ -80,10 +81,19 @@ class RunOutcome:
         """Records that do not fit and went to `[deadLetter]`."""
         return self.box.letters if self.box is not None else 0
 
-    def figures(self) -> dict[str, int]:
+    @property
+    def violations(self) -> dict[str, int]:
+        """How many rows have violated each rule, of those that have been."""
+        found: Counter[str] = Counter()
+        for one in (self.sink, self.box):
+            if one is not None:
+                found.update(dict(one.violations))  # copied: Spark's thread adds to it
+        return dict(found)
+
+    def figures(self) -> dict[str, Any]:
         """All of it, for events."""
         names = ("records_read", "rows_written", "batches", "restarts", "letters", "rows_dropped")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in (*names, "violations")}
 
 
 @contextlib.contextmanager
@@ -168,7 +178,8 @@ def _run(
         if pipeline.format.ids is not None:
             pipeline.format.ids.prepare()
         outcome = RunOutcome(sink, box)
-        events.emit("started", **outcome.figures())
+        columns = {one.name: one.dataType.simpleString() for one in sink.schema.fields}
+        events.emit("started", columns=columns, reader_schema=version, **outcome.figures())
         watch = _Watch(spark, pipeline, console, stop, outcome, events)
         _look_for_brokers(watch)
         _supervise(lambda: _start(built.batches, sink, pipeline), sink, watch)
@@ -235,14 +246,14 @@ def _supervise(start: "Callable[[], StreamingQuery]", sink: BatchSink | RoutedSi
             watch.say(f"did not start: {reason}; start {not_started + 1} follows")
             if watch.stop.wait(pipeline.backoff_ms / 1000):
                 return
-            watch.outcome.restarts += 1
+            watch.count_restart(reason)
             continue
         if AWAY in reason:
             # Nothing is wrong with the pipeline or its records: it waits, however long.
             watch.say(f"waits: {reason}")
             if watch.stop.wait(min(pipeline.backoff_ms / 1000, _BACKOFF_MAX_S)):
                 return
-            watch.outcome.restarts += 1
+            watch.count_restart(reason)
             continue
         failed, not_started = failed + 1, 0
         if failed > pipeline.restarts:
@@ -252,9 +263,7 @@ def _supervise(start: "Callable[[], StreamingQuery]", sink: BatchSink | RoutedSi
         watch.say(f"failed: {reason}; restart {failed} of {pipeline.restarts} in {pause:g} s")
         if watch.stop.wait(pause):
             return
-        watch.outcome.restarts += 1
-        if watch.events is not None:
-            watch.events.emit("restart", reason=reason, restarts=watch.outcome.restarts)
+        watch.count_restart(reason)
 
 
 @dataclass
@@ -304,6 +313,12 @@ class _Watch:
         """A line that stays."""
         self.console.print(f"{escape(self.pipeline.name)}: {escape(line)}", highlight=False, soft_wrap=True)
 
+    def count_restart(self, reason: str) -> None:
+        """The query is started again."""
+        self.outcome.restarts += 1
+        if self.events is not None:
+            self.events.emit("restart", reason=reason, restarts=self.outcome.restarts)
+
     def _count(self, query: "StreamingQuery", seen: Totals) -> None:
         rows = seen.rows
         for progress in query.recentProgress:
@@ -317,9 +332,16 @@ class _Watch:
                     batch_records=found.get("numInputRows") or 0,
                     batch_s=found.get("durationMs", {}).get("triggerExecution", 0) / 1000,
                     records_per_s=round(found.get("processedRowsPerSecond") or 0.0, 1),
+                    lag_records=lag_of(found),
                     **self.outcome.figures(),
+                    **self._rows_by_table(),
                 )
         self.outcome.records_read += seen.rows - rows
+
+    def _rows_by_table(self) -> dict[str, dict[str, int]]:
+        """What the tables have got since the last event, where there are many."""
+        sink = self.outcome.sink
+        return {"tables": sink.rows_since()} if isinstance(sink, RoutedSink) else {}
 
     @contextlib.contextmanager
     def _followed(self, query: "StreamingQuery") -> Iterator[None]:
