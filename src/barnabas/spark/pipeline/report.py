@@ -5,6 +5,7 @@ Names of topics, tables and columns, rules and reasons come from others: all of 
 """
 
 import datetime as dt
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
@@ -26,6 +27,7 @@ _BATCHES_MIN: Final = 2
 """A chart of fewer says nothing that the figures do not."""
 _LETTERS_MAX: Final = 1_000_000
 """Of a table of dead letters so many are looked at for their reasons."""
+_NUMERIC: Final = re.compile(r"[\d,.]+( s| [KMGT]?B)?|not known")
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB")
 
 
@@ -78,15 +80,20 @@ def _lead(pipeline: Pipeline, now: PipelineStatus) -> str:
 
 
 def _figures(now: PipelineStatus) -> Iterator[tuple[str, str]]:
-    yield _number(now.lag_records), "records behind" + (f" ({now.lag_error})" if now.lag_error else "")
-    yield _seconds(now.lag_s), "behind, by the records' times"
-    yield _seconds(now.batch_age_s), "since the last batch ended"
-    yield _number(now.records_per_s), "records a second, in the last batch"
-    yield _number(now.records_read), "records read in the last run"
-    yield _number(now.rows_written), "rows written in the last run"
-    yield _number(now.letters), "dead letters in the last run"
-    yield _number(now.rows_dropped), "rows dropped in the last run"
-    yield _number(now.restarts), "restarts in the last run"
+    """(Figure, words) of what is known, and of the lag also where it is not."""
+    if now.batch is not None:
+        yield _number(now.lag_records), "records behind" + (f" ({now.lag_error})" if now.lag_error else "")
+    seconds = ((now.lag_s, "behind, by the records' times"), (now.batch_age_s, "since the last batch ended"))
+    yield from ((_seconds(value), words) for value, words in seconds if value is not None)
+    numbers = (
+        (now.records_per_s, "records a second, in the last batch"),
+        (now.records_read, "records read in the last run"),
+        (now.rows_written, "rows written in the last run"),
+        (now.letters, "dead letters in the last run"),
+        (now.rows_dropped, "rows dropped in the last run"),
+        (now.restarts, "restarts in the last run"),
+    )
+    yield from ((_number(value), words) for value, words in numbers if value is not None)
     if now.files is not None:
         yield _number(now.files), f"files, {_number(now.small_files)} of them small, {_bytes(now.bytes)}"
 
@@ -234,9 +241,9 @@ def _columns(history: History) -> str:
         for one in reversed(history.schema_changes)
     ]
     words = (
-        f"{len(columns):,} columns; {len(changes):,} changes since the first run that is known."
+        f"{_count(len(columns), 'column')}; {_count(len(changes), 'change')} in the runs that are known."
         if changes
-        else f"{len(columns):,} columns, the same in all runs that are known."
+        else f"{_count(len(columns), 'column')}, the same in all runs that are known."
     )
     body = (_rows(("time", "change"), changes) if changes else "") + _rows(
         ("column", "type"), columns.items()
@@ -277,9 +284,8 @@ def _restarts(history: History) -> str:
     if not history.restarts:
         return ""
     rows = [(_time(one.time), one.reason) for one in reversed(history.restarts)]
-    return _table(
-        "Restarts", f"{history.restarts_seen:,} times a query was started again.", ("time", "reason"), rows
-    )
+    words = f"A query was started again {_count(history.restarts_seen, 'time')}."
+    return _table("Restarts", words, ("time", "reason"), rows)
 
 
 def _runs(history: History, *, running: bool) -> str:
@@ -294,7 +300,7 @@ def _runs(history: History, *, running: bool) -> str:
         (*_run(one, "running" if running and one is newest else one.state), one.reason or "")
         for one in reversed(history.runs)
     ]
-    return _table("Runs", f"{history.runs_seen:,} runs.", heads, rows)
+    return _table("Runs", f"{_count(history.runs_seen, 'run')}.", heads, rows)
 
 
 def _run(run: Run, state: str) -> tuple[str, ...]:
@@ -316,11 +322,21 @@ def _rows(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     rows = list(rows)
     left = len(rows) - _ROWS
     more = f"<p>{left:,} more are not shown.</p>" if left > 0 else ""
-    head = "".join(f"<th>{escape(one)}</th>" for one in heads)
+    numeric = [
+        ' class="n"' * all(_NUMERIC.fullmatch(text) for text in column) for column in zip(*rows, strict=True)
+    ]
+    head = "".join(f"<th{kind}>{escape(one)}</th>" for kind, one in zip(numeric, heads, strict=True))
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows[:_ROWS]
+        "<tr>"
+        + "".join(f"<td{kind}>{escape(text)}</td>" for kind, text in zip(numeric, row, strict=True))
+        + "</tr>"
+        for row in rows[:_ROWS]
     )
     return f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>{more}'
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" + "s" * (number != 1)
 
 
 def _number(value: float | None) -> str:
