@@ -38,7 +38,7 @@ class Batch:
 
 
 @dataclass(slots=True)
-class Run:
+class PipelineRun:
     """A run, as far as its events are there."""
 
     started: dt.datetime | None
@@ -74,12 +74,12 @@ class SchemaChange:
 
 
 @dataclass(slots=True)
-class History:
+class PipelineHistory:
     """What was found; the newest is last."""
 
     batches: deque[Batch] = field(default_factory=lambda: deque(maxlen=BATCHES_MAX))
     batches_seen: int = 0
-    runs: deque[Run] = field(default_factory=lambda: deque(maxlen=RUNS_MAX))
+    runs: deque[PipelineRun] = field(default_factory=lambda: deque(maxlen=RUNS_MAX))
     runs_seen: int = 0
     restarts: deque[Restart] = field(default_factory=lambda: deque(maxlen=RESTARTS_MAX))
     restarts_seen: int = 0
@@ -98,18 +98,18 @@ class History:
         return next((run.columns for run in reversed(self.runs) if run.columns is not None), None)
 
 
-def from_events(path: Path, name: str) -> History:
+def from_events(path: Path, name: str) -> PipelineHistory:
     """The history of a pipeline in its file of events. Raises PipelineError where it cannot be read."""
-    found = History()
+    found = PipelineHistory()
     for event, time, more in _events(path, name, found):
         found.since = found.since or time
         _take(found, event, time, more)
     return found
 
 
-def from_checkpoint(checkpoint: Path) -> History:
+def from_checkpoint(checkpoint: Path) -> PipelineHistory:
     """The last hundred batches or so, of which Spark has not forgotten the times and the offsets."""
-    found = History()
+    found = PipelineHistory()
     before = None
     for number in ended(checkpoint):
         try:
@@ -127,7 +127,9 @@ def from_checkpoint(checkpoint: Path) -> History:
     return found
 
 
-def _events(path: Path, name: str, found: History) -> Iterator[tuple[str, dt.datetime, dict[str, Any]]]:
+def _events(
+    path: Path, name: str, found: PipelineHistory
+) -> Iterator[tuple[str, dt.datetime, dict[str, Any]]]:
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)
@@ -160,11 +162,13 @@ def _event(line: bytes, name: str) -> tuple[str, dt.datetime, dict[str, Any]] | 
     return event, time.astimezone(dt.UTC), said
 
 
-def _take(found: History, event: str, time: dt.datetime, more: dict[str, Any]) -> None:
+def _take(found: PipelineHistory, event: str, time: dt.datetime, more: dict[str, Any]) -> None:
     if event == "started":
-        _begin(found, Run(time, time, columns=_columns(more), reader_schema=_text(more, "reader_schema")))
+        _begin(
+            found, PipelineRun(time, time, columns=_columns(more), reader_schema=_text(more, "reader_schema"))
+        )
     elif not found.runs:
-        _begin(found, Run(None, time))  # its first events are not in what was read
+        _begin(found, PipelineRun(None, time))  # its first events are not in what was read
     run = found.runs[-1]
     run.last = time
     run.figures |= {name: number for name in _FIGURES if (number := _whole(more, name)) is not None}
@@ -189,7 +193,7 @@ def _take(found: History, event: str, time: dt.datetime, more: dict[str, Any]) -
 _FIGURES: Final = ("records_read", "rows_written", "batches", "restarts", "letters", "rows_dropped")
 
 
-def _begin(found: History, run: Run) -> None:
+def _begin(found: PipelineHistory, run: PipelineRun) -> None:
     """A run begins: what has changed since the one before is remembered."""
     columns = found.columns
     if columns is not None and run.columns is not None:

@@ -15,10 +15,17 @@ from barnabas.spark import pages
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pages import charts
 from barnabas.spark.pages.charts import Tick
-from barnabas.spark.pipeline.history import BATCHES_MAX, Batch, History, Run, from_checkpoint, from_events
+from barnabas.spark.pipeline.history import (
+    BATCHES_MAX,
+    Batch,
+    PipelineHistory,
+    PipelineRun,
+    from_checkpoint,
+    from_events,
+)
 from barnabas.spark.pipeline.settings import Pipeline
 from barnabas.spark.pipeline.sink import open_table
-from barnabas.spark.pipeline.status import PipelineStatus, Standing, problems, standing
+from barnabas.spark.pipeline.status import PipelineStanding, PipelineStatus, problems, standing
 
 _ROWS: Final = 50
 """Of a table of the page."""
@@ -34,7 +41,9 @@ _UNITS: Final = ("B", "KB", "MB", "GB", "TB")
 def page(pipeline: Pipeline) -> str:
     """The page, HTML. Raises PipelineError for a table, a checkpoint or events that cannot be read."""
     now = standing(pipeline)
-    history = from_events(pipeline.events, pipeline.name) if pipeline.events is not None else History()
+    history = (
+        from_events(pipeline.events, pipeline.name) if pipeline.events is not None else PipelineHistory()
+    )
     from_file = bool(history.batches_seen)
     if not from_file:
         past = from_checkpoint(pipeline.checkpoint)
@@ -98,7 +107,7 @@ def _figures(now: PipelineStatus) -> Iterator[tuple[str, str]]:
         yield _number(now.files), f"files, {_number(now.small_files)} of them small, {_bytes(now.bytes)}"
 
 
-def _source(pipeline: Pipeline, history: History, *, from_file: bool) -> str:
+def _source(pipeline: Pipeline, history: PipelineHistory, *, from_file: bool) -> str:
     if from_file:
         assert history.since is not None
         cut = " Older events are in the file." if history.cut else ""
@@ -115,7 +124,7 @@ def _section(title: str, words: str, body: str) -> str:
     return f"<section><h2>{escape(title)}</h2><p>{escape(words)}</p>{body}</section>"
 
 
-def _batches(history: History, *, from_file: bool) -> str:
+def _batches(history: PipelineHistory, *, from_file: bool) -> str:
     batches = list(history.batches)
     if len(batches) < _BATCHES_MIN:
         return ""
@@ -161,7 +170,7 @@ def _hint(batch: Batch) -> str:
     )
 
 
-def _lag(now: Standing) -> str:
+def _lag(now: PipelineStanding) -> str:
     found = sorted(now.partitions, key=lambda one: -(one.records or 0))
     rows = [
         (
@@ -178,7 +187,7 @@ def _lag(now: Standing) -> str:
     return _table("Lag by partition", "Where the next batch begins, and what the brokers have.", heads, rows)
 
 
-def _misfits(pipeline: Pipeline, now: PipelineStatus, history: History) -> str:
+def _misfits(pipeline: Pipeline, now: PipelineStatus, history: PipelineHistory) -> str:
     """Dead letters and rules, where the file has any."""
     if pipeline.letters is None and not pipeline.expectations:
         return ""
@@ -232,7 +241,7 @@ def _reasons(pipeline: Pipeline) -> str:
     return more + _rows(("topic", "reason", "letters"), rows)
 
 
-def _columns(history: History) -> str:
+def _columns(history: PipelineHistory) -> str:
     columns = history.columns
     if columns is None:
         return ""
@@ -251,7 +260,7 @@ def _columns(history: History) -> str:
     return _section("Columns", words, body)
 
 
-def _tables(pipeline: Pipeline, now: Standing, history: History) -> str:
+def _tables(pipeline: Pipeline, now: PipelineStanding, history: PipelineHistory) -> str:
     """The tables and their files; of many also which rows each has got."""
     if not now.tables:
         return ""
@@ -280,7 +289,7 @@ def _tables(pipeline: Pipeline, now: Standing, history: History) -> str:
     return _table("Tables" if many else "Files", words, heads, rows)
 
 
-def _restarts(history: History) -> str:
+def _restarts(history: PipelineHistory) -> str:
     if not history.restarts:
         return ""
     rows = [(_time(one.time), one.reason) for one in reversed(history.restarts)]
@@ -288,7 +297,7 @@ def _restarts(history: History) -> str:
     return _table("Restarts", words, ("time", "reason"), rows)
 
 
-def _runs(history: History, *, running: bool) -> str:
+def _runs(history: PipelineHistory, *, running: bool) -> str:
     if not history.runs:
         return ""
     heads = (
@@ -303,7 +312,7 @@ def _runs(history: History, *, running: bool) -> str:
     return _table("Runs", f"{_count(history.runs_seen, 'run')}.", heads, rows)
 
 
-def _run(run: Run, state: str) -> tuple[str, ...]:
+def _run(run: PipelineRun, state: str) -> tuple[str, ...]:
     names = ("batches", "records_read", "rows_written", "letters", "rows_dropped", "restarts")
     return (
         "before" if run.started is None else _time(run.started),

@@ -80,7 +80,7 @@ class TableFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PipelineStanding:
     """A status and what it is the sum of."""
 
     status: PipelineStatus
@@ -93,7 +93,7 @@ def status(pipeline: Pipeline) -> PipelineStatus:
     return standing(pipeline).status
 
 
-def standing(pipeline: Pipeline) -> Standing:
+def standing(pipeline: Pipeline) -> PipelineStanding:
     """How a pipeline stands now, by partition and table. Raises PipelineError as `status` does."""
     told = last_event(pipeline.sink.path)
     batch, ended_s, positions = _last_batch(pipeline.checkpoint)
@@ -120,7 +120,7 @@ def standing(pipeline: Pipeline) -> Standing:
         small_files=sum(one.small for one in tables) if tables else None,
         bytes=sum(one.bytes for one in tables) if tables else None,
     )
-    return Standing(found, partitions, tables)
+    return PipelineStanding(found, partitions, tables)
 
 
 def problems(found: PipelineStatus, *, lag_max: int | None, age_max_s: float | None) -> list[str]:
