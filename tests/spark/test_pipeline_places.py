@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import stat
 import subprocess
 import sys
@@ -21,7 +22,9 @@ import yaml
 
 from barnabas.admin import Admin, NewTopic
 from barnabas.cli.main import cli
-from barnabas.client import Producer
+from barnabas.client import Consumer, Producer
+from barnabas.core.ids import TopicPartition
+from barnabas.spark import discovered
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.settings import load
 from spark_processes import HOME, environment, standalone_cluster
@@ -255,13 +258,13 @@ def master(tmp_path_factory):
 def run(command, folder):
     return subprocess.run(
         [str(word) for word in command], capture_output=True, text=True, check=False, cwd=folder,
-        env=environment(), timeout=400,
+        env=environment(), timeout=800,
     )  # fmt: skip
 
 
 @pytest.mark.jvm
 @pytest.mark.spark
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2000)
 def test_one_file_on_a_cluster_and_by_spark_submit(master, broker, topic_name, tmp_path):
     """Both end with what the topic has although the trigger is a time, each goes on where the other was, and
     one that fails has its exit code and its page.
@@ -301,3 +304,59 @@ def test_one_file_on_a_cluster_and_by_spark_submit(master, broker, topic_name, t
     page = (tmp_path / "page.html").read_text()
     assert "State: <b>failed</b>" in page
     assert "MALFORMED" in page
+
+
+@pytest.mark.jvm
+@pytest.mark.spark
+@pytest.mark.timeout(2000)
+def test_a_declarative_pipeline_reads_and_writes_topics_without_a_call(broker, topic_name, tmp_path):
+    """The example as it is, but for its place and its topics; the second run takes what is new."""
+    source, sink = topic_name("declared"), topic_name("declared-late")
+    with Admin(broker) as admin:
+        admin.topics.create([NewTopic(source, partitions=2), NewTopic(sink, partitions=1)])
+    shutil.copytree(PROGRAMS / "declarative", tmp_path, dirs_exist_ok=True)
+    for name, changes in {
+        "spark-pipeline.yml": {"file:///lake/flights-storage": f"file://{tmp_path}/storage"},
+        "transformations/flights.py": {
+            '"subscribe", "flights"': f'"subscribe", "{source}"',
+            '"topic": "delays"': f'"topic": "{sink}"',
+        },
+    }.items():
+        text = (tmp_path / name).read_text()
+        for old, new in changes.items():
+            assert old in text
+            text = text.replace(old, new)
+        (tmp_path / name).write_text(text)
+    bin_folder, found = str(Path(sys.executable).parent), str(Path(discovered.__file__).parent)
+    given = environment(KAFKA=broker)
+    given |= {
+        "PYTHONPATH": f"{found}{os.pathsep}{given['PYTHONPATH']}",
+        "PATH": f"{bin_folder}{os.pathsep}{given['PATH']}",
+    }
+
+    def run_with(*delays):
+        with Producer(broker) as producer:
+            for delay in delays:
+                producer.send_and_wait(source, json.dumps({"carrier": "UA", "delay": delay}).encode())
+        # Spark's own catalog forgets its tables with the process.
+        settings = ["spark.driver.memory=700m", "spark.sql.catalogImplementation=hive"]
+        command = [
+            HOME / "bin" / "spark-pipelines",
+            "run",
+            *(word for one in settings for word in ("--conf", one)),
+        ]
+        done = subprocess.run(
+            [str(word) for word in command], capture_output=True, text=True, check=False, cwd=tmp_path,
+            env=given, timeout=800,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+        with Consumer(broker, auto_offset_reset="earliest") as consumer:
+            consumer.assign([TopicPartition(sink, 0)])
+            end = consumer.end_offsets([TopicPartition(sink, 0)])[TopicPartition(sink, 0)]
+            records = []
+            while len(records) < end:
+                records += consumer.poll(500)
+        return [(record.key, json.loads(record.value)["delay"]) for record in records]
+
+    assert run_with(10, 40) == [(b"UA", 40)]
+    assert run_with(20, 50) == [(b"UA", 40), (b"UA", 50)]

@@ -1,0 +1,1 @@
+"""A folder for ``PYTHONPATH``: with it Spark finds ``format("barnabas")`` by itself."""
