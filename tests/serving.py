@@ -57,18 +57,33 @@ def free_port() -> int:
     ephemeral = int(limits.read_text().split()[0]) if limits.exists() else 32_768
     # The system's randomness: every worker of a test run seeds `random` alike.
     for port in random.SystemRandom().sample(range(10_000, max(ephemeral, 20_000)), 200):
-        probe = socket.socket()
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            probe.close()
-            continue
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        _reserved.append(probe)
-        if len(_reserved) > _RESERVED_AT_MOST:
-            _reserved.popleft().close()
-        return port
+        if _reserve(port):
+            return port
     raise RuntimeError("every port that was tried is taken")
+
+
+def free_ports(count: int) -> int:
+    """The first of so many ports, one after the other, each as `free_port` gives them."""
+    for _ in range(100):
+        first = free_port()
+        if all(_reserve(first + each) for each in range(1, count)):
+            return first
+    raise RuntimeError(f"no {count} ports in a row are free")
+
+
+def _reserve(port: int) -> bool:
+    """Whether nobody has the port; it is held from now on, as `free_port` says."""
+    probe = socket.socket()
+    try:
+        probe.bind(("127.0.0.1", port))
+    except OSError:
+        probe.close()
+        return False
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _reserved.append(probe)
+    if len(_reserved) > _RESERVED_AT_MOST:
+        _reserved.popleft().close()
+    return True
 
 
 class ServeProcess:
