@@ -2,16 +2,16 @@
 
     python tests/chaos/machine_kills.py --kills 100 --seed 1 [--java] [--keep FOLDER]
 
-Two parents (``barnabas serve --brokers 2``), each with a rack and a shared address of its own, on one embedded
-store. Every partition has a copy on each machine. Clients know the two shared addresses and nothing else, and
+Two parents (``barnabas serve --brokers 2``), each with a rack and a shared address of its own, on one
+embedded store. Every partition has a copy on each machine. Clients know the two shared addresses alone, and
 produce with acks=all all the time; see `kill_load` for what they remember. `--java` adds Java's producer,
 whose printed lines are the memory of another program.
 
 Most strikes kill one broker with -9, or the two that copy each other, at a moment that the seed chooses:
 while it carries load, after it hung beyond its session, and again while its parent brings it back. Every
-tenth strike is of a whole machine: the parent and all of its brokers in one moment; or the parent alone, whose
-brokers then end by themselves; or the machine and then its disks, which come back empty. In the end everything
-that was acknowledged is there, and the copies are the same.
+tenth strike is of a whole machine: the parent and all of its brokers in one moment; or the parent alone,
+whose brokers then end by themselves; or the machine and then its disks, which come back empty. In the end
+everything that was acknowledged is there, and the copies are the same.
 """
 
 import argparse
@@ -39,17 +39,17 @@ from kill_load import PARTITIONS, Commits, Reader, Stream
 from sequences import disorder
 
 from racks import Rack
-from serving import free_port, free_ports
+from serving import PATIENCE, free_port, free_ports
 from waiting import until
 
 SESSION_MS = 2000
-LIMIT_S = 90
+LIMIT_S = 90 * PATIENCE
 MACHINE_EVERY = 10
 """So often the strike is of a whole machine."""
 JAVA_RATE = 400
 PLACES = {"once": [[1, 3], [4, 2]], "often": [[2, 4], [3, 1]], "java": [[1, 4], [3, 2]]}
-"""The replicas of each partition, the leader that it should have first: each broker leads some, and no two are
-on one machine.
+"""The replicas of each partition, first the leader that it should have: each broker leads some, and no two
+are on one machine.
 """
 SETTINGS = {
     "zookeeper.session.timeout.ms": SESSION_MS,
@@ -75,9 +75,7 @@ class Machine:
         self.ids = (first_id, first_id + 1)
         self.shared = free_port()
         first_port = free_ports(2)
-        self.addresses = {
-            each: f"127.0.0.1:{first_port + place}" for place, each in enumerate(self.ids)
-        }
+        self.addresses = {each: f"127.0.0.1:{first_port + place}" for place, each in enumerate(self.ids)}
         settings = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
         self._options = [
             *("--brokers", "2", "--id", str(first_id), "--port", str(first_port)),
@@ -144,6 +142,8 @@ class TwoMachines:
         self._streams = []
         self._commits = self._reader = self._admin = None
         self.kills = Counter()
+        self.acknowledged = {}
+        """How many records of each topic were, in the end."""
         self.problems = []
 
     def run(self, kills, on_strike=lambda _: None):
@@ -161,14 +161,14 @@ class TwoMachines:
         except AssertionError as error:
             self.problems.append(f"after {strikes} strikes: {str(error)[:_LINES_LEFT]}")
         finally:
+            self.acknowledged = self._counts()
             for each in self._streams:
                 getattr(each, "close", lambda: None)()
             for each in self._machines:
                 each.kill()
         return self
 
-    @property
-    def acknowledged(self):
+    def _counts(self):
         return {each.topic: each.count for each in self._streams}
 
     def _begin_load(self):
@@ -184,7 +184,7 @@ class TwoMachines:
             Stream(self._bootstrap, each, idempotent=each == "once", rate=300) for each in ("once", "often")
         ]
         if "java" in self._topics:
-            from java_stream import JavaStream  # noqa: PLC0415 - where no JVM is, nobody asks for it
+            from java_stream import JavaStream
 
             self._streams.append(JavaStream(self._folder, self._bootstrap, JAVA_RATE, {"batch.size": 500}))
         self._commits = Commits(self._bootstrap, "once")
@@ -296,7 +296,7 @@ class TwoMachines:
         before = [each.count for each in self._streams]
         until(
             lambda: all(each.count > count for each, count in zip(self._streams, before, strict=True)),
-            lambda: f"records are taken: {before} before, {self.acknowledged} now",
+            lambda: f"records are taken: {before} before, {self._counts()} now",
             LIMIT_S,
         )
 
@@ -335,9 +335,7 @@ class TwoMachines:
             text = machine.errors.read_text()
             if "Traceback" in text:
                 self.problems.append(text[text.index("Traceback") :][:_LINES_LEFT])
-        folders = {
-            each: [machine.folder / str(each)] for machine in self._machines for each in machine.ids
-        }
+        folders = {each: [machine.folder / str(each)] for machine in self._machines for each in machine.ids}
         self.problems += differences(folders, {"__consumer_offsets"})
         for each in folders.values():
             for partition in each[0].glob("once-*"):

@@ -148,6 +148,31 @@ def test_it_is_closed_with_its_listener():
     asyncio.run(main())
 
 
+def test_it_moves_to_another_listener_and_no_more_once_it_was_left():
+    async def main():
+        port = free_port()
+        server = await sharing(port)
+        before = await ask(port)
+        server.bind(Endpoint("OTHERS", "127.0.0.1", 0))
+        server.move_shared("OTHERS", port)
+        server.move_shared("NONE", port)
+        after = await ask(port)
+        assert await before.ask(b"still") == b"still"
+        assert [each.listener.name for each in server.connections] == ["CLIENTS", "OTHERS"]
+        server.remove("OTHERS", grace_ms=0)
+        server.move_shared("CLIENTS", port)
+        await (await ask(port)).close()
+        server.unshare()
+        server.move_shared("CLIENTS", port)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+        for client in (before, after):
+            await client.close()
+        await server.stop(grace_ms=0)
+
+    asyncio.run(main())
+
+
 def test_a_port_of_somebody_who_does_not_share_is_refused_in_kafkas_words():
     async def main():
         server = SocketServer(LoopClock(asyncio.get_running_loop()))

@@ -2,20 +2,25 @@
 
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
-from barnabas.node.machine.broker_processes import RESTARTS_MAX, processor_s
+from barnabas.core.processors import processor_s
+from barnabas.node.machine.broker_processes import RESTARTS_MAX
 from racks import Rack
-from serving import READY_SECONDS, free_port
+from serving import READY_SECONDS, die_with_parent, free_port
 from waiting import until
+
+API_VERSIONS = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
 
 
 @pytest.fixture
@@ -197,6 +202,7 @@ def test_a_line_without_an_end_does_not_stop_a_broker_and_a_fork_that_fails_is_t
 
 SLOW = """
 import asyncio, pathlib, sys, time
+from barnabas.node import start_progress
 from barnabas.node.machine import broker_processes
 from barnabas.node.machine.broker_processes import BrokerProcesses, RackError
 
@@ -209,7 +215,7 @@ def processor_s(_pid):
         done.touch()
     return float(len(looks)) if sys.argv[1] == "works" else 0.5
 
-broker_processes.processor_s = processor_s
+start_progress.processor_s = processor_s
 
 def live(_id, _port):
     while not done.exists():
@@ -320,3 +326,221 @@ def test_the_parent_that_forks_has_one_thread(start):
     options = ["--host", "localhost", "--port", "0", "--set", "metrics.port=0"]
     rack = start("--brokers", "1", *options).wait_until_ready()
     assert len([*Path(f"/proc/{rack.process.pid}/task").iterdir()]) == 1
+
+
+NOT_ENDING = """
+import asyncio, os, signal, time
+from barnabas.node.machine import broker_processes
+from barnabas.node.machine.broker_processes import BrokerProcesses
+from barnabas.node.machine.forked_process import ForkedProcess
+
+broker_processes.STOP_S = broker_processes.KILL_S = broker_processes.LAST_WORDS_S = 0.2
+send = ForkedProcess.send_signal
+ForkedProcess.send_signal = lambda self, number: None  # as for one that waits for its disk
+
+def live(id, _port):
+    print(f"ready PLAINTEXT://127.0.0.1:{id} broker={id}")
+    signal.pause()
+
+async def run():
+    rack = BrokerProcesses([1, 2], live)
+    await rack.start()
+    for stop_all_at_once in (False, True):
+        if stop_all_at_once:
+            rack.kill()
+        await rack.stop()
+    for pid in rack.pids.values():
+        os.kill(pid, signal.SIGKILL)
+    print(rack.failure.replace(str(rack.pids[2]), "PID"))
+
+asyncio.run(run())
+"""
+
+
+def test_a_broker_that_the_system_does_not_end_is_left_behind_with_a_line():
+    """The parent waited for it without an end, and so did whoever had started the parent."""
+    done = subprocess.run(
+        [sys.executable, "-c", NOT_ENDING], capture_output=True, text=True, check=True, timeout=READY_SECONDS
+    )
+    words = "broker 2, process PID, has not ended 0.2 s after SIGKILL: it may wait for a disk that does not"
+    assert done.stdout.startswith(words)
+    assert done.stderr.count("broker.left_behind broker=1 ") == 2
+
+
+OPEN_PIPE = """
+import asyncio, os, signal, sys, time
+from barnabas.node.machine import broker_processes
+from barnabas.node.machine.broker_processes import BrokerProcesses
+
+broker_processes.LAST_WORDS_S = broker_processes._ENDED_LOOK_S = 0.1
+lives = sys.argv[1]
+
+def live(_id, _port):
+    with open(lives, "a") as file:
+        file.write("x")
+    if os.path.getsize(lives) == 1 and not os.fork():
+        while os.path.exists(lives):  # a child of the broker, which has its pipes
+            time.sleep(0.05)
+        os._exit(0)
+    print("ready PLAINTEXT://127.0.0.1:1 broker=1")
+    if os.path.getsize(lives) == 1:
+        os._exit(1)
+    signal.pause()
+
+async def run():
+    rack = BrokerProcesses([1], live, restart_ms_min=1)
+    await rack.start()
+    while os.path.getsize(lives) < 2:
+        await asyncio.sleep(0.01)
+    os.remove(lives)
+    await rack.stop()
+    print(rack.failure)
+
+asyncio.run(run())
+"""
+
+
+def test_a_child_that_holds_a_brokers_pipes_does_not_keep_it_from_coming_back(tmp_path):
+    command = [sys.executable, "-c", OPEN_PIPE, str(tmp_path / "lives")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=READY_SECONDS)
+    assert done.stdout == "None\n"
+
+
+def test_why_a_start_failed_is_said_though_it_was_to_end_meanwhile(start):
+    """A signal that came while the other brokers were ended made a start that failed one that was stopped."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        rack = start("--brokers", "2", "--port", str(taken.getsockname()[1]))
+        until(lambda: len(rack.children()) == 2)
+        os.kill(rack.children()[2], signal.SIGSTOP)  # it is waited for
+        until(lambda: "in use" in rack.errors.read_text())
+        until(lambda: (rack.process.send_signal(signal.SIGTERM), 2 not in rack.children())[1])
+        assert rack.process.wait(READY_SECONDS) == 1
+    assert re.search(
+        r"^Error: broker 1 ended with exit code 1: .*in use", rack.errors.read_text(), re.MULTILINE
+    )
+
+
+FAILS_IN_ITS_END = """
+import asyncio, signal, sys
+from barnabas.node.machine.broker_processes import BrokerProcesses
+
+def live(id, _port):
+    def end(*_):
+        print(f"Error: the disk of {id} is gone", file=sys.stderr)
+        sys.exit(3)
+    signal.signal(signal.SIGTERM, end)
+    print(f"ready PLAINTEXT://127.0.0.1:{id} broker={id}")
+    while True:
+        signal.pause()
+
+async def run():
+    rack = BrokerProcesses([1, 2], live)
+    await rack.start()
+    await rack.stop()
+    print(rack.failure)
+
+asyncio.run(run())
+"""
+
+
+def test_a_broker_that_fails_in_its_end_says_so_to_the_last_line():
+    done = subprocess.run(
+        [sys.executable, "-c", FAILS_IN_ITS_END], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "broker 2 ended with exit code 3: the disk of 2 is gone\n"
+    assert {"[1] Error: the disk of 1 is gone", "[2] Error: the disk of 2 is gone"} <= {
+        *done.stderr.splitlines()
+    }
+
+
+def serve_with(limits, *options):
+    """``barnabas serve`` under this soft and hard limit of descriptors."""
+
+    def before():
+        die_with_parent()
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+    return subprocess.Popen(
+        [sys.executable, "-m", "barnabas", "serve", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=before,  # noqa: PLW1509 - it makes system calls only
+    )
+
+
+def test_too_few_descriptors_for_so_many_brokers_are_said_before_any_starts(tmp_path):
+    """Sixteen brokers became ready with 100, and then had none left for each other."""
+    refused = serve_with((100, 100), "--brokers", "16", "--port", "0", "--data", str(tmp_path / "data"))
+    said = refused.communicate(timeout=READY_SECONDS)[1]
+    assert refused.returncode == 1
+    assert said.startswith(
+        "Error: --brokers 16: each of them needs 160 open files and sockets at least, and may have 100 here"
+    )
+    assert (said.count("\n"), [*tmp_path.iterdir()]) == (1, [])
+
+
+def test_what_is_said_to_be_enough_is_and_the_soft_limit_is_raised_to_it(tmp_path):
+    machine = serve_with((40, 88), "--brokers", "4", "--port", "0", "--data", str(tmp_path / "data"))
+    addresses = re.findall(r"127\.0\.0\.1:\d+", machine.stdout.readline())
+    with Admin(",".join(addresses)) as admin, Producer(",".join(addresses), acks="all") as producer:
+        admin.topics.create(NewTopic("t", 16, 2))
+        for sent in [producer.send("t", b"", partition=each) for each in range(16)]:
+            sent.result()
+        until(lambda: {len(one.isr) for one in admin.topics.describe(["t"])["t"].partitions} == {2})
+    machine.terminate()
+    machine.communicate(timeout=READY_SECONDS)
+    assert machine.returncode == 0
+
+
+PATIENCE = """
+import sys
+from barnabas.cli.main import main
+from barnabas.node import start_progress
+from barnabas.node.machine import broker_processes
+
+broker_processes.READY_S = float(sys.argv.pop(1))
+start_progress.WORK_S = 0.0  # it gets on until it accepts, however little of a processor it has
+main()
+"""
+
+
+def test_clients_that_hammer_a_broker_are_no_sign_that_its_start_gets_on(join_cluster, tmp_path):
+    """The controller hangs, so the broker never knows its cluster; who asked it kept the machine waiting."""
+    controller = join_cluster(9, "--set", "zookeeper.session.timeout.ms=300000")
+    controller.wait_until_ready()
+    os.kill(controller.process.pid, signal.SIGSTOP)
+    port = free_port()
+    options = [
+        "--brokers",
+        "1",
+        "--port",
+        str(port),
+        "--data",
+        str(tmp_path / "data"),
+        "--store",
+        str(tmp_path),
+    ]
+    command = [sys.executable, "-c", PATIENCE, "2", "serve", *options]
+    machine = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=die_with_parent,  # noqa: PLW1509 - it makes one system call
+    )
+    try:
+        asked = 0
+        while machine.poll() is None:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as client:
+                client.sendall(API_VERSIONS)
+                asked += bool(client.recv(4))
+    finally:
+        os.kill(controller.process.pid, signal.SIGCONT)
+        machine.kill()
+    said = machine.communicate()[1]
+    assert "Error: not ready, and without work for 2 s: broker 1\n" in said
+    assert asked > 0
+    assert controller.stop() == 0

@@ -67,6 +67,40 @@ def test_a_listener_is_opened_registered_and_closed_again(two_brokers, join_clus
     assert again.stop() == 0
 
 
+def test_the_shared_port_follows_the_first_listener_for_clients(join_cluster):
+    """It was gone with its listener, and stayed away when that came back; the next start failed."""
+    shared, again = free_port(), free_port()
+    options = ("--set", f"barnabas.bootstrap.port={shared}")
+    server = join_cluster(1, *options, listeners=("INTERNAL", "CLIENTS"))
+    server.wait_until_ready()
+    internal, clients = server.ports.values()
+
+    def named():
+        """The port that the shared one names: that of the listener that it stands for."""
+        with Admin(f"127.0.0.1:{shared}") as admin:
+            return known_ports(admin)
+
+    def alter(settings):
+        with Admin(f"127.0.0.1:{internal}") as admin:
+            admin.configs.alter({ConfigResource.broker(1): settings})
+
+    assert named() == {clients}
+    without = {"listeners": f"INTERNAL://127.0.0.1:{internal}"}
+    without |= {"advertised.listeners": without["listeners"]}
+    alter(without)
+    until(lambda: named() == {internal})
+    assert server.stop() == 0
+    server = join_cluster(
+        1, *options, "--set", f"port={clients}", port=clients, listeners=("INTERNAL", "CLIENTS")
+    )
+    server.ports = {"INTERNAL": internal, "CLIENTS": clients}
+    server.wait_until_ready()
+    both = f"INTERNAL://127.0.0.1:{internal},CLIENTS://127.0.0.1:{again}"
+    alter({"listeners": both, "advertised.listeners": both})
+    until(lambda: named() == {again})
+    assert server.stop() == 0
+
+
 def is_open(port):
     with socket.socket() as sock:
         return sock.connect_ex(("127.0.0.1", port)) == 0

@@ -90,3 +90,40 @@ asyncio.run(main())
 
 def test_nothing_is_left_of_children_that_have_ended():
     subprocess.run([sys.executable, "-c", LEFT_OVER], check=True)
+
+
+FEW_DESCRIPTORS = """
+import asyncio, errno, os, resource
+from barnabas.node.machine.forked_process import fork
+
+async def main():
+    for room in range(9):
+        asyncio.get_running_loop()
+        before = len(os.listdir("/proc/self/fd"))  # with that of the listing itself
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before - 1 + room, 4096))
+        try:
+            process = await fork("short", lambda: print("ran"))
+        except OSError as error:
+            assert error.errno == errno.EMFILE, error
+            print(room, "refused")
+        else:
+            said = await process.stdout.read(), await process.stderr.read(), await process.wait()
+            process.close()
+            print(room, said)
+        await asyncio.sleep(0)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+        assert len(os.listdir("/proc/self/fd")) == before, "descriptors are left over"
+
+asyncio.run(main())
+"""
+
+
+def test_a_fork_without_descriptors_leaves_none_open():
+    """The first pipe stayed when there was none left for the second, at each start that was tried again."""
+    done = subprocess.run(
+        [sys.executable, "-c", FEW_DESCRIPTORS], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    refused = [f"{room} refused" for room in range(4)]
+    forked = [f"{room} (b'ran\\n', b'', 0)" for room in range(4, 9)]
+    assert done.stdout.splitlines() == refused + forked

@@ -1,5 +1,6 @@
 """The Dockerfile, the compose file and the unit of systemd: each says what our command line takes."""
 
+import asyncio
 import configparser
 import json
 import os
@@ -18,6 +19,8 @@ import yaml
 
 from barnabas.cli.main import cli
 from barnabas.core.broker_config import broker_config
+from barnabas.node import service_manager
+from barnabas.node.service_manager import START_S, ServiceManager
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
@@ -138,6 +141,15 @@ def test_a_unit_that_is_printed_runs_the_command_that_printed_it(tmp_path):
     assert [*tmp_path.iterdir()] == [], "it starts nothing"
 
 
+def test_the_unit_of_one_broker_ends_a_start_that_hangs():
+    """A machine's parent ends one itself; a broker alone waits for its controller without an end."""
+    for options, limit in (((), START_S), (("--brokers", "2"), "infinity")):
+        text = printed_unit("--data", "/d", *options).stdout
+        assert re.findall("^TimeoutStartSec=(.*)$", text, re.MULTILINE) == [f"{limit}"]
+        assert "{" not in text
+    assert UNIT["Service"]["TimeoutStartSec"] == "infinity"
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -229,6 +241,36 @@ def test_a_watchdog_is_answered_again_and_again(tmp_path):
     assert manager.end() == 0
 
 
+def test_a_start_has_more_time_for_as_long_as_it_gets_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(service_manager, "START_S", 0.01)
+    told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    told.bind(str(tmp_path / "notify"))
+    told.settimeout(60)
+    looks = []
+
+    async def start():
+        enough = asyncio.Event()
+
+        def got_on():
+            looks.append(len(looks))
+            if len(looks) == 6:
+                enough.set()
+            return looks[-1] in (2, 3)
+
+        manager = ServiceManager({"NOTIFY_SOCKET": str(tmp_path / "notify")})
+        manager.starting(got_on)
+        await enough.wait()
+        manager.ready("is there")
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}, "it looks no more"
+
+    asyncio.run(start())
+    said = [told.recv(100).decode() for _ in range(3)]
+    told.close()
+    extension = f"EXTEND_TIMEOUT_USEC={START_S * 1_000_000}"
+    assert said == [extension, extension, "READY=1\nSTATUS=is there"]
+
+
 def test_of_several_brokers_the_parent_alone_speaks(tmp_path):
     manager = Manager(tmp_path, "--brokers", "2")
     said = manager.socket.recv(4096).decode()
@@ -237,8 +279,6 @@ def test_of_several_brokers_the_parent_alone_speaks(tmp_path):
 
 
 def test_a_manager_that_is_gone_stops_nothing(tmp_path):
-    from barnabas.node.service_manager import ServiceManager
-
     environment = {"NOTIFY_SOCKET": str(tmp_path / "nobody"), "WATCHDOG_USEC": "1", "WATCHDOG_PID": "1"}
     manager = ServiceManager(environment)
     manager.stopping()

@@ -16,6 +16,7 @@ import click
 
 from barnabas.core.broker_config import WITHOUT_FILE
 from barnabas.core.config import Config
+from barnabas.core.descriptors import raise_limit, soft_limit
 from barnabas.core.errors import ConfigError
 from barnabas.core.processors import cores
 from barnabas.node.machine.broker_processes import BROKERS_MAX, BrokerProcesses, RackError
@@ -29,6 +30,10 @@ PORT: Final = 9092
 PORT_MAX: Final = 65535
 FIRST_ID: Final = 1
 HAND_OVER_BACKOFF_MS: Final = 500
+DESCRIPTORS_OF_ONE: Final = 64
+"""Of a broker and its first logs. A quarter of the limit is kept from connections (`core.descriptors`)."""
+DESCRIPTORS_A_BROKER: Final = 6
+"""For each broker of the machine: what the controller and replication have between two, and some clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +66,7 @@ def run(options: RackOptions) -> None:
     _refuse_ports(options, count)
     _refuse_fewer(data, ids)
     _refuse_shared(options)
+    _refuse_few_descriptors(count)
     data.mkdir(parents=True, exist_ok=True)
     # What all brokers have in memory: here once, and not in each of them.
     import barnabas.node.broker_node
@@ -121,6 +127,20 @@ def _refuse_shared(options: RackOptions) -> None:
                 " give each machine a port of its own, or end the other one"
             ) from error
         raise click.ClickException(f"{where} at {host}: {error.strerror}") from error
+
+
+def _refuse_few_descriptors(count: int) -> None:
+    """Brokers that start and then have no descriptor left for each other or for a client: each has
+    connections to all others, both ways.
+    """
+    raise_limit()
+    limit, needed = soft_limit(), DESCRIPTORS_OF_ONE + DESCRIPTORS_A_BROKER * count
+    if limit < needed:
+        raise click.ClickException(
+            f"--brokers {count}: each of them needs {needed} open files and sockets at least, and may have"
+            f" {limit} here (ulimit -Hn): raise the hard limit, best to 100000 (limits.conf, LimitNOFILE="
+            " of a systemd unit, --ulimit nofile= of a container), or start fewer"
+        )
 
 
 def _span(ports: range) -> str:
@@ -228,6 +248,7 @@ async def _run(ids: list[int], options: RackOptions, data: Path) -> None:
     if not starting.done():
         starting.cancel()
         await rack.stop()
+        _end_with(rack)
         return
     try:
         starting.result()
@@ -244,7 +265,6 @@ async def _run(ids: list[int], options: RackOptions, data: Path) -> None:
     manager.ready(f"{len(ids)} brokers at {','.join(shared or addresses)}")
     failed = asyncio.ensure_future(rack.failed())
     await asyncio.wait({ended, failed}, return_when=asyncio.FIRST_COMPLETED)
-    reason = failed.result() if failed.done() else None
     for task in (ended, failed):
         task.cancel()
     manager.stopping()
@@ -252,5 +272,10 @@ async def _run(ids: list[int], options: RackOptions, data: Path) -> None:
     if endpoint is not None:
         await endpoint.close()
     manager.close()
-    if reason is not None:
-        raise click.ClickException(reason)
+    _end_with(rack)
+
+
+def _end_with(rack: BrokerProcesses) -> None:
+    """Raises ClickException where a broker could not go on, or did not end in order."""
+    if rack.failure is not None:
+        raise click.ClickException(rack.failure)

@@ -13,6 +13,7 @@ import click
 
 from barnabas.core.broker_config import BROKER_CONFIG
 from barnabas.core.config import ConfigType
+from barnabas.node.service_manager import START_S
 
 FLAG: Final = "--systemd"
 # deploy/barnabas.service is the same for a user and a folder of its own.
@@ -30,8 +31,7 @@ ExecStart={command}
 Restart=on-failure
 RestartSec=2
 WatchdogSec=30
-# A start takes what logs take after a crash; a machine that does not get on ends by itself.
-TimeoutStartSec=infinity
+{start}
 TimeoutStopSec=300
 KillMode=mixed
 LimitNOFILE=100000
@@ -41,15 +41,26 @@ WantedBy=multi-user.target
 """
 
 
+_START_OF_A_MACHINE: Final = """\
+# A start takes what logs take after a crash; a machine that does not get on ends by itself.
+TimeoutStartSec=infinity"""
+_START_OF_A_BROKER: Final = f"""\
+# A start takes what logs take after a crash: the broker asks for more time as long as it gets on.
+TimeoutStartSec={START_S}"""
+
+
 def unit_text(
     arguments: Sequence[str],
     data: Path | None,
     store: Path | None,
     config_file: Path | None,
     settings: Sequence[str],
+    *,
+    machine: bool,
 ) -> str:
-    """The unit for ``barnabas`` with these arguments; `settings` are those of --set among them. Raises
-    UsageError where it would not find its files, or where everybody could read a secret in it.
+    """The unit for ``barnabas`` with these arguments; `settings` are those of --set among them, `machine`
+    says whether they are for several brokers. Raises UsageError where it would not find its files, or where
+    everybody could read a secret in it.
     """
     secret = next((key for one in settings if _is_secret(key := one.partition("=")[0].strip())), None)
     if secret is not None:
@@ -71,7 +82,8 @@ def unit_text(
         user = getpass.getuser()
     except (KeyError, OSError):  # one without a name, as in a container
         user = str(os.getuid())
-    return _UNIT.format(user=user, command=command)
+    start = _START_OF_A_MACHINE if machine else _START_OF_A_BROKER
+    return _UNIT.format(user=user, command=command, start=start)
 
 
 def _is_secret(key: str) -> bool:

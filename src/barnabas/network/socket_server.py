@@ -192,6 +192,7 @@ class SocketServer:
         self._share_timer: Timer | None = None
         """Until a port that could not be shared again is tried the next time."""
         self._share_failed = False
+        self._unshared = False
         self._full_logged_ms = -math.inf
         self.connections: dict[Connection, None] = {}
         self.processor = Processor(clock, self.settings)
@@ -257,8 +258,20 @@ class SocketServer:
             acceptor.accept()
         return endpoint
 
+    def move_shared(self, name: str, port: int) -> None:
+        """Has the shared port stand for this listener and no other, now or as soon as that succeeds.
+        Connections that came by it stay. Nothing where the listener is not open, and after `unshare`.
+        """
+        if self._unshared or name not in self.listeners or name in {**self._shared, **self._left_ports}:
+            return
+        while self._shared:
+            self._shared.popitem()[1].close()
+        self._left_ports = {name: port}
+        self.accept_again()
+
     def unshare(self) -> None:
-        """Leaves the shared ports to the other processes. Connections that came by them stay."""
+        """Leaves the shared ports to the other processes, for good. Connections that came by them stay."""
+        self._unshared = True
         self._left_ports.clear()
         while self._shared:
             self._shared.popitem()[1].close()

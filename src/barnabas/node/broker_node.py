@@ -17,6 +17,7 @@ also where a later step of the start fails.
 import asyncio
 import errno
 import socket
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from functools import partial
@@ -86,6 +87,7 @@ from barnabas.node.environment import Environment, metadata_path, of_machine
 from barnabas.node.parts import Foundation, Parts
 from barnabas.node.peer_brokers import LOOK_INTERVAL_MS, PeerBrokers
 from barnabas.node.readiness import FirstMetadata, Gate, existing_topics, look_again_s, topics_with_leaders
+from barnabas.node.start_progress import ACCEPTING, GOT_ON
 from barnabas.node.token_keys import TokenKeys
 from barnabas.security.acl_authorizer import AclAuthorizer, parse_super_users
 from barnabas.security.acl_store import AclStore
@@ -110,6 +112,8 @@ EMBEDDED_SESSION_MS: Final = 2_000
 """The embedded store sees at once that a process has ended; but a child of it may live for a moment."""
 STRAYS_LOOK_MS_MIN: Final = 100
 """The least time between two looks for strays; else ``log.initial.task.delay.ms``."""
+PROGRESS_WORD_MS: Final = 1_000
+"""How often at most a start that waits for the controller says that it got on."""
 TOPICS_LOOK_MS: Final = 500
 """How often the start looks whether the topics that it waits for are still there."""
 
@@ -122,13 +126,19 @@ class BrokerNode:
     """One running broker. Belongs to the running event loop."""
 
     def __init__(
-        self, config: Config | Mapping[str, Any] | None = None, environment: Environment | None = None
+        self,
+        config: Config | Mapping[str, Any] | None = None,
+        environment: Environment | None = None,
+        *,
+        on_progress: Callable[[str], None] | None = None,
     ) -> None:
         """Checks the configuration; raises ConfigError. Without an environment it runs on this machine.
+        `on_progress` hears how the start gets on, in the words of `node.start_progress`.
 
         Settings by key, or none, go over what ``barnabas serve`` starts from, so that a single broker has
         groups and transactions; a `Config` is taken as it is.
         """
+        self._on_progress = on_progress
         if not isinstance(config, Config):
             config = broker_config({**WITHOUT_FILE, **(config or {})})
         self.config = config
@@ -269,6 +279,8 @@ class BrokerNode:
         dispatcher = Dispatcher(parts.services, parts.apis)
         gate = Gate(dispatcher, self._clock)
         server.start(gate)
+        if self._on_progress is not None:
+            self._on_progress(ACCEPTING)
         await wait(parts.controller.startup())
         await self._until_known(parts, store, topics)
         if self._interrupted:
@@ -288,7 +300,8 @@ class BrokerNode:
         if peers.watched:
             self._repeat("peer-brokers", LOOK_INTERVAL_MS, peers.look)
         parts.replicas.start()
-        self._share_bootstrap_port(server, listeners)
+        # The last step: who comes there may not have to wait for this broker.
+        self.bootstrap = dynamic_listeners.share()
         self._environment.settle()
 
     async def _open_authorizer(self, store: MetadataStore) -> tuple[Authorizer, AclAdmin]:
@@ -396,12 +409,6 @@ class BrokerNode:
         self.endpoints = tuple(server.bind(endpoint) for endpoint in listeners.listeners)
         return server
 
-    def _share_bootstrap_port(self, server: SocketServer, listeners: ListenerConfig) -> None:
-        """The last step of the start: who comes there may not have to wait for this broker."""
-        port: int = self.config["barnabas.bootstrap.port"]
-        if port > 0:
-            self.bootstrap = server.share(listeners.for_clients.name, port)
-
     def _find_token(self, mechanism: ScramMechanism, token_id: str) -> TokenCredential | None:
         tokens = self._delegation_tokens
         return None if tokens is None else tokens.find(mechanism, token_id)
@@ -457,6 +464,7 @@ class BrokerNode:
         line_ms = min(WAITING_LINE_MS_MAX, session_ms)
         began_ms = now_ms()
         next_line_ms, next_look_ms = began_ms + line_ms, began_ms + TOPICS_LOOK_MS
+        last, next_word_ms = self._learned(parts, first), began_ms
         while not (self._interrupted or self._failure.done() or first.complete()):
             if now_ms() >= next_line_ms:
                 next_line_ms += line_ms
@@ -471,7 +479,18 @@ class BrokerNode:
                 there: set[str] = await wait(topics_with_leaders(store, first.topics))
                 first.topics &= there
                 next_look_ms = now_ms() + TOPICS_LOOK_MS
+            if self._on_progress is not None and now_ms() >= next_word_ms:
+                if last != (last := self._learned(parts, first)):
+                    self._on_progress(GOT_ON)
+                next_word_ms = now_ms() + PROGRESS_WORD_MS
             await asyncio.sleep(look_again_s((now_ms() - began_ms) / 1000))
+
+    @staticmethod
+    def _learned(parts: Parts, first: FirstMetadata) -> tuple[int, int]:
+        """What changes while the start gets on; of a controller that reads the whole cluster also the seconds
+        of processor time.
+        """
+        return first.known, int(time.process_time()) if parts.controller.is_active else 0
 
     def _start_timers(self, logs: LogManager) -> None:
         config = self.config

@@ -102,11 +102,24 @@ class DynamicListenerConfig:
         """What each listener shows: its file may have another certificate by now."""
         self._security = security
         self._broker_tls = broker_tls(config, parse_listeners(config))
+        self._shares = False
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
         """Where the broker listens now."""
         return tuple(each.endpoint for each in self._server.listeners.values())
+
+    def share(self) -> Endpoint | None:
+        """Opens the port that this broker shares with others of its machine, at its first listener for
+        clients; the endpoint, or None where it shares none. Raises OSError.
+        """
+        port: int = self._config["barnabas.bootstrap.port"]
+        if port <= 0:
+            return None
+        self._shares = True
+        name = parse_listeners(self._config).for_clients.name
+        # One that could not be opened has a line in the log.
+        return self._server.share(name, port) if name in self._server.listeners else None
 
     def validate(self, wanted: Config) -> None:
         """Raises ConfigError for a change that an open listener cannot take, or a listener that cannot be
@@ -192,6 +205,9 @@ class DynamicListenerConfig:
                 self._open(endpoint)
             elif self._stores.get(endpoint.name) != store_state(wanted, endpoint):
                 self._renew(endpoint)
+        if self._shares:
+            # Its listener may have been closed, or opened again: the port is where a restart would have it.
+            server.move_shared(listeners.for_clients.name, wanted["barnabas.bootstrap.port"])
         open_ones = [each for each in listeners.advertised if each.name in server.listeners]
         advertised = replace(listeners, advertised=tuple(open_ones)).advertise(
             self.endpoints, socket.gethostname()

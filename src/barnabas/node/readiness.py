@@ -206,6 +206,11 @@ class FirstMetadata:
         """Whether the controller has named this broker."""
         return self._metadata.alive_broker(self._broker_id) is not None
 
+    @property
+    def known(self) -> int:
+        """How much the broker knows by now: itself, topics of the cluster, and partitions of its own."""
+        return int(self.named) + len(self._metadata.snapshot.partitions) + len(self._hosted)
+
     def complete(self) -> bool:
         """Whether clients may ask."""
         if not self.named:

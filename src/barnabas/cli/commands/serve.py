@@ -1,6 +1,7 @@
 """``barnabas serve``: one broker in the foreground."""
 
 import asyncio
+import contextlib
 import functools
 import gc
 import logging
@@ -234,7 +235,8 @@ def serve(
     if systemd:
         from barnabas.cli.systemd_unit import unit_text
 
-        click.echo(unit_text(sys.argv[1:], data, store, config_file, settings), nl=False)
+        unit = unit_text(sys.argv[1:], data, store, config_file, settings, machine=brokers is not None)
+        click.echo(unit, nl=False)
         return
     lines = logging.StreamHandler()
     lines.setFormatter(line_formatter(lines.stream))
@@ -445,6 +447,13 @@ async def _end_without(parent: int, end: "Callable[[], None]") -> None:
     end()
 
 
+def _tell_parent(word: str) -> None:
+    """How the start gets on, to the parent of a machine, if it is still there."""
+    with contextlib.suppress(OSError):
+        click.echo(word)
+        sys.stdout.flush()
+
+
 def _controlled(config: Config, loop: asyncio.AbstractEventLoop, port: int) -> "RemoteControl":
     """A broker with a control port."""
     from barnabas.testing.kafka.remote_control import RemoteControl
@@ -460,13 +469,20 @@ async def _serve(
     gc.disable()
     from barnabas.node.broker_node import BrokerNode, StartError
     from barnabas.node.service_manager import ServiceManager
+    from barnabas.node.start_progress import StartProgress
 
     manager = ServiceManager()
+    progress = StartProgress()
+    manager.starting(lambda: progress.got_on(os.getsid(0)))
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     controlled = None if control is None else _controlled(config, loop, control)
-    node = BrokerNode(config, None if controlled is None else controlled.environment)
+    node = BrokerNode(
+        config,
+        None if controlled is None else controlled.environment,
+        on_progress=progress.take if parent is None else _tell_parent,
+    )
 
     def end() -> None:
         stop.set()

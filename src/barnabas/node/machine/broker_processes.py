@@ -6,13 +6,15 @@ One broker is one loop, and uses one core. A machine of many cores is a rack of 
 their load over them by leaders, as over any cluster. The parent opens no port of Kafka's and reads no log. It
 
 - starts all brokers, and says that they are ready once all of them are. It waits for as long as one of those
-  that are not works (`PROGRESS_S` of a processor in `READY_S`): logs that are recovered after a crash take
-  what they take, and would take it again;
+  that are not gets on: logs that are recovered after a crash take what they take, and would take it again. A
+  broker gets on while it works; from the moment in which it accepts connections clients make it work too, and
+  it says itself when it gets on (`node.start_progress`);
 - starts a broker again that ended by itself, at its port, after a while that doubles each time up to
   `RESTART_MS_MAX`; one that ends `RESTARTS_MAX` times without having been ready in between, or that never was
   ready, ends them all, with its reason;
 - ends them one after the other, the last first, so that each hands over what it leads. A second signal, or
-  `STOP_S` without an end, kills what is left.
+  `STOP_S` without an end, kills what is left. What the system does not end within `KILL_S` of that, as a
+  process that waits for a disk which does not answer, is left behind with a line.
 
 A broker ends in order when its parent is gone (``barnabas serve --with-parent``): a machine of which a part
 runs on, and nobody restarts it, is worse than none, and a service manager starts all of it anew.
@@ -31,20 +33,24 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, NamedTuple, TextIO
 
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
 from barnabas.node.machine.forked_process import ForkedProcess, fork
+from barnabas.node.start_progress import StartProgress
 
 _log = EventLog("node.broker_processes")
 
 READY_S: Final = 120.0
 """How often it is looked whether brokers that are not ready yet get on; that none does ends them all."""
-PROGRESS_S: Final = 1.0
-"""Processor time of a broker that gets on, in that time. One that only waits uses a tenth of it."""
 STOP_S: Final = 60.0
+KILL_S: Final = 10.0
+LAST_WORDS_S: Final = 2.0
+"""How long an ended broker's pipes are read at most: a child of its own may hold them open."""
+_LOOK_S: Final = 0.01
+_ENDED_LOOK_S: Final = 5.0
+"""How often it is looked whether a broker has ended whose pipes are open."""
 RESTART_MS_MIN: Final = 500
 RESTART_MS_MAX: Final = 30_000
 RESTARTS_MAX: Final = 5
@@ -75,6 +81,10 @@ class _RackMember:
         self.fork: asyncio.Task[ForkedProcess] | None = None
         """The fork of its newest process: a few turns of the loop, in which nobody has its pid yet."""
         self.ready: asyncio.Event = asyncio.Event()
+        self.was_ready = False
+        """Whether its newest process has been."""
+        self.progress = StartProgress()
+        """That of its newest process."""
         self.address = ""
         """Its listener, as its own ready line has it."""
         self.bootstrap = ""
@@ -124,7 +134,8 @@ class BrokerProcesses:
         self._live_as = live
         self._errors = errors
         self._restart_ms_min = restart_ms_min
-        self._stopping = self._killed = False
+        self._stopping = asyncio.Event()
+        self._killed = False
         self._failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -157,21 +168,17 @@ class BrokerProcesses:
             self._spawn(self._look_after(member))
         ready = asyncio.ensure_future(self._all_ready())
         failed = asyncio.ensure_future(self.failed())
-        worked: dict[int, float] = {}
         while not (await asyncio.wait({ready, failed}, timeout=READY_S, return_when=asyncio.FIRST_COMPLETED))[
             0
         ]:
-            late = {
-                each.process.pid: each.id
-                for each in self._members
-                if each.process and not each.ready.is_set()
-            }
+            late = [each for each in self._members if each.process and not each.ready.is_set()]
             # The last one has just said that it is ready, or is being forked.
             if not late:
                 continue
-            names = ", ".join(map(str, late.values()))
-            before, worked = worked, {pid: processor_s(pid) for pid in late}
-            if not any(worked[pid] - before.get(pid, 0) >= PROGRESS_S for pid in late):
+            names = ", ".join(str(each.id) for each in late)
+            # All are looked at, so that each look is of the time since the one before.
+            got_on = [each.progress.got_on(each.process.pid) for each in late if each.process]
+            if not any(got_on):
                 self._fail(f"not ready, and without work for {READY_S:g} s: broker {names}")
                 break
             _log.warning("broker.not_ready_yet", brokers=names, reason="it works, as on logs after a crash")
@@ -185,33 +192,58 @@ class BrokerProcesses:
         for member in self._members:
             await member.ready.wait()
 
+    @property
+    def failure(self) -> str | None:
+        """Which broker could not go on, or did not end in order, and why; None where all did."""
+        return self._failure.result() if self._failure.done() else None
+
     async def failed(self) -> str:
         """Waits until a broker cannot go on; returns which, and why."""
         return await asyncio.shield(self._failure)
 
     async def stop(self) -> None:
         """Ends the brokers in order, the last first. Harmless when repeated."""
-        self._stopping = True
+        self._stopping.set()
         for member in reversed(self._members):
             with suppress(OSError):
                 await self._forked(member)
             if member.process is None:
                 continue
             member.signal(signal.SIGTERM)
-            try:
-                async with asyncio.timeout(STOP_S):
-                    await member.process.wait()
-            except TimeoutError:
+            if not await self._ends(member.process, STOP_S):
                 _log.warning("broker.killed", broker=member.id, reason=f"it did not end within {STOP_S:g} s")
                 member.signal(signal.SIGKILL)
-                await member.process.wait()
+                if not await self._ends(member.process, KILL_S):
+                    self._leave_behind(member)
+        if self._tasks:
+            # Those of brokers that have ended are over once their last words are here.
+            await asyncio.wait(self._tasks, timeout=LAST_WORDS_S)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    async def _ends(self, process: ForkedProcess, seconds: float) -> bool:
+        """Whether a broker ends within this time; within `KILL_S` once all were killed."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while process.returncode is None:
+            if self._killed:
+                until = min(until, loop.time() + KILL_S)
+            if loop.time() >= until:
+                return False
+            await asyncio.sleep(_LOOK_S)
+        return True
+
+    def _leave_behind(self, member: _RackMember) -> None:
+        assert member.process is not None, "it was told to end"
+        words = f"broker {member.id}, process {member.process.pid}, has not ended {KILL_S:g} s after SIGKILL"
+        _log.error("broker.left_behind", broker=member.id, pid=member.process.pid, reason=words)
+        self._fail(f"{words}: it may wait for a disk that does not answer")
+
     def kill(self) -> None:
         """Ends all brokers at once, without a word to clients; `stop` returns then."""
-        self._stopping = self._killed = True
+        self._killed = True
+        self._stopping.set()
         for member in self._members:
             member.signal(signal.SIGKILL)
 
@@ -229,50 +261,71 @@ class BrokerProcesses:
     async def _look_after(self, member: _RackMember) -> None:
         """Starts a broker, and starts it again for as long as that helps."""
         delay_ms = self._restart_ms_min
-        while not self._stopping:
+        while not self._stopping.is_set():
             try:
                 was_ready = await self._live(member)
             except OSError as error:  # no process, or no memory or descriptors for one
                 was_ready, member.last_words = False, f"it cannot be forked: {error.strerror}"
-            if self._stopping:
-                return
             code = member.process.returncode if member.process is not None else None
+            if self._stopping.is_set():
+                if code is not None and code > 0:
+                    # It failed in the moment in which all were told to end, or in its end.
+                    self._fail(self._end_of(member))
+                return
             member.failures = 0 if was_ready else member.failures + 1
             if was_ready:
                 delay_ms = self._restart_ms_min
             if member.failures >= RESTARTS_MAX or (member.failures and not member.address):
                 # It never was ready: what is wrong is wrong for good, as a port that is taken.
-                words = member.last_words or "it said nothing"
-                self._fail(f"broker {member.id} ended with exit code {code}: {words}")
+                self._fail(self._end_of(member))
                 return
             _log.warning("broker.ended", broker=member.id, exit_code=code, again_in_ms=delay_ms)
-            await asyncio.sleep(delay_ms / 1000)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(delay_ms / 1000):
+                    await self._stopping.wait()
             delay_ms = min(2 * delay_ms, RESTART_MS_MAX)
 
     async def _live(self, member: _RackMember) -> bool:
-        """One life of a broker, from its start to its end; whether it was ready."""
+        """One life of a broker, from its start to its end; whether it was ready. Raises OSError."""
         member.starts += 1
+        member.progress, member.was_ready = StartProgress(), False
         life = partial(self._live_as, member.id, member.port)
         forking = fork(f"barnabas-{member.id}", life, line_bytes_max=_LINE_BYTES_MAX)
         member.fork = asyncio.ensure_future(forking)
         process = await self._forked(member)
         assert process is not None, "it was just forked"
-        was_ready = False
-        copying = asyncio.ensure_future(self._copy_errors(member, process))
+        try:
+            reading = asyncio.ensure_future(self._read_ready(member, process))
+            copying = asyncio.ensure_future(self._copy_errors(member, process))
+            while not reading.done() and process.returncode is None:
+                await asyncio.wait({reading}, timeout=_ENDED_LOOK_S)
+            await process.wait()
+            await asyncio.wait({reading, copying}, timeout=LAST_WORDS_S)
+        finally:
+            for each in (reading, copying):
+                each.cancel()
+            process.close()
+            member.metrics_url = ""
+        return member.was_ready
+
+    def _end_of(self, member: _RackMember) -> str:
+        code = member.process.returncode if member.process is not None else None
+        return f"broker {member.id} ended with exit code {code}: {member.last_words or 'it said nothing'}"
+
+    async def _read_ready(self, member: _RackMember, process: ForkedProcess) -> None:
+        """Takes what a broker says of its start (`node.start_progress`), and that it is ready."""
         with suppress(ValueError):  # a line that is too long: it is none of a broker
             async for line in process.stdout:
-                if line.startswith(b"ready "):
-                    was_ready = True
-                    _, member.address, *words = line.decode(errors="replace").split()
+                what, *words = line.decode(errors="replace").split() or [""]
+                member.progress.take(what)
+                if what == "ready":
+                    member.was_ready = True
+                    member.address, *words = words
                     said = dict(word.partition("=")[::2] for word in words)
                     member.bootstrap, member.metrics_url = said.get("bootstrap", ""), said.get("metrics", "")
                     member.ready.set()
                     if member.failures:
                         _log.info("broker.back", broker=member.id)
-        await process.wait()
-        member.metrics_url = ""
-        await copying
-        return was_ready
 
     async def _forked(self, member: _RackMember) -> ForkedProcess | None:
         """The process of a broker, once its fork is over; whoever cancels this leaves no process that nobody
@@ -300,22 +353,6 @@ class BrokerProcesses:
 
     def __repr__(self) -> str:
         return f"<BrokerProcesses {self._members}>"
-
-
-def processor_s(session: int) -> float:
-    """Processor time of a child that leads a session, and of all that it has started; 0 where the system does
-    not say it.
-    """
-    ticks = 0
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            # Behind the name: state, parent, group, session; utime, stime and those of ended children.
-            fields = stat.read_bytes().rpartition(b")")[2].split()
-        except OSError:  # it has just ended
-            continue
-        if int(fields[3]) == session:
-            ticks += sum(map(int, fields[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 async def parent_is_gone(parent: int) -> None:

@@ -25,7 +25,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, NoReturn, TextIO
 
@@ -40,10 +40,14 @@ _COMM: Final = Path("/proc/self/comm")
 class ForkedProcess:
     """A child, as its parent sees it."""
 
-    def __init__(self, pid: int, stdout: asyncio.StreamReader, stderr: asyncio.StreamReader) -> None:
+    def __init__(
+        self, pid: int, stdout: asyncio.StreamReader, stderr: asyncio.StreamReader, pipes: ExitStack
+    ) -> None:
+        """`pipes` closes the ends from which the readers have what it says."""
         self.pid = pid
         self.stdout = stdout
         self.stderr = stderr
+        self._pipes = pipes
         self._code: int | None = None
 
     @property
@@ -69,6 +73,10 @@ class ForkedProcess:
             await asyncio.sleep(_LOOK_S)
         return code
 
+    def close(self) -> None:
+        """Hears no more of it: a child of its own may hold the other ends open. Harmless when repeated."""
+        self._pipes.close()
+
     def __repr__(self) -> str:
         return f"<ForkedProcess {self.pid} {'runs' if self._code is None else f'code={self._code}'}>"
 
@@ -79,40 +87,39 @@ async def fork(name: str, run: Callable[[], object], *, line_bytes_max: int = 1 
     `name` is what ``ps -e`` and ``top`` show of it, cut at 15 bytes, on Linux. Raises OSError.
     """
     loop = asyncio.get_running_loop()
-    ours_out, its_out = os.pipe()
-    ours_err, its_err = os.pipe()
     forked: asyncio.Future[int] = loop.create_future()
+    with ExitStack() as ours, ExitStack() as its:
+        # All that may fail for want of descriptors does so before there is a child, and leaves none open.
+        stdout, its_out = await _pipe(ours, its, line_bytes_max)
+        stderr, its_err = await _pipe(ours, its, line_bytes_max)
 
-    def begin() -> None:
-        if forked.cancelled():
-            return
-        try:
-            pid = _fork(name, run, its_out, its_err)
-        except OSError as error:
-            forked.set_exception(error)
-        else:
-            forked.set_result(pid)
+        def begin() -> None:
+            if forked.cancelled():
+                return
+            try:
+                pid = _fork(name, run, its_out, its_err)
+            except OSError as error:
+                forked.set_exception(error)
+            else:
+                forked.set_result(pid)
 
-    # Not from a task: the child would be inside of it, and could have no task of its own (Python 3.14).
-    loop.call_soon(begin)
-    try:
+        # Not from a task: the child would be inside of it, and could have no task of its own (Python 3.14).
+        loop.call_soon(begin)
         pid = await forked
-    except BaseException:
-        os.close(ours_out)
-        os.close(ours_err)
-        raise
-    finally:
-        os.close(its_out)
-        os.close(its_err)
-    stdout, stderr = await _reader(ours_out, line_bytes_max), await _reader(ours_err, line_bytes_max)
-    return ForkedProcess(pid, stdout, stderr)
+        return ForkedProcess(pid, stdout, stderr, ours.pop_all())
 
 
-async def _reader(descriptor: int, line_bytes_max: int) -> asyncio.StreamReader:
-    reader = asyncio.StreamReader(limit=line_bytes_max)
-    pipe = os.fdopen(descriptor, "rb", 0)
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-    return reader
+async def _pipe(ours: ExitStack, its: ExitStack, line_bytes_max: int) -> tuple[asyncio.StreamReader, int]:
+    """The reader of a new pipe and its other end, with what closes each of them. Raises OSError."""
+    our_end, its_end = os.pipe()
+    its.callback(os.close, its_end)
+    reader, pipe = asyncio.StreamReader(limit=line_bytes_max), os.fdopen(our_end, "rb", 0)
+    ours.callback(pipe.close)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), pipe
+    )
+    ours.callback(transport.close)
+    return reader, its_end
 
 
 def _fork(name: str, run: Callable[[], object], out: int, err: int) -> int:
@@ -134,10 +141,12 @@ def _be_child(
     code = 1
     try:
         os.setsid()
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(out, 1)
         os.dup2(err, 2)
+        # Before anything is opened: the parent's descriptors may be all that a process may have.
         os.closerange(3, _DESCRIPTORS_MAX)
+        os.dup2(nothing := os.open(os.devnull, os.O_RDONLY), 0)
+        os.close(nothing)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
