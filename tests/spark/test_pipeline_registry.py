@@ -83,6 +83,35 @@ def test_each_value_is_read_by_its_own_schema(registry, tmp_path):
     assert sorted(registry.asked) == [f"/schemas/ids/{old}", f"/schemas/ids/{new}"]
 
 
+WIDE = {"type": "record", "name": "Event", "aliases": ["shop.OrderMade", "UserSeen"], "fields": [
+    {"name": "order", "type": ["null", "long"], "default": None},
+    {"name": "user", "type": ["null", "string"], "default": None},
+    {"name": "amount", "type": ["null", "double"], "default": None},
+]}  # fmt: skip
+ORDER = {"type": "record", "name": "shop.OrderMade", "fields": [
+    {"name": "amount", "type": "double"}, {"name": "order", "type": "int"},
+]}  # fmt: skip
+USER = {"type": "record", "name": "UserSeen", "fields": [
+    {"name": "user", "type": "string"}, {"name": "more", "type": "int"},
+]}  # fmt: skip
+
+
+def test_events_of_several_kinds_fill_a_few_columns_each(registry, tmp_path):
+    """The page says so: their records are aliases of one that has the fields of all."""
+    order, user = registry.register("o", json.dumps(ORDER)), registry.register("u", json.dumps(USER))
+    other = registry.register("x", json.dumps({**USER, "name": "UserGone"}))
+    with serving(registry) as address:
+        found, malformed = read(
+            address, tmp_path, framed(order, ORDER, {"order": 1, "amount": 2.5}),
+            framed(user, USER, {"user": "a", "more": 1}), framed(other, USER, {"user": "b", "more": 1}),
+            reader=WIDE,
+        )  # fmt: skip
+    assert found[:2] == [
+        {"order": 1, "user": None, "amount": 2.5}, {"order": None, "user": "a", "amount": None},
+    ]  # fmt: skip
+    assert list(malformed) == [2]
+
+
 def test_what_is_known_needs_no_registry_and_what_is_not_holds_the_batch(registry, tmp_path, monkeypatch):
     from barnabas.spark.pipeline.formats import registry as module
 
