@@ -59,9 +59,9 @@ def with_change(frame: "DataFrame", *more: "Column", deleted: "Column", time: "C
     )  # fmt: skip
 
 
-def whole_rows(frame: "DataFrame", changes: Changes) -> "DataFrame":
+def whole_rows(frame: "DataFrame", changes: Changes, joined: Sequence[str] = ()) -> "DataFrame":
     """The fields of the values as columns, for a pipeline without a transformation; the columns of the key
-    come from the record's key where the value has no such field.
+    come from the record's key where the value has no such field. `joined` are structs of joined tables.
     """
     from pyspark.sql import functions as sql
 
@@ -73,7 +73,7 @@ def whole_rows(frame: "DataFrame", changes: Changes) -> "DataFrame":
         for name in changes.key
         if isinstance(key, spark.StructType) and name in key.names and name not in value.names
     ]
-    return frame.select(*more, "value.*", CHANGE, *([RECORD] if RECORD in frame.columns else ()))
+    return frame.select(*more, "value.*", *joined, CHANGE, *([RECORD] if RECORD in frame.columns else ()))
 
 
 def with_key(frame: "DataFrame") -> "DataFrame":

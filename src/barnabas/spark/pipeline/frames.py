@@ -19,6 +19,7 @@ from barnabas.spark.pipeline.changes import whole_rows, with_change, with_key
 from barnabas.spark.pipeline.debezium import DELETED, TRUNCATED, UNSENT, parsed, unwrapped
 from barnabas.spark.pipeline.format_settings import Format
 from barnabas.spark.pipeline.formats import CORRUPT
+from barnabas.spark.pipeline.joins import joined
 from barnabas.spark.pipeline.letters import REASON, with_record
 from barnabas.spark.pipeline.settings import Pipeline
 from barnabas.spark.pipeline.sink_settings import Sink
@@ -43,19 +44,25 @@ class Built:
     """The frames of a pipeline. Nothing is read yet."""
 
     batches: "DataFrame"
-    """What the query hands over: the rows, or with dead letters the records with `REASON`."""
+    """What the query hands over: the rows. With joins or dead letters each batch is transformed by itself,
+    and these are the records, with dead letters with `REASON`.
+    """
     rows: "DataFrame"
     """The rows for the sink."""
 
 
 def build(spark: "SparkSession", pipeline: Pipeline) -> Built:
-    """The frames of a file. Raises PipelineError that names the key at fault."""
+    """The frames of a file, whose joined tables were looked at. Raises PipelineError that names the key at
+    fault.
+    """
     frame = records(spark.readStream, pipeline)
-    if pipeline.letters is None:
-        rows = transformed(spark, frame, pipeline)
+    fitting = frame
+    if pipeline.letters is not None:
+        fitting = frame.filter(f"{REASON} IS NULL").drop(REASON)
+    rows = transformed(spark, joined(fitting, pipeline), pipeline)
+    if pipeline.letters is None and not pipeline.joins:
         return Built(rows, rows)
-    rows = transformed(spark, frame.filter(f"{REASON} IS NULL").drop(REASON), pipeline)
-    _require_each_by_itself(rows)
+    _require_each_by_itself(rows, "[deadLetter]" if pipeline.letters is not None else "[[join]]")
     return Built(frame, rows)
 
 
@@ -74,7 +81,8 @@ def records(reader: Any, pipeline: Pipeline) -> "DataFrame":
     with _blames("format.schema"):
         frame = decoded(frame, pipeline.format, letters=letters)
     if pipeline.sink.changes is not None:
-        fills = pipeline.sql is None and pipeline.python is None
+        # What stands in the table says nothing of the row that a value would have been joined with.
+        fills = pipeline.sql is None and pipeline.python is None and not pipeline.joins
         frame = changing(frame, pipeline.format, letters=letters, fills=fills)
     return frame
 
@@ -86,19 +94,19 @@ def transformed(spark: "SparkSession", frame: "DataFrame", pipeline: Pipeline) -
     elif pipeline.python is not None:
         frame = _by_python(frame, pipeline.python, str(pipeline.folder))
     elif pipeline.sink.changes is not None:
-        frame = whole_rows(frame, pipeline.sink.changes)
+        frame = whole_rows(frame, pipeline.sink.changes, [one.name for one in pipeline.joins])
     return with_event_time(frame, pipeline.sink)
 
 
-def _require_each_by_itself(rows: "DataFrame") -> None:
-    """Raises PipelineError for a query that remembers rows of earlier batches: with dead letters the
-    transformation sees one batch at a time.
+def _require_each_by_itself(rows: "DataFrame", why: str) -> None:
+    """Raises PipelineError for a query that remembers rows of earlier batches: with dead letters and joins
+    the transformation sees one batch at a time.
     """
     plan = rows._jdf.queryExecution().analyzed().toString()  # noqa: SLF001
     found = _STATEFUL.search(plan)
     if found is not None:
         raise PipelineError(
-            f"transform has a {found[1]} over batches, which [deadLetter] does not go with: each batch is "
+            f"transform has a {found[1]} over batches, which {why} does not go with: each batch is "
             "transformed by itself then"
         )
 

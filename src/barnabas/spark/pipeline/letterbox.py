@@ -13,7 +13,7 @@ from barnabas.spark.pipeline.settings import Pipeline
 from barnabas.spark.pipeline.sink import BatchSink, Destination
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import Column, DataFrame
 
@@ -34,9 +34,11 @@ _VIOLATES: Final = "it violates the rule "
 class LetterBox:
     """The dead letters of a pipeline; ``with`` holds the lock of their table."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Pipeline, joined: "Callable[[DataFrame, int], DataFrame]") -> None:
+        """`joined` has a batch's records with the columns of joined tables."""
         assert pipeline.letters is not None
         self._pipeline = pipeline
+        self._joined = joined
         self._limits = pipeline.letters
         self._open = ExitStack()
         self._table: BatchSink | None = None
@@ -66,7 +68,7 @@ class LetterBox:
         try:
             bad = letters(frame.filter(f"{REASON} IS NOT NULL"), STAGES[0], sql.col(REASON))
             fitting = frame.filter(f"{REASON} IS NULL").drop(REASON)
-            rows = frames.transformed(frame.sparkSession, fitting, pipeline)
+            rows = frames.transformed(frame.sparkSession, self._joined(fitting, batch), pipeline)
             if RECORD in rows.columns:
                 reason = self._reason(rows)
                 bad = bad.unionByName(letters(rows.filter(reason.isNotNull()), STAGES[1], reason))

@@ -121,7 +121,8 @@ class Lineage:
 
         options = self._pipeline.source_options
         topics = options.topics or sorted({tp.topic for tp in options.assigned}) or [str(options.pattern)]
-        return [InputDataset(self._brokers(), topic) for topic in topics]
+        tables = [InputDataset(*_place(one.table)) for one in self._pipeline.joins]
+        return [InputDataset(self._brokers(), topic) for topic in topics] + tables
 
     def _outputs(self, figures: Mapping[str, Any]) -> "list[OutputDataset]":
         tables = known(self._pipeline.sink)
@@ -136,15 +137,17 @@ class Lineage:
         facets = {"outputStatistics": rows} if figures else {}
         if sink.topic:
             return OutputDataset(self._brokers(), sink.topic, outputFacets=facets)
-        at = urlsplit(sink.address)
-        place = (
-            (f"{at.scheme}://{at.netloc}", at.path.lstrip("/")) if sink.address else ("file", str(sink.path))
-        )
-        return OutputDataset(*place, outputFacets=facets)
+        return OutputDataset(*_place(sink.address or str(sink.path)), outputFacets=facets)
 
     def _brokers(self) -> str:
         first = self._pipeline.source_options.client["bootstrap.servers"].split(",")[0].strip()
         return f"kafka://{first}"
+
+
+def _place(table: str) -> tuple[str, str]:
+    """The namespace and the name of a folder or an address."""
+    at = urlsplit(table) if "://" in table else None
+    return (f"{at.scheme}://{at.netloc}", at.path.lstrip("/")) if at is not None else ("file", table)
 
 
 def _reason(error: Exception) -> str:

@@ -23,6 +23,7 @@ from barnabas.spark.kafka import KafkaCatalog
 from barnabas.spark.logs.backfill import Backfill, BackfilledCatalog
 from barnabas.spark.offsets import EARLIEST, Positions
 from barnabas.spark.pipeline.checkpoint import end_of, ended, go_back, query_id
+from barnabas.spark.pipeline.joined_tables import forget_batch
 from barnabas.spark.pipeline.named_tables import known
 from barnabas.spark.pipeline.settings import Pipeline
 from barnabas.spark.pipeline.sink import open_table
@@ -171,6 +172,7 @@ def _take_back(checkpoint: Path, tables: Sequence[Table]) -> None:
         raise
     for table in left:
         table.rewind(query, first - 1)
+    forget_batch(checkpoint)
     go_back(checkpoint, first)
     note.unlink()
     synchronise(note.parent)

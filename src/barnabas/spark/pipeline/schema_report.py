@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from barnabas.operations.schemas.registry import schema_id
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline import changes, frames
+from barnabas.spark.pipeline import changes, frames, joins
 from barnabas.spark.pipeline.drafts.draft import newest
 from barnabas.spark.pipeline.formats.reader_schema import settled
 from barnabas.spark.pipeline.formats.registry import RegistrySchemas
@@ -58,6 +58,7 @@ class SchemaReport:
 def report(spark: "SparkSession", pipeline: Pipeline, records: int) -> SchemaReport:
     """Looks at about as many of the newest records of each topic. Raises PipelineError."""
     pipeline = replace(pipeline, format=settled(pipeline.format, pipeline.checkpoint))
+    pipeline = joins.with_types(pipeline)
     # Of many tables each has the columns of the rows: one that is there says what becomes of them.
     pipeline = replace(pipeline, sink=next(iter(known(pipeline.sink)), pipeline.sink))
     form, sink = pipeline.format, pipeline.sink

@@ -99,6 +99,13 @@ class Section:
             raise self.wrong(key, f"is {value!r}: it must be a number from 0 to 1")
         return None if value is None else float(value)
 
+    def flag(self, key: str) -> bool:
+        """True or false, false unless given."""
+        value = self._take(key)
+        if value is not None and type(value) is not bool:
+            raise self.wrong(key, f"is {value!r}: it must be true or false")
+        return bool(value)
+
     def sections(self, key: str, *, most: int) -> "list[Section]":
         """A list of tables (``[[key]]``), empty unless given."""
         value = self._take(key)
@@ -152,7 +159,7 @@ class Section:
         """Refuses the keys that nothing has asked for."""
         for key in self._values:
             if key not in self._asked:
-                raise self.wrong(key, unknown(key, self._asked))
+                raise self.wrong(key, unknown(key, list(dict.fromkeys(self._asked))))
 
     def wrong(self, key: str, words: str) -> PipelineError:
         """The error that names a key of this table."""

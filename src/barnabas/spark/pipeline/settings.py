@@ -20,6 +20,7 @@ from barnabas.spark.options import (
 from barnabas.spark.pipeline.environment import expanded
 from barnabas.spark.pipeline.expectations import RULES_MAX, VIOLATIONS, Expectation, forbidden
 from barnabas.spark.pipeline.format_settings import Format, format_of
+from barnabas.spark.pipeline.join_settings import JOINS_MAX, Join, joins_of
 from barnabas.spark.pipeline.routes import may_be
 from barnabas.spark.pipeline.section import Section, unknown
 from barnabas.spark.pipeline.sink_settings import DeadLetters, Sink, letters_of, local_path, sink_of
@@ -61,6 +62,8 @@ class Pipeline:
     """A file that gets a line of JSON for each event."""
     webhook: str | None = None
     """What is told when the pipeline fails."""
+    joins: tuple[Join, ...] = ()
+    """Tables that each record is joined with before the transformation."""
     lineage: str | None = None
     """The namespace of its job in OpenLineage, where it is told of."""
 
@@ -88,6 +91,7 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
     source, options = _source(top.section("source"), path.parent, logs)
     sql, python = _transform(top.section("transform"))
     checkpoint = local_path(top, "checkpoint", path.parent)
+    sink = sink_of(top.section("sink"), path.parent, checkpoint)
     restart, follow, notify = top.section("restart"), top.section("follow"), top.section("notify")
     pipeline = Pipeline(
         name=name,
@@ -100,7 +104,8 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
         format=format_of(top.section("format"), path.parent, checkpoint, options.topics),
         sql=sql,
         python=python,
-        sink=sink_of(top.section("sink"), path.parent, checkpoint),
+        sink=sink,
+        joins=joins_of(top.sections("join", most=JOINS_MAX), path.parent, sink.changes),
         restarts=5 if (attempts := restart.whole("attempts", most=1000)) is None else attempts,
         backoff_ms=restart.duration_ms("backoff", "2s"),
         group=follow.optional_text("group"),
@@ -195,6 +200,10 @@ def _keep_apart(pipeline: Pipeline, file: Path) -> None:
                     f"{name} {own} could be in a table that a row names by sink.path {pipeline.sink.where}: "
                     "give one of them a folder of its own"
                 )
+    for join in pipeline.joins:
+        for name, own in (("checkpoint", checkpoint), ("log", log), ("events", pipeline.events)):
+            if own is not None and Path(join.table) in (own, *own.parents):
+                raise PipelineError(f"{name} {own} must not be in the folder of {join.key}.table")
     for name, place in (("log", log), ("events", pipeline.events)):
         for folder, whose in ((table, "table"), (checkpoint, "checkpoint")):
             if place is not None and folder in (place, *place.parents):

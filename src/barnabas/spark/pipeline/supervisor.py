@@ -27,7 +27,7 @@ from barnabas.spark import sessions
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.follower import QueryFollower, Totals, lag_of
 from barnabas.spark.kafka import KafkaCatalog, admin_client
-from barnabas.spark.pipeline import expectations, frames, named_tables, rewind
+from barnabas.spark.pipeline import expectations, frames, joined_tables, joins, named_tables, rewind
 from barnabas.spark.pipeline.events import Events
 from barnabas.spark.pipeline.formats.reader_schema import keep, settled
 from barnabas.spark.pipeline.letterbox import LetterBox
@@ -98,7 +98,11 @@ class RunOutcome:
 
 @contextlib.contextmanager
 def session(pipeline: Pipeline) -> Iterator["SparkSession"]:
-    """The Spark session that the file asks for; what it would print goes to the pipeline's log."""
+    """The Spark session that the file asks for; what it would print goes to the pipeline's log.
+
+    What can be known of the joined tables is looked at before it is started. Raises PipelineError.
+    """
+    joins.look(pipeline)
     config = dict(pipeline.spark)
     try:
         pipeline.log.parent.mkdir(parents=True, exist_ok=True)
@@ -118,6 +122,7 @@ def check(spark: "SparkSession", pipeline: Pipeline) -> "StructType":
     newest schema. Raises PipelineError.
     """
     pipeline = replace(pipeline, format=settled(pipeline.format, pipeline.checkpoint))
+    pipeline = joins.with_types(pipeline)
     rows = _checked(frames.build(spark, pipeline), pipeline).rows.schema
     require_columns(pipeline.sink, rows)
     for one in named_tables.known(pipeline.sink):
@@ -156,13 +161,14 @@ def _run(
     pipeline = _settled(pipeline, console, stop)
     built = _checked(frames.build(spark, pipeline), pipeline)
     with contextlib.ExitStack() as held:
-        box = held.enter_context(LetterBox(pipeline)) if pipeline.letters is not None else None
+        joined = _joined(pipeline)
+        box = held.enter_context(LetterBox(pipeline, joined)) if pipeline.letters is not None else None
         to = Destination(
             pipeline.sink,
             pipeline.checkpoint,
             built.rows.schema,
             pipeline.expectations,
-            fitting=box.fitting if box is not None else every_row,
+            fitting=box.fitting if box is not None else _transforming(pipeline, joined),
             partitions=lambda: _partitions(pipeline),
             source=pipeline.source,
         )
@@ -187,18 +193,38 @@ def _run(
 
 
 def _settled(pipeline: Pipeline, console: Console, stop: threading.Event) -> Pipeline:
-    """The pipeline with the schema that it reads by. A registry that is away is waited for, unless a schema
-    is kept. Raises PipelineError.
+    """The pipeline with the schema that it reads by, and the columns of its joined tables. A registry that is
+    away is waited for, unless a schema is kept, and so is a table. Raises PipelineError.
     """
     while True:
         try:
-            return replace(pipeline, format=settled(pipeline.format, pipeline.checkpoint))
-        except RegistryAwayError as away:
+            found = replace(pipeline, format=settled(pipeline.format, pipeline.checkpoint))
+            return joins.with_types(found)
+        except (RegistryAwayError, joined_tables.TableAwayError) as away:
             console.print(
                 f"{escape(pipeline.name)}: waits: {escape(str(away))}", highlight=False, soft_wrap=True
             )
             if stop.wait(min(pipeline.backoff_ms / 1000, _BACKOFF_MAX_S)):
                 raise
+
+
+def _joined(pipeline: Pipeline) -> "Callable[[DataFrame, int], DataFrame]":
+    """What has a batch's records with the columns of joined tables, as these are when the batch begins."""
+    if not pipeline.joins:
+        return lambda frame, _: frame
+    copies = joined_tables.Copies(pipeline.checkpoint, pipeline.joins)
+    return lambda frame, batch: joins.joined(frame, pipeline, copies.of(batch))
+
+
+def _transforming(
+    pipeline: Pipeline, joined: "Callable[[DataFrame, int], DataFrame]"
+) -> "Callable[[DataFrame, int], contextlib.AbstractContextManager[DataFrame]]":
+    """The rows of a batch, where no record is a dead letter."""
+    if not pipeline.joins:
+        return every_row  # the query has transformed them
+    return lambda frame, batch: contextlib.nullcontext(
+        frames.transformed(frame.sparkSession, joined(frame, batch), pipeline)
+    )
 
 
 def _partitions(pipeline: Pipeline) -> int:
@@ -248,7 +274,7 @@ def _supervise(start: "Callable[[], StreamingQuery]", sink: BatchSink | RoutedSi
                 return
             watch.count_restart(reason)
             continue
-        if AWAY in reason:
+        if AWAY in reason or joined_tables.AWAY in reason:
             # Nothing is wrong with the pipeline or its records: it waits, however long.
             watch.say(f"waits: {reason}")
             if watch.stop.wait(min(pipeline.backoff_ms / 1000, _BACKOFF_MAX_S)):

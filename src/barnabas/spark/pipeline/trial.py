@@ -12,8 +12,9 @@ from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.kafka import KafkaCatalog
 from barnabas.spark.offsets import EARLIEST, LATEST, to_nested
-from barnabas.spark.pipeline import changes, expectations, frames
+from barnabas.spark.pipeline import changes, expectations, frames, joins
 from barnabas.spark.pipeline.formats.reader_schema import settled
+from barnabas.spark.pipeline.joined_tables import Copies
 from barnabas.spark.pipeline.letters import REASON, RECORD
 from barnabas.spark.pipeline.routed_sink import require_columns, unnamed
 from barnabas.spark.pipeline.settings import Pipeline
@@ -67,9 +68,12 @@ def attempt(spark: "SparkSession", pipeline: Pipeline, records: int) -> Trial:
         tried = dataclasses.replace(
             pipeline, source=source, format=form, letters=pipeline.letters or DeadLetters()
         )
+        tried = joins.with_types(tried)
+        copies = Copies(Path(folder), tried.joins).of(0)
         frame = frames.records(spark.read, tried).persist()
         try:
-            rows = frames.transformed(spark, frame.filter(f"{REASON} IS NULL").drop(REASON), tried)
+            fitting = joins.joined(frame.filter(f"{REASON} IS NULL").drop(REASON), tried, copies)
+            rows = frames.transformed(spark, fitting, tried)
             expectations.check(rows, pipeline.expectations)
             require_columns(pipeline.sink, rows.schema)
             bad = frame.filter(f"{REASON} IS NOT NULL").select(f"{RECORD}.*", REASON).collect()

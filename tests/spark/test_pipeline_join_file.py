@@ -1,0 +1,438 @@
+"""The sections `[[join]]` of a pipeline's file, and what is known of joined tables without Spark."""
+
+import datetime as dt
+import json
+import re
+import shutil
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline import joins
+from barnabas.spark.pipeline.joined_tables import Copies, TableAwayError, forget_batch, settled
+from barnabas.spark.pipeline.settings import load
+
+FILE = """
+checkpoint = "checkpoint"
+[source]
+kafka.bootstrap.servers = "127.0.0.1:9092"
+subscribe = "flights"
+[format]
+kind = "json"
+schema = "carrier STRING, delay INT, to STRUCT<airport: STRING>, sum DECIMAL(9,2), at TIMESTAMP"
+[sink]
+kind = "delta"
+path = "table"
+[[join]]
+table = "airlines"
+kind = "delta"
+on = ["carrier"]
+"""
+AIRLINES = pa.table({
+    "carrier": ["AA", "UA", None],
+    "name": ["American", "United", "Nobody"],
+    "rank": pa.array([1, 2, 3], pa.int64()),
+})  # fmt: skip
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Reads a file of this text."""
+
+    def read(text=FILE):
+        path = tmp_path / "flights.toml"
+        path.write_text(text)
+        return load(path)
+
+    return read
+
+
+def test_a_short_join_has_defaults(read, tmp_path):
+    (one,) = read().joins
+    assert (one.table, one.kind, one.how, one.many) == (str(tmp_path / "airlines"), "delta", "left", False)
+    assert (one.on, one.columns, one.name) == ({"carrier": "value.carrier"}, (), "airline" + "s")
+
+
+def test_the_page_has_a_join_that_fits(read, tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text()
+    found = read(page.partition("## Joins with tables")[2].partition("```toml")[2].partition("```")[0])
+    write_deltalake(tmp_path / "airlines", AIRLINES)
+    joins.look(found)
+    assert [(one.name, one.columns) for one in found.joins] == [("airline", ("name",))]
+
+
+def test_a_long_join_is_read_whole(read):
+    more = 'columns = ["name"]\nas = "line"\nhow = "inner"\nmany = true\n[[join]]\n'
+    rest = 'table = "s3://lake/airports.parquet"\nkind = "parquet"\non = { code = "upper(value.to.airport)" }'
+    one, two = read(FILE + more + rest).joins
+    assert (one.columns, one.name, one.how, one.many) == (("name",), "line", "inner", True)
+    assert (two.table, two.name, two.number) == ("s3://lake/airports.parquet", "airports", 1)
+    assert two.on == {"code": "upper(value.to.airport)"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('table = "airlines"', "", "join[0].table is missing"),
+        ('table = "airlines"', 'tabel = "airlines"', "join[0].tabel is unknown; did you mean table?"),
+        ('"airlines"', '"ftp://u:s3cret@h/x"', "join[0].table must be a folder, or an address such as"),
+        ('"airlines"', '"s3://u:s3cret@h/x"', "join[0].table must be a folder, or an address such as"),
+        ('"airlines"', '"air-lines"', "join[0].as is 'air-lines': it must have letters of ASCII, digits"),
+        ('"airlines"', '"lake/value"', "join[0].as is 'value', which the view source has already"),
+        ('kind = "delta"\non', 'kind = "iceberg"\non', "join[0].kind is 'iceberg': it must be one of delta"),
+        ('kind = "delta"\non', "on", "join[0].kind is missing"),
+        ('on = ["carrier"]', "", "join[0].on is missing: the columns that tell"),
+        ('on = ["carrier"]', "on = []", "join[0].on is missing"),
+        ('on = ["carrier"]', "on = {}", "join[0].on is missing"),
+        ('on = ["carrier"]', 'on = "carrier"', "join[0].on is 'carrier': it must be a list of texts"),
+        ('on = ["carrier"]', 'on = ["carrier", "carrier"]', "join[0].on names a column twice"),
+        ('on = ["carrier"]', 'on = { carrier = " " }', "join[0].on has nothing that carrier is equal to"),
+        ('["carrier"]', '["carrier"]\ncolumns = ["a", "a"]', "join[0].columns names a column twice"),
+        ('["carrier"]', '["carrier"]\nhow = "outer"', "join[0].how is 'outer': it must be one of"),
+        ('["carrier"]', '["carrier"]\nmany = "yes"', "join[0].many is 'yes': it must be true or false"),
+        ('["carrier"]', '["carrier"]\nzzz = 1', "join[0].zzz is unknown; there are table, columns, kind, on"),
+        ('["carrier"]', '["carrier"]\nas = "_record"', "join[0].as is '_record': it must have letters"),
+        ('["carrier"]', '["carrier"]\n[[join]]\ntable = "Airlines"\nkind = "delta"\non = ["a"]',
+            "join[1].as is 'Airlines', which the view source has already"),
+        ("[[join]]", "[join]", "join must be tables, each below [[join]]"),
+        ('"checkpoint"', '"airlines/c"', "must not be in the folder of join[0].table"),
+        ('"checkpoint"', '"c"\nlog = "airlines/x.log"', "must not be in the folder of join[0].table"),
+        ('path = "table"', ('path = "table"\nmode = "merge"\nkey = ["a"]\n[[join]]\nhow = "inner"\n'
+            'table = "t"\nkind = "delta"\non = ["a"]'), 'join[0].how must be "left" with sink.mode'),
+        ('path = "table"', ('path = "table"\nmode = "merge"\nkey = ["a"]\n[[join]]\nmany = true\n'
+            'table = "t"\nkind = "delta"\non = ["a"]'), "join[0].many has no use with sink.mode"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_in_one_line(read, old, new, words):
+    assert old in FILE
+    with pytest.raises(PipelineError, match=re.escape(words)) as caught:
+        read(FILE.replace(old, new, 1))
+    assert "\n" not in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
+    max_leaves=4,
+)
+_KEYS = st.sampled_from(["table", "kind", "on", "columns", "as", "how", "many", "other"])
+
+
+@given(st.dictionaries(_KEYS, _VALUES, max_size=8))
+def test_no_section_of_any_form_raises_anything_else(tmp_path_factory, section):
+    from barnabas.spark.pipeline.join_settings import joins_of
+    from barnabas.spark.pipeline.section import Section
+
+    good = {"table": "t", "kind": "delta", "on": ["a"]}
+    failure = None
+    try:
+        (one,) = joins_of([Section({**good, **section}, "join[0]")], tmp_path_factory.getbasetemp(), None)
+    except PipelineError as error:
+        failure = str(error)
+    if failure is not None:
+        assert failure.startswith("join[0].")
+    else:
+        assert one.on
+        assert one.how in {"left", "inner"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('["carrier"]', '["carier"]', "column carier of {}/airlines is unknown; did you mean carrier?"),
+        ('["carrier"]', '["carrier"]\ncolumns = ["nmae"]', "join[0].columns: column nmae of"),
+        ('["carrier"]', '["rank"]', "join[0].on: rank of value is unknown; there are carrier, delay"),
+        ('["carrier"]', '{ rank = "value.carrier" }',
+            ("value.carrier is string, and column rank of {}/airlines is bigint: CAST it, as in "
+            '{{ rank = "CAST(value.carrier AS BIGINT)" }}')),
+        ('["carrier"]', '{ carrier = "value.at" }', "value.at is timestamp, and column carrier"),
+        ('["carrier"]', '{ carrier = "value.to" }', "value.to is struct<airport:string>, which no rows"),
+        ('["carrier"]', '{ carrier = "value.delay.x" }', "and delay is int: it has no fields"),
+        ('["carrier"]', '{ carrier = "valeu.x" }', "valeu of the view source is unknown; did you mean"),
+        ('["carrier"]', ('["carrier"]\n[[join]]\ntable = "airlines"\nas = "b"\nkind = "delta"\n'
+            'on = { name = "airlines.rank" }'), "join[1].on: airlines.rank is bigint, and column name"),
+        ('schema = "carrier', 'malformed = "keep"\nschema = "nobody', "there are nobody, delay, to, sum, at"),
+        ('kind = "json"\nschema =', 'kind = "binary"\n#', "is value.carrier, and value is binary"),
+    ],
+)  # fmt: skip
+def test_columns_that_do_not_fit_are_known_before_spark_starts(read, tmp_path, old, new, words):
+    write_deltalake(tmp_path / "airlines", AIRLINES)
+    with pytest.raises(PipelineError, match=re.escape(words.format(tmp_path))):
+        joins.look(read(FILE.replace(old, new, 1)))
+
+
+@pytest.mark.parametrize(
+    "on",
+    ['{ rank = "value.delay" }', '{ rank = "value.sum" }', '{ carrier = "VALUE.to.Airport" }',
+     '{ carrier = "topic" }', '{ rank = "offset" }', '{ carrier = "upper(value.nothing)" }',
+     '{ carrier = "value.carrier", rank = "partition" }'],
+)  # fmt: skip
+def test_columns_that_fit_are_taken(read, tmp_path, on):
+    """Expressions are Spark's business, and so are their types."""
+    write_deltalake(tmp_path / "airlines", AIRLINES)
+    joins.look(read(FILE.replace('["carrier"]', on)))
+
+
+def test_a_table_that_is_away_says_nothing_of_the_file(read):
+    joins.look(read())
+    with pytest.raises(
+        TableAwayError, match=r"^\[JOINED_TABLE_AWAY\] join\[0\]: the table .*there is no Delta"
+    ):
+        settled(read().joins)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (pa.array([1, 2, 3], pa.uint64()), "is uint64, which Spark does not have: leave it out"),
+        (pa.array([None, None, None], pa.null()), "is null, which Spark does not have"),
+        (pa.array([1, 2, 3], pa.decimal256(50, 0)), "is decimal256(50, 0), which Spark does not have"),
+    ],
+)
+def test_columns_that_spark_does_not_have_are_refused_unless_left_out(read, tmp_path, column, words):
+    text = FILE.replace('kind = "delta"\non', 'kind = "parquet"\non')
+    pq.write_table(AIRLINES.append_column("odd", column), tmp_path / "airlines")
+    with pytest.raises(PipelineError, match=re.escape(words)):
+        settled(read(text).joins)
+    settled(read(text + 'columns = ["name"]\n').joins)
+
+
+class Airlines:
+    """A table of either kind, and the copies that batches have of it."""
+
+    def __init__(self, folder, kind, read, more=""):
+        self.folder, self.kind = folder, kind
+        self.text = FILE.replace('kind = "delta"\non', f'kind = "{kind}"\non') + more
+        self.load = lambda: read(self.text)
+
+    def write(self, table, mode="overwrite"):
+        if self.kind == "delta":
+            write_deltalake(self.folder / "airlines", table, mode=mode, schema_mode="merge")
+            return
+        at = self.folder / "airlines"
+        at.mkdir(exist_ok=True)
+        if mode == "overwrite":
+            for path in at.iterdir():
+                path.unlink()
+        pq.write_table(table, at / f"{len(list(at.iterdir()))}.parquet")
+
+    def begin(self):
+        pipeline = self.load()
+        return Copies(pipeline.checkpoint, settled(pipeline.joins))
+
+
+def rows(paths):
+    (path,) = paths
+    return sorted(pq.read_table(path).to_pylist(), key=str)
+
+
+@pytest.fixture(params=["delta", "parquet"])
+def airlines(request, tmp_path, read):
+    return Airlines(tmp_path, request.param, read)
+
+
+AA, UA = {"carrier": "AA", "name": "American", "rank": 1}, {"carrier": "UA", "name": "United", "rank": 2}
+B6 = {"carrier": "B6", "name": "JetBlue", "rank": 3}
+
+
+def test_each_batch_sees_the_table_as_it_is_when_it_begins(airlines):
+    airlines.write(AIRLINES)
+    copies = airlines.begin()
+    first = copies.of(0)
+    assert rows(first) == [AA, UA]  # without the row that has no key
+    assert copies.of(1) == first
+    airlines.write(pa.Table.from_pylist([B6]), mode="append")
+    assert rows(copies.of(2)) == [AA, B6, UA]
+    assert not first[0].exists()
+
+
+def test_a_batch_that_is_done_again_sees_what_it_saw_first(airlines):
+    airlines.write(AIRLINES)
+    airlines.begin().of(7)
+    airlines.write(pa.Table.from_pylist([B6]))
+    assert rows(airlines.begin().of(7)) == [AA, UA]
+    shutil.rmtree(airlines.folder / "airlines")
+    airlines.write(pa.Table.from_pylist([B6]))
+    copies = airlines.begin()
+    assert rows(copies.of(7)) == [AA, UA]
+    forget_batch(airlines.load().checkpoint)
+    assert rows(copies.of(7)) == [B6]
+
+
+def test_a_batch_that_is_done_again_by_another_file_sees_what_that_asks_for(airlines):
+    airlines.write(AIRLINES)
+    airlines.begin().of(7)
+    airlines.text += 'columns = ["rank"]\n'
+    assert rows(airlines.begin().of(7)) == [{"carrier": "AA", "rank": 1}, {"carrier": "UA", "rank": 2}]
+
+
+def test_two_rows_of_a_key_are_refused_unless_the_file_wants_them(airlines):
+    airlines.write(AIRLINES)
+    copies = airlines.begin()
+    copies.of(0)
+    airlines.write(pa.Table.from_pylist([{**AA, "name": "Other"}, B6]), mode="append")
+    with pytest.raises(
+        PipelineError, match=r"join\[0\]: .*airlines has 2 rows with carrier = 'AA': a record"
+    ):
+        copies.of(1)
+    airlines.text += "many = true\n"
+    assert len(rows(airlines.begin().of(1))) == 4
+    airlines.text = airlines.text.replace('["carrier"]', '{ carrier = "value.carrier", name = "\'x\'" }')
+    airlines.text = airlines.text.replace("many = true\n", "")
+    assert len(rows(airlines.begin().of(1))) == 4
+
+
+def test_new_columns_come_with_the_next_run_and_others_end_it(airlines):
+    airlines.write(AIRLINES)
+    copies = airlines.begin()
+    copies.of(0)
+    airlines.write(pa.Table.from_pylist([{**B6, "hub": "JFK"}]), mode="append")
+    assert rows(copies.of(1)) == [AA, B6, UA]
+    assert rows(airlines.begin().of(2))[1] == {**B6, "hub": "JFK"}
+    shutil.rmtree(airlines.folder / "airlines")
+    airlines.write(AIRLINES.set_column(2, "rank", pa.array(["1", "2", "3"])))
+    with pytest.raises(
+        PipelineError, match=r"other types than when the run began \(.*rank:string.*rank:bigint"
+    ):
+        copies.of(2 + 1)
+    shutil.rmtree(airlines.folder / "airlines")
+    airlines.write(AIRLINES.drop_columns("name"))
+    with pytest.raises(PipelineError, match=r"column name of .* is unknown"):
+        copies.of(3)
+
+
+def test_a_table_that_is_away_is_waited_for(airlines):
+    with pytest.raises(TableAwayError):
+        airlines.begin()
+    airlines.write(AIRLINES)
+    copies = airlines.begin()
+    copies.of(0)
+    (airlines.folder / "airlines").rename(airlines.folder / "moved")
+    with pytest.raises(TableAwayError, match=r"there is no Delta table|it has no files"):
+        copies.of(1)
+    (airlines.folder / "moved").rename(airlines.folder / "airlines")
+    assert rows(copies.of(1)) == [AA, UA]
+
+
+def test_files_that_go_while_they_are_read_are_waited_for(airlines, monkeypatch):
+    """A vacuum, or a compaction of plain Parquet; what the table is then is read at the next look."""
+    from barnabas.spark.pipeline import joined_tables
+
+    airlines.write(AIRLINES)
+    copies, write, calls = airlines.begin(), joined_tables._write, []
+
+    def vanishing(join, dataset, path):
+        calls.append(path)
+        if len(calls) == 1:
+            for file in (airlines.folder / "airlines").glob("*.parquet"):
+                file.unlink()
+            if airlines.kind == "parquet":
+                airlines.write(pa.Table.from_pylist([B6]))
+        write(join, dataset, path)
+
+    monkeypatch.setattr(joined_tables, "_write", vanishing)
+    if airlines.kind == "parquet":
+        assert rows(copies.of(0)) == [B6]
+    else:
+        with pytest.raises(TableAwayError, match="cannot be read"):
+            copies.of(0)
+
+
+def test_a_table_that_never_stands_still_is_away(airlines, monkeypatch):
+    from barnabas.spark.pipeline import joined_tables
+
+    airlines.write(AIRLINES)
+    copies, write = airlines.begin(), joined_tables._write
+
+    def growing(join, dataset, path):
+        airlines.write(pa.Table.from_pylist([B6]), mode="append")
+        write(join, dataset, path)
+
+    monkeypatch.setattr(joined_tables, "_write", growing)
+    with pytest.raises(TableAwayError, match="it has changed each of 5 times while it was read"):
+        copies.of(0)
+
+
+def test_what_a_kill_has_left_is_removed_and_a_damaged_note_is_said(airlines):
+    airlines.write(AIRLINES)
+    copies = airlines.begin()
+    (kept,) = copies.of(0)
+    (kept.parent / "0123.new").write_bytes(b"half")
+    copies.of(1)
+    assert sorted(path.name for path in kept.parent.iterdir()) == sorted([kept.name, "batch.json"])
+    for note in ({"batch": 1}, {"batch": "1", "copies": []}):
+        (kept.parent / "batch.json").write_text(json.dumps(note))
+        with pytest.raises(PipelineError, match=r"batch\.json is no note of the copies"):
+            copies.of(1)
+
+
+def test_a_folder_with_partitions_or_one_file_is_a_table(read, tmp_path):
+    text = FILE.replace('kind = "delta"\non', 'kind = "parquet"\non')
+    path = tmp_path / "airlines" / "rank=1"
+    path.mkdir(parents=True)
+    pq.write_table(AIRLINES.slice(0, 1).drop_columns("rank"), path / "a.parquet")
+    (tmp_path / "airlines" / "_SUCCESS").touch()
+    (tmp_path / "airlines" / "_barnabas").mkdir()
+    (tmp_path / "airlines" / "_barnabas" / "commit.json").touch()
+    assert rows(Copies(tmp_path / "c", settled(read(text).joins)).of(0)) == [AA]
+    pq.write_table(AIRLINES, tmp_path / "one.parquet")
+    found = settled(read(text.replace('"airlines"', '"one.parquet"')).joins)
+    assert rows(Copies(tmp_path / "d", found).of(0)) == [AA, UA]
+
+
+def test_values_are_what_spark_reads(read, tmp_path):
+    """Nanoseconds become microseconds, categories texts, and other zones UTC."""
+    text = FILE.replace('kind = "delta"\non', 'kind = "parquet"\non')
+    at = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    pq.write_table(pa.table({
+        "carrier": pa.array(["AA"]).dictionary_encode(),
+        "ns": pa.array([1], pa.timestamp("ns")),
+        "zone": pa.array([at], pa.timestamp("ms", "Europe/Berlin")),
+        "sum": pa.array([Decimal("1.50")], pa.decimal128(38, 2)),
+        "tags": pa.array([["a"]], pa.large_list(pa.large_string())),
+    }), tmp_path / "airlines")  # fmt: skip
+    (found,) = settled(read(text).joins)
+    assert found.types.simpleString() == (
+        "struct<carrier:string,ns:timestamp_ntz,zone:timestamp,sum:decimal(38,2),tags:array<string>>"
+    )
+    (row,) = rows(Copies(tmp_path / "c", [found]).of(0))
+    assert row == {
+        "carrier": "AA",
+        "ns": dt.datetime(1970, 1, 1),  # noqa: DTZ001 - a time without a zone
+        "zone": at,
+        "sum": Decimal("1.50"),
+        "tags": ["a"],
+    }
+
+
+def test_a_delta_table_made_anew_in_its_place_is_another_one(read, tmp_path):
+    """One that was kept open said that no version had come."""
+    write_deltalake(tmp_path / "airlines", AIRLINES)
+    write_deltalake(tmp_path / "airlines", AIRLINES.slice(0, 1), mode="overwrite")
+    copies = Copies(tmp_path / "c", settled(read().joins))
+    assert rows(copies.of(0)) == [AA]
+    shutil.rmtree(tmp_path / "airlines")
+    write_deltalake(tmp_path / "airlines", AIRLINES.slice(1, 1))
+    assert DeltaTable(tmp_path / "airlines").version() == 0
+    assert rows(copies.of(1)) == [UA]
+
+
+def test_a_log_that_is_damaged_is_said(read, tmp_path):
+    write_deltalake(tmp_path / "airlines", AIRLINES)
+    (log,) = (tmp_path / "airlines" / "_delta_log").glob("*.json")
+    log.write_text("{")
+    with pytest.raises(PipelineError, match=r"join\[0\]: .*airlines: ") as caught:
+        settled(read().joins)
+    assert not isinstance(caught.value, TableAwayError)
+    pq.write_table(AIRLINES, tmp_path / "one.parquet")
+    (tmp_path / "one.parquet").write_bytes(b"PAR1")
+    with pytest.raises(PipelineError, match=r"one\.parquet: "):
+        settled(read(FILE.replace('"airlines"\nkind = "delta"', '"one.parquet"\nkind = "parquet"')).joins)
