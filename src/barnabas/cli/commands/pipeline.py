@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,8 +18,10 @@ from barnabas.core.errors import BarnabasError
 from barnabas.core.extras import extra
 
 if TYPE_CHECKING:
+    from barnabas.spark.pipeline.schema_report import SchemaReport
     from barnabas.spark.pipeline.settings import Pipeline
     from barnabas.spark.pipeline.status import PipelineStatus
+    from barnabas.spark.pipeline.trial import Trial
 
 _SIZE_MAX = 1 << 40
 FILE = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
@@ -117,11 +119,17 @@ def check(file: Path) -> None:
       barnabas pipeline check flights.toml
     """
     settings, supervisor = _modules()
+    from barnabas.spark.pipeline import topic_tables
+
     found = settings.load(file)
+    topics = topic_tables.each(found, ask=False)
     with supervisor.session(found) as spark:
-        columns = supervisor.check(spark, found)
-    for field in columns.fields:
-        click.echo(f"{field.name} {field.dataType.simpleString()}")
+        columns = [(topic, supervisor.check(spark, one)) for topic, one in topics]
+    for topic, table in columns:
+        if topic:
+            click.echo(f"{topic}:")
+        for field in table.fields:
+            click.echo(f"{field.name} {field.dataType.simpleString()}")
 
 
 @pipeline.command()
@@ -141,27 +149,40 @@ def schema(file: Path, records: int, as_json: bool) -> None:
       barnabas pipeline schema flights.toml
     """
     settings, supervisor = _modules()
-    from barnabas.spark.pipeline import schema_report
+    from barnabas.spark.pipeline import schema_report, topic_tables
 
     found = settings.load(file)
+    topics = topic_tables.each(found, ask=True)
     with supervisor.session(found) as spark:
-        told = schema_report.report(spark, found, records)
+        told = {topic: schema_report.report(spark, one, records) for topic, one in topics}
     if as_json:
-        print_facts({
-            "readsBy": told.reads_by,
-            "values": told.values,
-            "columns": [{**plain(one), "sign": one.sign.strip()} for one in told.columns],
-            "refused": told.refused,
-        })  # fmt: skip
+        facts = {topic: _schema_facts(one) for topic, one in told.items()}
+        print_facts(facts.get("") or {"topics": facts})
     else:
-        click.echo(f"{found.name}: read by {told.reads_by}")
-        for words, count in told.values.items():
-            click.echo(f"  {count:,} of the newest values: {words}")
-        for one in told.columns:
-            click.echo(f"{one.sign} {one.name}: {_widening(one.in_table, one.in_rows, one.becomes)}")
-    if told.refused is not None:
-        click.echo(f"refused: {told.refused}", err=True)
+        for topic, one in told.items():
+            _show_schema(topic or found.name, one)
+    refused = [one.refused for one in told.values() if one.refused is not None]
+    for words in refused:
+        click.echo(f"refused: {words}", err=True)
+    if refused:
         raise click.exceptions.Exit(1)
+
+
+def _schema_facts(told: "SchemaReport") -> dict[str, Any]:
+    return {
+        "readsBy": told.reads_by,
+        "values": told.values,
+        "columns": [{**plain(one), "sign": one.sign.strip()} for one in told.columns],
+        "refused": told.refused,
+    }
+
+
+def _show_schema(name: str, told: "SchemaReport") -> None:
+    click.echo(f"{name}: read by {told.reads_by}")
+    for words, count in told.values.items():
+        click.echo(f"  {count:,} of the newest values: {words}")
+    for one in told.columns:
+        click.echo(f"{one.sign} {one.name}: {_widening(one.in_table, one.in_rows, one.becomes)}")
 
 
 def _widening(in_table: str | None, in_rows: str | None, becomes: str | None) -> str:
@@ -233,11 +254,21 @@ def try_(file: Path, records: int) -> None:
       barnabas pipeline try flights.toml
     """
     settings, supervisor = _modules()
-    from barnabas.spark.pipeline import trial
+    from barnabas.spark.pipeline import topic_tables, trial
 
     found = settings.load(file)
+    topics = topic_tables.each(found, ask=True)
     with supervisor.session(found) as spark:
-        tried = trial.attempt(spark, found, records)
+        for topic, one in topics:
+            try:
+                _show_trial(topic or found.name, trial.attempt(spark, one, records))
+            except trial.NoRecordsError:
+                if not topic:
+                    raise
+                click.echo(f"{topic}: no records yet")
+
+
+def _show_trial(name: str, tried: "Trial") -> None:
     for field in tried.columns.fields:
         click.echo(f"{field.name} {field.dataType.simpleString()}")
     for row in tried.rows:
@@ -245,7 +276,7 @@ def try_(file: Path, records: int) -> None:
     for reject in tried.rejects:
         click.echo(f"does not fit: {reject}")
     click.echo(
-        f"{found.name}: {tried.records:,} records read, {len(tried.rows):,} rows, "
+        f"{name}: {tried.records:,} records read, {len(tried.rows):,} rows, "
         f"{len(tried.rejects):,} that do not fit"
     )
 

@@ -79,6 +79,17 @@ def require(expectations: Sequence[Expectation], found: Mapping[str, int]) -> No
             raise PipelineError(f"{count:,} rows of the batch violate the rule {one.rule}")
 
 
+def kept(rows: "DataFrame", expectations: Sequence[Expectation]) -> "tuple[DataFrame, dict[str, int]]":
+    """The rows of a batch that no rule drops, and what `counts` says of all; asks for that now.
+    Raises PipelineError for a row that is to end the batch.
+    """
+    if not expectations:
+        return rows, {}
+    found = rows.agg(*counts(expectations)).collect()[0].asDict()
+    require(expectations, found)
+    return rows.filter(violated(expectations, "drop").isNull()), found
+
+
 @dataclass(slots=True)
 class Tally:
     """What the rules have said of the rows of a run."""

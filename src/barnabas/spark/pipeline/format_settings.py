@@ -1,13 +1,13 @@
 """The section ``[format]`` of a pipeline's file: how the bytes of records become columns."""
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from barnabas.spark import ddl
-from barnabas.spark.errors import FormatError
+from barnabas.spark.errors import FormatError, PipelineError
 from barnabas.spark.pipeline.debezium import DECIMALS, TIMES, Envelope
 from barnabas.spark.pipeline.formats import CORRUPT
 from barnabas.spark.pipeline.section import Section
@@ -51,15 +51,61 @@ class Format:
     version: "Version | None" = None
     """The one that was found."""
     registry: "RegistryClient | None" = None
+    apart: bool = False
+    """Whether each topic has a schema of its own: `of_topic` has it."""
+    topics: "Mapping[str, Format]" = field(default_factory=dict)
+    """The formats of topics that the file names."""
+    others: bool = True
+    """Whether other topics are read too."""
+    kept: str = ""
+    """The folder of the checkpoint for what is kept of the schema."""
+
+    def of_topic(self, topic: str) -> "Format":
+        """How one topic's values become columns. Raises PipelineError where the file has no schema of it."""
+        found = self.topics.get(topic)
+        if found is None:
+            if not self.others:
+                raise PipelineError(
+                    f'the topic {topic} has no schema: give it [format.topics."{topic}"], or give all others '
+                    "format.schema"
+                )
+            found = _own_subject(replace(self, apart=False, topics={}), f"{topic}-value")
+            if found.key is not None:
+                found = replace(found, key=_own_subject(found.key, f"{topic}-key"))
+        return replace(found, kept=f"topics/{topic}")
 
 
-def format_of(section: Section, folder: Path, checkpoint: Path, topics: Sequence[str]) -> Format:
+def _own_subject(form: Format, subject: str) -> Format:
+    if form.latest is None or form.latest.subject:
+        return form
+    return replace(form, latest=replace(form.latest, subject=subject))
+
+
+def format_of(
+    section: Section, folder: Path, checkpoint: Path, topics: Sequence[str], *, by_topic: bool = False
+) -> Format:
     """The format that a section says, of a pipeline that reads these topics; none where it goes by a pattern.
-    Raises PipelineError.
+    With `by_topic` each has a table of its own, and may have a schema of its own. Raises PipelineError.
     """
+    given = section.over("topics")
+    if given and not by_topic:
+        raise section.wrong(
+            "topics", "needs a table for each topic: {topic}, and no other column, in sink.path"
+        )
+    named = {topic: _format_of(one, FilePlace(folder, checkpoint, (topic,))) for topic, one in given.items()}
+    if named and "schema" not in section and section.choice("kind", FORMATS, "binary") != "binary":
+        kind = section.text("kind")
+        return Format(kind, apart=True, topics=named, others=False)
+    found = _format_of(section, FilePlace(folder, checkpoint, topics, by_topic))
+    own = any(
+        one is not None and one.latest is not None and not one.latest.subject for one in (found, found.key)
+    )
+    return replace(found, apart=bool(named) or own, topics=named)
+
+
+def _format_of(section: Section, place: "FilePlace") -> Format:
     kind = section.choice("kind", FORMATS, "binary")
     envelope = _envelope(section, kind)
-    place = FilePlace(folder, checkpoint, topics)
     found = Format(kind) if kind == "binary" else _with_schema(section, kind, place)
     key = _key_format(section.section("key"), found, place) if "key" in section else None
     found = replace(found, envelope=envelope, key=key)
@@ -85,6 +131,14 @@ class FilePlace:
     """The file's own."""
     checkpoint: Path
     topics: Sequence[str]
+    by_topic: bool = False
+    """Whether each topic has a table of its own."""
+
+    def subject(self, what: str) -> str | None:
+        """The subject of values or keys: empty where it is each topic's own, None where there is none."""
+        if len(self.topics) == 1:
+            return f"{self.topics[0]}-{what}"
+        return "" if self.by_topic else None
 
 
 def _with_schema(section: Section, kind: str, place: FilePlace) -> Format:
@@ -105,7 +159,7 @@ def _with_schema(section: Section, kind: str, place: FilePlace) -> Format:
     if section.text("schema") == LATEST and kind in _FRAMED:
         if registry is None or client is None:
             raise section.wrong("schema", "is 'latest', and format.registry is missing, which would say it")
-        latest = _latest(section, kind, registry, client, place.topics)
+        latest = _latest(section, kind, registry, client, place)
     elif kind in _DECODERS:
         decoder = _decoder(section, kind, place.folder, confluent=confluent)
     if registry is not None:
@@ -127,15 +181,18 @@ def _with_schema(section: Section, kind: str, place: FilePlace) -> Format:
 
 
 def _latest(
-    section: Section, kind: str, registry: Section, client: "RegistryClient", topics: Sequence[str]
+    section: Section, kind: str, registry: Section, client: "RegistryClient", place: "FilePlace"
 ) -> "LatestSchema":
     from barnabas.spark.pipeline.formats.latest import LatestSchema
 
     subject = registry.optional_text("subject")
     if subject is None:
-        if len(topics) != 1:
-            raise registry.wrong("subject", "is missing: it is TOPIC-value by itself for one topic only")
-        subject = f"{topics[0]}-value"
+        subject = place.subject("value")
+        if subject is None:
+            raise registry.wrong(
+                "subject",
+                "is missing: it is TOPIC-value by itself for one topic, or with {topic} in sink.path",
+            )
     message = section.optional_text("message") if kind == "protobuf" else None
     return LatestSchema(kind, client, subject, message or "")
 
@@ -182,9 +239,13 @@ def _avro_key(section: Section, values: Format, place: FilePlace) -> Format:
     latest = decoder = None
     if section.text("schema") == LATEST:
         subject = section.optional_text("subject")
-        if subject is None and len(place.topics) != 1:
-            raise section.wrong("subject", "is missing: it is TOPIC-key by itself for one topic only")
-        latest = LatestSchema("avro", values.registry, subject or f"{place.topics[0]}-key")
+        if subject is None:
+            subject = place.subject("key")
+        if subject is None:
+            raise section.wrong(
+                "subject", "is missing: it is TOPIC-key by itself for one topic, or with {topic} in sink.path"
+            )
+        latest = LatestSchema("avro", values.registry, subject)
     else:
         decoder = _decoder(section, "avro", place.folder, confluent=True)
     section.optional_text("subject")

@@ -55,19 +55,31 @@ def build(spark: "SparkSession", pipeline: Pipeline) -> Built:
     """The frames of a file, whose joined tables were looked at. Raises PipelineError that names the key at
     fault.
     """
-    frame = records(spark.readStream, pipeline)
-    fitting = frame
-    if pipeline.letters is not None:
-        fitting = frame.filter(f"{REASON} IS NULL").drop(REASON)
-    rows = transformed(spark, joined(fitting, pipeline), pipeline)
+    came = raw(spark.readStream, pipeline)
+    if pipeline.format.apart:
+        return Built(came, came)
+    frame = read(came, pipeline)
+    rows = rows_of(spark, frame, pipeline)
     if pipeline.letters is None and not pipeline.joins:
         return Built(rows, rows)
-    _require_each_by_itself(rows, "[deadLetter]" if pipeline.letters is not None else "[[join]]")
+    require_each_by_itself(rows, pipeline)
     return Built(frame, rows)
+
+
+def rows_of(spark: "SparkSession", frame: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+    """The rows for the sink of what `read` gives, with joined tables that are empty: their columns count."""
+    if pipeline.letters is not None:
+        frame = frame.filter(f"{REASON} IS NULL").drop(REASON)
+    return transformed(spark, joined(frame, pipeline), pipeline)
 
 
 def records(reader: Any, pipeline: Pipeline) -> "DataFrame":
     """What the view ``source`` has; with dead letters also `RECORD`, and `REASON` where one does not fit."""
+    return read(raw(reader, pipeline), pipeline)
+
+
+def raw(reader: Any, pipeline: Pipeline) -> "DataFrame":
+    """The records as they came; with dead letters with `RECORD`."""
     options, letters = dict(pipeline.source), pipeline.letters is not None
     if letters:
         options = {name: value for name, value in options.items() if name.lower() != "includeheaders"}
@@ -78,6 +90,12 @@ def records(reader: Any, pipeline: Pipeline) -> "DataFrame":
         frame = with_record(frame)
         if not pipeline.source_options.include_headers:
             frame = frame.drop("headers")
+    return frame
+
+
+def read(frame: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+    """Such records with their values as the format says, and what tells changes apart."""
+    letters = pipeline.letters is not None
     with _blames("format.schema"):
         frame = decoded(frame, pipeline.format, letters=letters)
     if pipeline.sink.changes is not None:
@@ -98,10 +116,12 @@ def transformed(spark: "SparkSession", frame: "DataFrame", pipeline: Pipeline) -
     return with_event_time(frame, pipeline.sink)
 
 
-def _require_each_by_itself(rows: "DataFrame", why: str) -> None:
-    """Raises PipelineError for a query that remembers rows of earlier batches: with dead letters and joins
-    the transformation sees one batch at a time.
+def require_each_by_itself(rows: "DataFrame", pipeline: Pipeline) -> None:
+    """Raises PipelineError for a query that remembers rows of earlier batches: with dead letters,
+    joins and topics with schemas of their own the transformation sees one batch at a time.
     """
+    why = "[[join]]" if pipeline.joins else "a schema for each topic"
+    why = "[deadLetter]" if pipeline.letters is not None else why
     plan = rows._jdf.queryExecution().analyzed().toString()  # noqa: SLF001
     found = _STATEFUL.search(plan)
     if found is not None:

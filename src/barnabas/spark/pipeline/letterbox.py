@@ -61,32 +61,36 @@ class LetterBox:
         """The rows of a batch of records, once its letters are written.
         Raises PipelineError for a batch with too many of them.
         """
-        from pyspark.sql import functions as sql
-
-        pipeline = self._pipeline
         frame.persist()
         try:
-            bad = letters(frame.filter(f"{REASON} IS NOT NULL"), STAGES[0], sql.col(REASON))
-            fitting = frame.filter(f"{REASON} IS NULL").drop(REASON)
-            rows = frames.transformed(frame.sparkSession, self._joined(fitting, batch), pipeline)
-            if RECORD in rows.columns:
-                reason = self._reason(rows)
-                bad = bad.unionByName(letters(rows.filter(reason.isNotNull()), STAGES[1], reason))
-                rows = rows.filter(reason.isNull())
-            self._put(bad, frame.count(), batch)
+            bad, rows = self.parted(frame, batch, self._pipeline)
+            self.put(bad, frame.count(), batch)
             yield rows
         finally:
             frame.unpersist()
+
+    def parted(self, frame: "DataFrame", batch: int, pipeline: Pipeline) -> "tuple[DataFrame, DataFrame]":
+        """The letters of a batch of records, and its rows. `pipeline` is this one, or that of one topic."""
+        from pyspark.sql import functions as sql
+
+        bad = letters(frame.filter(f"{REASON} IS NOT NULL"), STAGES[0], sql.col(REASON))
+        fitting = frame.filter(f"{REASON} IS NULL").drop(REASON)
+        rows = frames.transformed(frame.sparkSession, self._joined(fitting, batch), pipeline)
+        if RECORD in rows.columns:
+            reason = self._reason(rows)
+            bad = bad.unionByName(letters(rows.filter(reason.isNotNull()), STAGES[1], reason))
+            rows = rows.filter(reason.isNull())
+        return bad, rows
 
     def _reason(self, rows: "DataFrame") -> "Column":
         """Why a row is a letter, null where it is none."""
         from pyspark.sql import functions as sql
 
-        rules = self._pipeline.expectations
+        rules, apart = self._pipeline.expectations, self._pipeline.format.apart
         rule = expectations.violated(rules, "deadLetter")
         violates = sql.when(rule.isNotNull(), sql.concat(sql.lit(_VIOLATES), rule))
         reason, route, how = violates, self._pipeline.sink.route, self._pipeline.sink.changes
-        if route is not None:
+        if route is not None and not apart:
             words = sql.lit(f"it names no table by {', '.join(route.columns)}")
             reason = sql.when(unnamed(route), words).otherwise(reason)
         if how is not None:
@@ -96,7 +100,8 @@ class LetterBox:
         is_dropped = expectations.violated(rules, "drop").isNotNull()
         return sql.when(is_dropped, violates).otherwise(reason)
 
-    def _put(self, bad: "DataFrame", count: int, batch: int) -> None:
+    def put(self, bad: "DataFrame", count: int, batch: int) -> None:
+        """Writes the letters of a batch of so many records. Raises PipelineError for too many."""
         found, by_rule = self._counted(bad)
         if found == 0:
             return

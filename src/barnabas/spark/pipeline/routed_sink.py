@@ -114,7 +114,7 @@ class RoutedSink:
     def _take(self, rows: "DataFrame", batch: int) -> None:
         rows.persist()  # each table takes its part of them
         try:
-            kept, found = self._kept(rows)
+            kept, found = expectations.kept(rows, self._to.rules)
             names = named(kept, self._route)
             for values in names:
                 self._require(values)
@@ -134,23 +134,12 @@ class RoutedSink:
             self._tally.add(self._to.rules, found)
             self._last = batch
 
-    def _kept(self, rows: "DataFrame") -> "tuple[DataFrame, dict[str, int]]":
-        """The rows that no rule drops, and what the rules say of all. Raises PipelineError for a row that is
-        to end the batch.
-        """
-        rules = self._to.rules
-        if not rules:
-            return rows, {}
-        found = rows.agg(*expectations.counts(rules)).collect()[0].asDict()
-        expectations.require(rules, found)
-        return rows.filter(expectations.violated(rules, "drop").isNull()), found
-
     def _require(self, values: tuple[str, ...]) -> None:
         """Opens a table of which the rows are the first."""
         if values in self._tables:
             return
         if len(self._tables) == routes.TABLES_MAX:
-            raise PipelineError(_too_many(self._route))
+            raise PipelineError(too_many(self._route))
         with ExitStack() as held:
             table = held.enter_context(self._table(values))
             # Behind it: a folder that others have files in is refused now, and not at each start from now on.
@@ -185,9 +174,9 @@ def named(rows: "DataFrame", route: TableRoute) -> list[tuple[str, ...]]:
         for name, value in zip(route.columns, one, strict=True):
             if not routes.is_name(value, route):
                 shown = "null" if value is None else repr(value[:100])
-                raise PipelineError(f"a row has {shown} in {name}, which names no table: {_must(route)}")
+                raise PipelineError(f"a row has {shown} in {name}, which names no table: {must(route)}")
     if len(found) > routes.TABLES_MAX:
-        raise PipelineError(_too_many(route))
+        raise PipelineError(too_many(route))
     return sorted(tuple(one) for one in found)
 
 
@@ -217,10 +206,12 @@ def _has(route: TableRoute, values: tuple[str, ...]) -> "Column":
     return found
 
 
-def _must(route: TableRoute) -> str:
+def must(route: TableRoute) -> str:
+    """What a value must be to name a table, for people."""
     signs = "'_' and '-'" if route.table else "'.', '_' and '-'"
     return f"letters of ASCII, digits, {signs} do, up to 200, of which the first is a letter or a digit"
 
 
-def _too_many(route: TableRoute) -> str:
+def too_many(route: TableRoute) -> str:
+    """The words for more tables than there may be."""
     return f"sink.path: {', '.join(route.columns)} have more than {routes.TABLES_MAX} values, a table each"

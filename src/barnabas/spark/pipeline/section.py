@@ -139,6 +139,16 @@ class Section:
             raise self.wrong(key, f"is {value!r}: it must be a list of texts")
         return tuple(value)
 
+    def over(self, key: str) -> "dict[str, Section]":
+        """Of a table of tables each as if its keys stood here, over those of this one; empty unless given."""
+        value = self._take(key)
+        if value is None:
+            return {}
+        if not isinstance(value, dict) or not all(isinstance(one, dict) for one in value.values()):
+            raise self.wrong(key, f'must be tables, each as [{self._name(key)}."name"]')
+        own = {name: one for name, one in self._values.items() if name != key}
+        return {name: Section({**own, **one}, f'{self._name(key)}."{name}"') for name, one in value.items()}
+
     def section(self, key: str) -> "Section":
         """A table in this one, empty unless given."""
         value = self._take(key)

@@ -67,6 +67,11 @@ class Pipeline:
     lineage: str | None = None
     """The namespace of its job in OpenLineage, where it is told of."""
 
+    @property
+    def formats(self) -> tuple[Format, ...]:
+        """That of all topics, and those of single ones."""
+        return (self.format, *self.format.topics.values())
+
 
 def load(path: Path) -> Pipeline:
     """The pipeline of a file. Raises PipelineError with one line that begins with the file's name."""
@@ -101,7 +106,13 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
         trigger=_trigger(top),
         source=source,
         source_options=options,
-        format=format_of(top.section("format"), path.parent, checkpoint, options.topics),
+        format=format_of(
+            top.section("format"),
+            path.parent,
+            checkpoint,
+            options.topics,
+            by_topic=sink.route is not None and sink.route.columns == ("topic",),
+        ),
         sql=sql,
         python=python,
         sink=sink,
@@ -134,10 +145,11 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
         )
     _keep_apart(pipeline, path)
     _require_letters(pipeline)
-    if pipeline.format.envelope is not None and pipeline.sink.changes is None:
+    if any(one.envelope is not None for one in pipeline.formats) and pipeline.sink.changes is None:
         raise PipelineError(
             'sink.mode must be "merge" or "history" with format.envelope: its rows are changes'
         )
+    _require_key_of_tables(pipeline)
     return pipeline
 
 
@@ -168,13 +180,25 @@ def _require_letters(pipeline: Pipeline) -> None:
                     f"expect[{number}].violation is 'deadLetter', and [deadLetter] is missing"
                 )
         return
-    if pipeline.format.keep_malformed:
+    if any(one.keep_malformed for one in pipeline.formats):
         raise PipelineError("format.malformed must be fail with [deadLetter], where malformed values go")
     for place, whose in ((pipeline.sink.where, "sink.path"), (str(pipeline.checkpoint), "checkpoint")):
         if letters.table is not None and _overlap(letters.table.where, place):
             raise PipelineError(f"deadLetter.path {letters.table.where} must be a folder apart from {whose}")
     if letters.topic and letters.topic in pipeline.source.get("subscribe", "").split(","):
         raise PipelineError(f"deadLetter.topic {letters.topic} is read by the pipeline itself")
+
+
+def _require_key_of_tables(pipeline: Pipeline) -> None:
+    """A delete may have nothing but its key, and a key must not be in two tables. Of topics with schemas of
+    their own each is known by its records.
+    """
+    route, changes = pipeline.sink.route, pipeline.sink.changes
+    if route is None or changes is None or pipeline.format.apart:
+        return
+    if not set(route.columns) <= set(changes.key):
+        names = ", ".join(route.columns)
+        raise PipelineError(f"sink.path has columns that are not in sink.key: {names}")
 
 
 def _overlap(one: str, other: str) -> bool:

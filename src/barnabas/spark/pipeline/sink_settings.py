@@ -93,7 +93,7 @@ def sink_of(section: Section, folder: Path, checkpoint: Path) -> Sink:
     path, address = _place(section, folder, checkpoint / "table")
     table, catalog = _iceberg(section, address or path.name, folder) if kind == "iceberg" else ("", {})
     changes = _changes(section, kind)
-    route = _route(section, address or str(path), table, changes)
+    route = _route(section, address or str(path), table)
     if route is not None:
         path, address = checkpoint / "tables", ""
     sink = Sink(
@@ -164,7 +164,7 @@ def _changes(section: Section, kind: str) -> Changes | None:
     return Changes(key, mode == "history", deleted_by)
 
 
-def _route(section: Section, place: str, table: str, changes: Changes | None) -> TableRoute | None:
+def _route(section: Section, place: str, table: str) -> TableRoute | None:
     """How rows name their tables, None where the path has no column in it. `place` is the path made whole."""
     text = section.text("path")
     try:
@@ -181,9 +181,6 @@ def _route(section: Section, place: str, table: str, changes: Changes | None) ->
         raise section.wrong("table", f"is {table!r}: it must have the same columns as sink.path has")
     if not columns:
         return None
-    if changes is not None and not set(columns) <= set(changes.key):
-        # A delete may have nothing but its key, and a key must not be in two tables.
-        raise section.wrong("path", f"has columns that are not in sink.key: {', '.join(columns)}")
     return TableRoute(columns, place, table)
 
 

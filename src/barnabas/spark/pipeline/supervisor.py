@@ -27,14 +27,14 @@ from barnabas.spark import sessions
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.follower import QueryFollower, Totals, lag_of
 from barnabas.spark.kafka import KafkaCatalog, admin_client
-from barnabas.spark.pipeline import expectations, frames, joined_tables, joins, named_tables, rewind
+from barnabas.spark.pipeline import frames, joined_tables, joins, named_tables, rewind
 from barnabas.spark.pipeline.events import Events
 from barnabas.spark.pipeline.formats.reader_schema import keep, settled
 from barnabas.spark.pipeline.letterbox import LetterBox
-from barnabas.spark.pipeline.letters import RECORD
 from barnabas.spark.pipeline.routed_sink import RoutedSink, require_columns
 from barnabas.spark.pipeline.settings import Pipeline
 from barnabas.spark.pipeline.sink import BatchSink, Destination, every_row, open_table, table_schema
+from barnabas.spark.pipeline.topic_tables import TopicTables, require_rules
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +56,7 @@ _ANSWER_MS: Final = 5000
 class RunOutcome:
     """What a run has done."""
 
-    sink: BatchSink | RoutedSink | None = None
+    sink: "BatchSink | RoutedSink | TopicTables | None" = None
     box: LetterBox | None = None
     records_read: int = 0
     restarts: int = 0
@@ -123,19 +123,13 @@ def check(spark: "SparkSession", pipeline: Pipeline) -> "StructType":
     """
     pipeline = replace(pipeline, format=settled(pipeline.format, pipeline.checkpoint))
     pipeline = joins.with_types(pipeline)
-    rows = _checked(frames.build(spark, pipeline), pipeline).rows.schema
+    frame = frames.build(spark, pipeline).rows
+    require_rules(frame, pipeline)
+    rows = frame.schema
     require_columns(pipeline.sink, rows)
     for one in named_tables.known(pipeline.sink):
         table_schema(open_table(one), one, pipeline.checkpoint, rows)
     return table_schema(open_table(pipeline.sink), pipeline.sink, pipeline.checkpoint, rows)
-
-
-def _checked(built: frames.Built, pipeline: Pipeline) -> frames.Built:
-    expectations.check(built.rows, pipeline.expectations)
-    violations = {one.violation for one in pipeline.expectations}
-    if "deadLetter" in violations and RECORD not in built.rows.columns:
-        raise PipelineError(f"expect: the transformation must hand on the column {RECORD} as it is")
-    return built
 
 
 def run(
@@ -159,7 +153,9 @@ def _run(
 ) -> RunOutcome:
     rewind.finish(pipeline)
     pipeline = _settled(pipeline, console, stop)
-    built = _checked(frames.build(spark, pipeline), pipeline)
+    built = frames.build(spark, pipeline)
+    if not pipeline.format.apart:
+        require_rules(built.rows, pipeline)
     with contextlib.ExitStack() as held:
         joined = _joined(pipeline)
         box = held.enter_context(LetterBox(pipeline, joined)) if pipeline.letters is not None else None
@@ -172,16 +168,20 @@ def _run(
             partitions=lambda: _partitions(pipeline),
             source=pipeline.source,
         )
-        sink = RoutedSink(to) if pipeline.sink.route is not None else BatchSink(to)
+        sink: BatchSink | RoutedSink | TopicTables
+        if pipeline.format.apart:
+            sink = TopicTables(built.batches, pipeline, joined, box, _partitions)
+        else:
+            sink = RoutedSink(to) if pipeline.sink.route is not None else BatchSink(to)
         version = pipeline.format.version
         try:
-            held.enter_context(sink)
+            _enter(held, sink, pipeline, console, stop)
         except PipelineError as error:
             if version is None:
                 raise
             raise PipelineError(f"{error} (format.schema is {version})") from error
         keep(pipeline.format, pipeline.checkpoint)
-        if pipeline.format.ids is not None:
+        if pipeline.format.ids is not None and not pipeline.format.apart:
             pipeline.format.ids.prepare()
         outcome = RunOutcome(sink, box)
         columns = {one.name: one.dataType.simpleString() for one in sink.schema.fields}
@@ -190,6 +190,30 @@ def _run(
         _look_for_brokers(watch)
         _supervise(lambda: _start(built.batches, sink, pipeline), sink, watch)
     return outcome
+
+
+def _enter(
+    held: contextlib.ExitStack,
+    sink: BatchSink | RoutedSink | TopicTables,
+    pipeline: Pipeline,
+    console: Console,
+    stop: threading.Event,
+) -> None:
+    """Opens the tables. A registry that is away is waited for, where topics have schemas of their own."""
+    while True:
+        try:
+            held.enter_context(sink)
+        except RegistryAwayError as away:
+            _wait(pipeline, away, console, stop)
+        else:
+            return
+
+
+def _wait(pipeline: Pipeline, away: BarnabasError, console: Console, stop: threading.Event) -> None:
+    """Says what is away, and waits a moment. Raises it where the run is to end."""
+    console.print(f"{escape(pipeline.name)}: waits: {escape(str(away))}", highlight=False, soft_wrap=True)
+    if stop.wait(min(pipeline.backoff_ms / 1000, _BACKOFF_MAX_S)):
+        raise away
 
 
 def _settled(pipeline: Pipeline, console: Console, stop: threading.Event) -> Pipeline:
@@ -201,11 +225,7 @@ def _settled(pipeline: Pipeline, console: Console, stop: threading.Event) -> Pip
             found = replace(pipeline, format=settled(pipeline.format, pipeline.checkpoint))
             return joins.with_types(found)
         except (RegistryAwayError, joined_tables.TableAwayError) as away:
-            console.print(
-                f"{escape(pipeline.name)}: waits: {escape(str(away))}", highlight=False, soft_wrap=True
-            )
-            if stop.wait(min(pipeline.backoff_ms / 1000, _BACKOFF_MAX_S)):
-                raise
+            _wait(pipeline, away, console, stop)
 
 
 def _joined(pipeline: Pipeline) -> "Callable[[DataFrame, int], DataFrame]":
@@ -242,7 +262,9 @@ def _look_for_brokers(watch: "_Watch") -> None:
         watch.say(f"no broker has answered yet ({error}); the stream begins all the same")
 
 
-def _start(frame: "DataFrame", sink: BatchSink | RoutedSink, pipeline: Pipeline) -> "StreamingQuery":
+def _start(
+    frame: "DataFrame", sink: BatchSink | RoutedSink | TopicTables, pipeline: Pipeline
+) -> "StreamingQuery":
     try:
         writer = frame.writeStream.queryName(pipeline.name).trigger(**pipeline.trigger)
         return (
@@ -256,7 +278,9 @@ def _start(frame: "DataFrame", sink: BatchSink | RoutedSink, pipeline: Pipeline)
         raise _ended(pipeline) from gone
 
 
-def _supervise(start: "Callable[[], StreamingQuery]", sink: BatchSink | RoutedSink, watch: "_Watch") -> None:
+def _supervise(
+    start: "Callable[[], StreamingQuery]", sink: BatchSink | RoutedSink | TopicTables, watch: "_Watch"
+) -> None:
     pipeline, failed, not_started = watch.pipeline, 0, 0
     while True:
         batches, sink.failure = sink.batches, None

@@ -30,6 +30,10 @@ _STREAMS: Final = ("startingoffsets", "startingtimestamp", "startingoffsetsbytim
 """Options that say what is read, or that only a stream has."""
 
 
+class NoRecordsError(PipelineError):
+    """The topics have nothing that could be tried."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
     """What a few records become."""
@@ -110,6 +114,6 @@ def _newest(pipeline: Pipeline, records: int) -> tuple[dict[TopicPartition, int]
         begins = catalog.offsets(dict.fromkeys(found.partitions, EARLIEST))
     filled = sorted(tp for tp in ends if ends[tp] > begins[tp])
     if not filled:
-        raise PipelineError("the topics have no records yet")
+        raise NoRecordsError("the topics have no records yet")
     each = -(-records // len(filled))
     return {tp: max(begins[tp], ends[tp] - each) for tp in filled}, {tp: ends[tp] for tp in filled}

@@ -27,13 +27,14 @@ def settled(form: Format, checkpoint: Path) -> Format:
     """The format with the schema that it reads by; of one that is not `latest` itself. Raises
     RegistryAwayError where the registry is away and none is kept, and PipelineError.
     """
+    folder = checkpoint / form.kept
     if form.key is not None:
-        form = replace(form, key=_settled(form.key, checkpoint / KEY_FILE))
-    return _settled(form, checkpoint / FILE)
+        form = replace(form, key=_settled(form.key, folder / KEY_FILE))
+    return _settled(form, folder / FILE)
 
 
 def _settled(form: Format, path: Path) -> Format:
-    if form.latest is None:
+    if form.latest is None or not form.latest.subject:  # without one each topic has its own
         return form
     try:
         version = form.latest.ask()
@@ -76,8 +77,9 @@ def keep(form: Format, checkpoint: Path) -> None:
     """Writes down the versions that the table has taken."""
     for one, name in ((form, FILE), (form.key, KEY_FILE)):
         if one is not None and one.version is not None:
-            checkpoint.mkdir(parents=True, exist_ok=True)
-            replace_note(checkpoint / name, asdict(one.version))
+            folder = checkpoint / form.kept
+            folder.mkdir(parents=True, exist_ok=True)
+            replace_note(folder / name, asdict(one.version))
 
 
 def _kept(path: Path) -> Version | None:
