@@ -94,7 +94,7 @@ def each(pipeline: Pipeline, *, ask: bool) -> list[tuple[str, Pipeline]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Topic:
+class _BegunTopic:
     """One that has begun."""
 
     pipeline: Pipeline
@@ -117,7 +117,7 @@ class TopicTables:
         self._columns: StructType = records.schema
         self._pipeline, self._joined, self._box = pipeline, joined, box
         self._partitions = partitions
-        self._topics: dict[str, _Topic] = {}
+        self._topics: dict[str, _BegunTopic] = {}
         self._open = ExitStack()
         self._last = -1
         """The last batch of which the dropped rows are counted: one that comes again is not counted twice."""
@@ -239,7 +239,7 @@ class TopicTables:
             self._open.enter_context(held.pop_all())
         self._topics[topic] = begun
 
-    def _begun(self, topic: str, held: ExitStack) -> _Topic:
+    def _begun(self, topic: str, held: ExitStack) -> _BegunTopic:
         one = of_topic(self._pipeline, topic)
         one = replace(one, format=settled(one.format, one.checkpoint))
         none = self._spark.createDataFrame([], self._columns)
@@ -254,7 +254,7 @@ class TopicTables:
         for form in (one.format, one.format.key):
             if form is not None and form.ids is not None:
                 form.ids.prepare()
-        return _Topic(one, table)
+        return _BegunTopic(one, table)
 
 
 def checked(spark: "SparkSession", records: "DataFrame", pipeline: Pipeline) -> "StructType":
