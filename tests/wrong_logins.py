@@ -46,6 +46,8 @@ def secured(port):
         "listener.name.clients.plain.sasl.jaas.config": f"{PLAIN} required {users};",
         "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
         "super.users": "User:admin;User:ANONYMOUS",
+        # All come at once. Who finds no room in the queue of the kernel tries again a second later.
+        "socket.listen.backlog.size": 2 * AT_ONCE,
     }
 
 

@@ -38,7 +38,8 @@ class SecureZookeeper:
         self._folder = folder
         self._authority = Authority("zookeepers")
         self._secure_port = free_port()
-        self._settings: dict[str, object] = {}
+        # A session has to last two ticks.
+        self._settings: dict[str, object] = {"tickTime": 1000}
         self._options: list[str] = []
         self.login = login_file(folder / "client.jaas")
         if "sasl" in ways:

@@ -43,6 +43,7 @@ SECURED = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
+SHORT_SESSION = {"zookeeper.session.timeout.ms": 3000}
 
 
 @pytest.fixture(scope="module")
@@ -207,27 +208,30 @@ def test_who_is_not_let_in_says_so_in_one_line(broken, line, secure_zookeeper, s
 
 
 def test_while_zookeeper_stalls_nobody_new_gets_in_and_nobody_else_waits(start, secure_zookeeper, run):
-    """The server is frozen until the broker has lost it."""
+    """The server is frozen until the broker has lost it, which it has after two thirds of a session."""
     port = free_port()
-    server = start("ours", 1, "stalled", **secured(port))
+    server = start("ours", 1, "stalled", **secured(port), **SHORT_SESSION)
     with Admin(login(port, "admin")) as admin:
         admin.topics.create(NewTopic("orders", 1, 1))
         admin.quotas.alter_scram_credentials(
             [UserScramCredentialUpsertion("alice", "SCRAM-SHA-256", "other")]
         )
 
+    def losses():
+        return server.log.read_bytes().count(b"connection_lost")
+
+    before = []
+
     @contextlib.contextmanager
     def frozen():
+        before.append(losses())
         os.kill(secure_zookeeper.server.pid, signal.SIGSTOP)
         try:
             yield
         finally:
             os.kill(secure_zookeeper.server.pid, signal.SIGCONT)
 
-    def is_lost():
-        return b"connection_lost" in server.log.read_bytes()
-
-    run(while_a_store_stalls(server, port, frozen, until=is_lost), 100)
+    run(while_a_store_stalls(server, port, frozen, until=lambda: losses() > before[0]), 100)
 
 
 def test_old_znodes_are_closed_and_opened_as_kafkas_tool_does_it(
