@@ -1,6 +1,6 @@
 """What security costs, on Apache Kafka 3.9 and on Barnabas: bytes over TLS, handshakes, log-ins, connections.
 
-    python -m bench.security [--quick] [--rows tls,handshakes,beside,logins,idle,rules] [--sides kafka,pure]
+    python -m bench.security [--quick] [--rows tls,handshakes,beside,...] [--sides kafka,pure]
 
 Keys are of the curve P-256, handshakes are whole ones of TLS 1.3 with a request each, log-ins are those of
 SCRAM-SHA-256 with 4,096 iterations. The rate is that of the broker and of the clients, which share the
@@ -25,6 +25,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -73,7 +74,9 @@ CLIENTS: Final = 4
 """Threads that connect at the same time."""
 IDLE: Final = 2_000
 BESIDE: Final = 500
-"""Handshakes a second beside another client's requests."""
+"""Handshakes, or wrong log-ins, a second beside another client's requests."""
+REFUSED_WITHIN_S: Final = 0.5
+"""A refusal comes `connection.failed.authentication.delay.ms` after what was wrong, which is 100."""
 RULES: Final = 10_000
 USER, USERS_PASSWORD = "bench", "bench-secret"
 SHA_256: Final = ScramMechanism.SHA_256
@@ -261,19 +264,8 @@ def _salted(salt: bytes, iterations: int) -> bytes:
 
 def _log_in(port: int) -> None:
     """A log-in, without the client's own work on the password, which is done once."""
-
-    def token(client: RawClient, text: str) -> str:
-        size = struct.pack(">i", len(text.encode()))
-        answer = bytes(client.ask(wire.request(ApiKey.SASL_AUTHENTICATE, 0, size + text.encode())))
-        (error,) = struct.unpack(">h", answer[4:6])
-        if error:
-            raise RuntimeError(f"the log-in was answered with error code {error}")
-        return answer[12:].decode()  # behind an error message that is null, and its own length
-
     with RawClient(port) as client:
-        client.ask(wire.request(ApiKey.SASL_HANDSHAKE, 1, wire.string(SHA_256.value)))
-        bare = f"n={USER},r={random.getrandbits(128):x}"
-        first = token(client, f"n,,{bare}")
+        bare, first = _challenge(client)
         fields = dict(part.split("=", 1) for part in first.split(","))
         salted = _salted(base64.b64decode(fields["s"]), int(fields["i"]))
         client_key = hmac.digest(salted, b"Client Key", "sha256")
@@ -281,7 +273,30 @@ def _log_in(port: int) -> None:
         message = f"{bare},{first},{final}".encode()
         signature = hmac.digest(hashlib.sha256(client_key).digest(), message, "sha256")
         proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
-        token(client, f"{final},p={base64.b64encode(proof).decode()}")
+        _answer_to(bytes(client.ask(_token(f"{final},p={base64.b64encode(proof).decode()}"))))
+
+
+def _challenge(client: RawClient) -> tuple[str, str]:
+    """Begins a log-in; what it began with, and what the broker said to that."""
+    client.ask(wire.request(ApiKey.SASL_HANDSHAKE, 1, wire.string(SHA_256.value)))
+    bare = f"n={USER},r={random.getrandbits(128):x}"
+    return bare, _answer_to(bytes(client.ask(_token(f"n,,{bare}"))))
+
+
+def _token(text: str) -> bytes:
+    size = struct.pack(">i", len(text.encode()))
+    return wire.request(ApiKey.SASL_AUTHENTICATE, 0, size + text.encode())
+
+
+def _answer_to(frame: bytes) -> str:
+    (error,) = struct.unpack(">h", frame[4:6])
+    if error:
+        raise RefusedError(error)
+    return frame[12:].decode()  # behind an error message that is null, and its own length
+
+
+class RefusedError(RuntimeError):
+    """The broker has answered a log-in with an error code."""
 
 
 def _handshakes(side: Side, effort: Effort) -> contextlib.AbstractContextManager[Turn]:
@@ -295,10 +310,23 @@ def _log_ins(side: Side, effort: Effort) -> contextlib.AbstractContextManager[Tu
     return _rate(side, effort, functools.partial(_log_in, listeners_of(side).scram))
 
 
-@contextlib.contextmanager
-def _beside(side: Side, effort: Effort) -> Iterator[Turn]:
+def _beside(side: Side, effort: Effort) -> contextlib.AbstractContextManager[Turn]:
     """The p99 of a client with one request in flight: alone, and beside handshakes of others."""
+    return _p99_beside(side, effort, _shake, listeners_of(side).tls)
 
+
+def _strangers(side: Side, effort: Effort) -> contextlib.AbstractContextManager[Turn]:
+    """The same beside log-ins of others with a wrong password."""
+    with Admin(side.running.bootstrap) as admin:
+        user = UserScramCredentialUpsertion(USER, SHA_256.value, USERS_PASSWORD)
+        admin.quotas.alter_scram_credentials([user])
+    return _p99_beside(side, effort, _guess, listeners_of(side).scram)
+
+
+@contextlib.contextmanager
+def _p99_beside(
+    side: Side, effort: Effort, others: Callable[[int, Any, Any], None], port: int
+) -> Iterator[Turn]:
     def p99_ms() -> float:
         until = time.perf_counter() + effort.window_seconds
         with side.connect() as client:
@@ -309,15 +337,15 @@ def _beside(side: Side, effort: Effort) -> Iterator[Turn]:
         # In another process: their Python must not hold up the one that is measured.
         processes = multiprocessing.get_context("spawn")
         ended, rates = processes.Event(), processes.Queue()
-        shaking = processes.Process(target=_shake, args=(listeners_of(side).tls, ended, rates), daemon=True)
-        shaking.start()
+        running = processes.Process(target=others, args=(port, ended, rates), daemon=True)
+        running.start()
         rates.get(timeout=30)
         try:
             beside = p99_ms()
         finally:
             ended.set()
             rate = rates.get(timeout=30)
-            shaking.join()
+            running.join()
         return [rate, alone, beside]
 
     yield turn
@@ -328,14 +356,46 @@ def _shake(port: int, ended: Any, rates: Any) -> None:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     rates.put(0.0)
-    began = due = time.perf_counter()
-    done = 0
-    while not ended.is_set():
-        time.sleep(max(0.0, due - time.perf_counter()))
-        due += 1 / BESIDE
+    began, done = time.perf_counter(), 0
+    for _ in _paced(ended):
         with socket.create_connection(("127.0.0.1", port)) as plain, context.wrap_socket(plain):
             done += 1
     rates.put(done / (time.perf_counter() - began))
+
+
+def _guess(port: int, ended: Any, rates: Any) -> None:
+    """As `_shake`, of log-ins with a wrong proof. Refusals come late, so that others begin meanwhile."""
+    rates.put(0.0)
+    began, done = time.perf_counter(), 0
+    waiting = deque[tuple[float, RawClient]]()
+    for _ in _paced(ended):
+        client = RawClient(port)
+        _, first = _challenge(client)
+        client.socket.sendall(_token(f"c=biws,{first.partition(',')[0]},p={'A' * 43}="))
+        waiting.append((time.perf_counter(), client))
+        done += 1
+        while waiting and waiting[0][0] + REFUSED_WITHIN_S < time.perf_counter():
+            _hear_refusal(waiting.popleft()[1])
+    rates.put(done / (time.perf_counter() - began))
+    for _, client in waiting:
+        _hear_refusal(client)
+
+
+def _hear_refusal(client: RawClient) -> None:
+    with client:
+        (size,) = struct.unpack(">i", client.receive(4))
+        with contextlib.suppress(RefusedError):
+            _answer_to(bytes(client.receive(size)))
+            raise RuntimeError("a wrong password was taken")
+
+
+def _paced(ended: Any) -> Iterator[None]:
+    """`BESIDE` times a second until it has `ended`."""
+    due = time.perf_counter()
+    while not ended.is_set():
+        time.sleep(max(0.0, due - time.perf_counter()))
+        due += 1 / BESIDE
+        yield
 
 
 # --- connections that rest --------------------------------------------------------------------------------
@@ -440,6 +500,16 @@ ROWS: Final[dict[str, Row]] = {
             Measure("broker processor time of one", "ms", 2.0),
         ],
         _log_ins,
+    ),
+    "strangers": Row(
+        f"a producer with one request in flight beside {BESIDE} wrong log-ins a second",
+        [
+            Measure("wrong log-ins that were made", "/s"),
+            Measure("p99 alone", "ms"),
+            Measure("p99 beside them", "ms", 10, is_ratio=False),
+        ],
+        _strangers,
+        "long",
     ),
     "idle": Row(
         f"{IDLE:,} connections of TLS that rest",
