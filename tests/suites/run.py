@@ -1,12 +1,13 @@
 """Runs the suites of outside clients against a running broker and holds the outcome against allow-lists.
 
-    python tests/suites/run.py FOLDER [--bootstrap HOST:PORT] [--suite NAME] [--write]
+    python tests/suites/run.py FOLDER [--bootstrap HOST:PORT | --genuine] [--suite NAME] [--write]
 
 FOLDER holds clones of the clients' repositories, each under its own name (kafka-python,
 confluent-kafka-python, aiokafka, franz-go, librdkafka). Without --bootstrap a `barnabas serve` of our own is
-the broker; point it at a genuine Kafka to see what the suite itself is worth. NAME.allow lists the tests that
-must pass; --write puts down those that do, and an allow-list only ever grows. Each suite of Python runs in a
-virtual environment of its own, in a copy of its tests, because those bring their own versions of everything.
+the broker; --genuine starts an Apache Kafka 4.4 with the same settings, which shows what the suite itself
+gets wrong. NAME.allow lists the tests that must pass; --write puts down those that do, and an allow-list only
+ever grows. Each suite of Python runs in a virtual environment of its own, in a copy of its tests, because
+those bring their own versions of everything.
 """
 
 import argparse
@@ -18,14 +19,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "jvm")]
 
-from kafka_harness import Server, free_port, write_properties  # noqa: E402 - it stands in the folder above
+import kafka_harness  # noqa: E402 - it stands in the folder above
+from kafka_harness import KRAFT_ERA, Server, free_port, start_kraft, write_properties  # noqa: E402
 from secure_listeners import LISTENERS, SecureListeners  # noqa: E402 - it stands beside this file
 
 ENVIRONMENTS = Path(os.environ.get("BARNABAS_SUITES_CACHE", Path.home() / ".cache" / "barnabas" / "suites"))
@@ -56,7 +58,9 @@ class Suite:
     environment: Mapping[str, str] = field(default_factory=dict)
     """`{bootstrap}` stands for the broker, and what `SecureListeners.given` names for its other listeners."""
     fixtures: str = ""
-    """A file beside this one whose fixtures take the place of those in the suite's `conftest`."""
+    """A file beside this one whose fixtures take the place of those in the suite's `conftest`; of a suite
+    in Go one that is added to the package.
+    """
     conftest: str = "tests/conftest.py"
     secure: bool = False
     """Whether the broker listens with TLS and SASL as well, and has an authorizer."""
@@ -68,6 +72,14 @@ class Suite:
     """The folder of a package of Go, whose tests are run by its toolchain instead of pytest."""
     runner: str = ""
     """A program of C that runs the tests, which `make` has built beside `test.c`."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """How that program's clients connect, with the words of `environment`."""
+    only: str = ""
+    """Of Go and C: which of the tests, as the start of a regular expression. Empty for all."""
+    without: str = ""
+    """Of Go: the tests that are left out of those, as a regular expression."""
+    is_refused: bool = False
+    """Whether the clients log in with what the broker must refuse: each test has to fail."""
 
     @property
     def client(self) -> str:
@@ -88,6 +100,55 @@ SECURE_ENVIRONMENT = {
     "SUITE_PYTHON": "{python}",
     **{f"SUITE_{name}_PORT": f"{{{name.lower()}}}" for name in LISTENERS},
 }
+
+LIBRDKAFKA = Suite(
+    "librdkafka",
+    environment={"TEST_KAFKA_VERSION": "4.4.0"},
+    # Quick; without what needs no broker, is known to fail, or breaks connections by its own sockets.
+    options=("-Q", "-p1", "-L", "-K", "-E"),
+    runner="tests/test-runner",
+    properties={"bootstrap.servers": "{bootstrap}"},
+)
+
+
+NEEDS_A_BROKER = (
+    "Test(UnknownGroupOffsetFetchPinned|Ping|SCRAM|Issue|Consume(Topic|Regex|Max)|848Regex|Direct|AddRemove"
+    "|Pause|Pooling|Group|HookPollStart$|Client_|TxnEtl)"
+)
+"""Those tests of franz-go that ask for a broker."""
+FRANZ_GO = Suite(
+    "franz-go",
+    environment={"KGO_SEEDS": "{bootstrap}", "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "50000"},
+    go="pkg/kgo",
+)
+
+
+def logged_in(mechanism: str, *, tls: bool, only: str) -> Suite:
+    """franz-go's tests with clients that log in."""
+    listener = "sasl_ssl" if tls else "sasl_plaintext"
+    scram = f"test:test:{mechanism[-3:]}" if "SCRAM" in mechanism else "test:test"
+    login = {
+        "SUITE_MECHANISM": mechanism,
+        "KGO_TEST_RECORDS": "5000",
+        "KGO_SEEDS": f"127.0.0.1:{{{listener}}}",
+        # Two of its own tests have a listener without TLS.
+        "KGO_TEST_SCRAM": scram,
+        "KGO_TEST_SCRAM_SEEDS": "127.0.0.1:{sasl_plaintext}",
+    }
+    if tls:
+        login["KGO_TEST_TLS"] = "ca:{certificates}/ca.crt"
+    return replace(
+        FRANZ_GO,
+        name=f"franz-go, {mechanism}{' and TLS' if tls else ''}",
+        environment={**FRANZ_GO.environment, **login},
+        fixtures="franz_go_login.go",
+        conftest="helpers_test.go",
+        only=only,
+        # It brings a dialer, beside which this client takes no settings of TLS, and ends all tests over it.
+        without="^TestIssue769$" if tls else "",
+        secure=True,
+    )
+
 
 SUITES = (
     Suite(
@@ -136,22 +197,23 @@ SUITES = (
         secure=True,
     ),
     Suite(
-        "franz-go",
-        environment={"KGO_SEEDS": "{bootstrap}", "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "50000"},
-        go="pkg/kgo",
+        "confluent-kafka-python, security",
+        ("tests/integration/admin", "tests/integration/consumer", "tests/integration/producer"),
+        ("tests",),
+        ("confluent-kafka[avro,json,protobuf,schemaregistry]", "pytest-asyncio", "trivup"),
+        {**SECURE_ENVIRONMENT, "BROKERS": "{bootstrap}"},
+        fixtures="confluent_kafka_python_fixtures.py",
+        conftest="tests/integration/conftest.py",
+        secure=True,
     ),
-    Suite(
-        "librdkafka",
-        environment={"TEST_KAFKA_VERSION": "4.4.0"},
-        # Quick; without what needs no broker, is known to fail, or breaks connections by its own sockets.
-        options=("-Q", "-p1", "-L", "-K", "-E"),
-        runner="tests/test-runner",
-    ),
+    FRANZ_GO,
+    logged_in("SCRAM-SHA-512", tls=True, only=NEEDS_A_BROKER),
+    LIBRDKAFKA,
 )
 
 
-NOTHING = dict.fromkeys((*(name.lower() for name in LISTENERS), "certificates", "python"), "")
-"""What stands for listeners that there are not."""
+NOTHING = dict.fromkeys((*(name.lower() for name in LISTENERS), "certificates", "python", "scripts"), "")
+"""What stands for listeners, and scripts of tools, that there are not."""
 
 
 @contextlib.contextmanager
@@ -170,10 +232,50 @@ def our_broker(suite: Suite) -> Iterator[dict[str, str]]:
         bootstrap = server.wait_until_listening().bootstrap
         if secure is not None:
             secure.add_users(bootstrap)
-        yield {**NOTHING, **(secure.given() if secure is not None else {}), "bootstrap": bootstrap}
+        yield words(suite, folder, bootstrap, secure)
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def genuine_broker(suite: Suite) -> Iterator[dict[str, str]]:
+    """As `our_broker`, of an Apache Kafka."""
+    kafka_harness.artifacts(KRAFT_ERA)
+    folder = Path(tempfile.mkdtemp(prefix="barnabas-suites-"))
+    values: dict[str, object] = {}
+    secure = SecureListeners(folder) if suite.secure else None
+    if secure is not None:
+        # Its own port takes the place of the one that is asked for here.
+        values |= {key: value for key, value in secure.settings(0).items() if key != "listeners"}
+        protocols = ("CONTROLLER:PLAINTEXT", "PLAINTEXT:PLAINTEXT", *(f"{name}:{name}" for name in LISTENERS))
+        values["listener.security.protocol.map"] = ",".join(protocols)
+        values["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    values |= BROKER_SETTINGS | suite.settings
+    values.pop("barnabas.api.profile", None)
+    server = start_kraft(folder, values, sasl_listeners=secure.ports if secure is not None else None)
+    try:
+        bootstrap = server.wait_until_listening().bootstrap
+        if secure is not None:
+            secure.add_users(bootstrap)
+        yield words(suite, folder, bootstrap, secure)
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def words(suite: Suite, folder: Path, bootstrap: str, secure: SecureListeners | None) -> dict[str, str]:
+    """What stands for a broker, its listeners and certificates in a suite's environment."""
+    given = secure.given() if secure is not None else {}
+    tools = scripts(folder / "kafka") if suite.runner else ""
+    return {**NOTHING, **given, "bootstrap": bootstrap, "scripts": tools}
+
+
+def scripts(folder: Path) -> str:
+    """A folder like that of a Kafka installation, whose scripts call our tools."""
+    command = [sys.executable, "-m", "barnabas", "kafka-scripts", str(folder / "bin")]
+    subprocess.run(command, check=True, capture_output=True)
+    return str(folder)
 
 
 def python_of(suite: Suite, repository: Path) -> str:
@@ -245,10 +347,12 @@ def go_outcomes(suite: Suite, repository: Path, broker: Mapping[str, str]) -> di
         return {}
     given = {name: value.format_map(broker) for name, value in suite.environment.items()}
     log = Path(tempfile.gettempdir(), f"barnabas-suite-{suite.name}.log")
-    with log.open("w") as output:
+    chosen = [f"-run=^{suite.only}"] if suite.only else []
+    chosen += [f"-skip={suite.without}"] if suite.without else []
+    with package_of(suite, repository) as package, log.open("w") as output:
         subprocess.run(
-            [go, "test", "-count=1", "-v", f"-timeout={SECONDS_A_SUITE}s", "."],
-            cwd=repository / suite.go,
+            [go, "test", "-count=1", "-v", f"-timeout={SECONDS_A_SUITE}s", *chosen, "."],
+            cwd=package,
             env=os.environ | given,
             stdout=output,
             stderr=output,
@@ -256,6 +360,28 @@ def go_outcomes(suite: Suite, repository: Path, broker: Mapping[str, str]) -> di
         )
     print(f"{suite.name}: what go test said is in {log}")
     return read_go_log(log.read_text(errors="replace"))
+
+
+@contextlib.contextmanager
+def package_of(suite: Suite, repository: Path) -> Iterator[Path]:
+    """The folder of a suite's package of Go; with fixtures a copy, whose clients connect as those say."""
+    if not suite.fixtures:
+        yield repository / suite.go
+        return
+    with tempfile.TemporaryDirectory(prefix="barnabas-suite-go-") as work:
+        copied = Path(work, "copy")
+        shutil.copytree(
+            repository, copied, ignore=shutil.ignore_patterns(".git"), copy_function=shutil.copyfile
+        )
+        package = copied / suite.go
+        package.chmod(0o755)  # in the cache of the toolchain nothing can be written
+        # What the suite connects with keeps its name for the fixtures, which have its place.
+        helpers = package / suite.conftest
+        helpers.chmod(0o644)
+        before = helpers.read_text()
+        helpers.write_text(before.replace("func getSeedBrokers() Opt", "func suiteSeedBrokers() Opt"))
+        (package / "suite_fixtures_test.go").write_text((HERE / suite.fixtures).read_text())
+        yield package
 
 
 def read_go_log(log: str) -> dict[str, str]:
@@ -277,12 +403,15 @@ def runner_outcomes(suite: Suite, repository: Path, broker: Mapping[str, str]) -
     log = Path(tempfile.gettempdir(), f"barnabas-suite-{suite.name}.log")
     with tempfile.TemporaryDirectory(prefix=f"{suite.name}-") as work, log.open("w") as output:
         configuration = Path(work, "test.conf")
-        configuration.write_text(f"bootstrap.servers={broker['bootstrap']}\n")
+        lines = (f"{key}={value.format_map(broker)}\n" for key, value in suite.properties.items())
+        configuration.write_text("".join(lines))
         libraries = f"{repository / 'src'}:{repository / 'src-cpp'}"
-        given = os.environ | suite.environment | {"LD_LIBRARY_PATH": libraries}
-        given["RDKAFKA_TEST_CONF"] = str(configuration)
+        own = {name: value.format_map(broker) for name, value in suite.environment.items()}
+        given = os.environ | {name: value for name, value in own.items() if value}
+        given |= {"LD_LIBRARY_PATH": libraries, "RDKAFKA_TEST_CONF": str(configuration)}
         for name in runner_tests((runner.parent / "test.c").read_text()):
-            if name in found:  # its name was a part of an earlier one's
+            # The name of one may be a part of an earlier one's.
+            if name in found or not re.match(suite.only, name):
                 continue
             try:
                 done = subprocess.run(
@@ -301,6 +430,9 @@ def runner_outcomes(suite: Suite, repository: Path, broker: Mapping[str, str]) -
             output.flush()
             found |= {name: "failure"} | read_runner_log(said)
     print(f"{suite.name}: what the tests said is in {log}")
+    if suite.is_refused:
+        turned = {"passed": "let in", "failure": "passed"}
+        return {name: turned.get(outcome, outcome) for name, outcome in found.items()}
     return found
 
 
@@ -360,6 +492,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="where the clients' repositories are")
     parser.add_argument("--bootstrap", help="a broker that runs already")
+    parser.add_argument("--genuine", action="store_true", help="an Apache Kafka 4.4, which is started")
     parser.add_argument("--suite", help="only this one")
     parser.add_argument("--write", action="store_true", help="let the allow-lists grow")
     asked = parser.parse_args()
@@ -373,7 +506,8 @@ def main() -> int:
             good = False
             continue
         elsewhere = {**NOTHING, "bootstrap": asked.bootstrap}
-        given = contextlib.nullcontext(elsewhere) if asked.bootstrap else our_broker(suite)
+        started = genuine_broker if asked.genuine else our_broker
+        given = contextlib.nullcontext(elsewhere) if asked.bootstrap else started(suite)
         with given as broker:
             good &= judge(suite, outcomes(suite, repository, broker), write=asked.write)
     return 0 if good else 1

@@ -3,6 +3,7 @@
 Who comes in plaintext is a super user, as the suites' own brokers have it for the tools that they call.
 """
 
+import itertools
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -18,16 +19,19 @@ from tls_certificates import PASSWORD, Authority  # noqa: E402
 KEY_PASSWORD = "abcdefgh"
 """Of the key that aiokafka's tests show."""
 SCRAMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-USERS = {"test": "test", "alice": "alice-secret"}
-"""Of aiokafka's tests and of kafka-python's."""
+USERS = {"test": "test", "alice": "alice-secret", "sasl_user": "sasl_user"}
+"""Of aiokafka's tests, of kafka-python's, and of confluent-kafka-python's."""
 LISTENERS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SCOPE = "requiredScope"
+"""Of tokens that nobody has signed, as librdkafka's tests of SASL ask for them."""
 
 
 class SecureListeners:
     """What a broker is configured with, and what the suite is told."""
 
     def __init__(self, folder: Path) -> None:
-        self._ports = {name: free_port() for name in LISTENERS}
+        self.ports = {name: free_port() for name in LISTENERS}
+        """By the names of listeners."""
         self._folder = folder / "certificates"
         self._folder.mkdir()
         authority = Authority()
@@ -43,12 +47,16 @@ class SecureListeners:
         """Those of a broker whose listener in plaintext has this port."""
         users = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
         modules = "org.apache.kafka.common.security"
-        ports = {"PLAINTEXT": port, **self._ports}
+        ports = {"PLAINTEXT": port, **self.ports}
         lines = {"plain": f"{modules}.plain.PlainLoginModule required {users};"}
         lines |= {each.lower(): f"{modules}.scram.ScramLoginModule required;" for each in SCRAMS}
+        bearer = f"{modules}.oauthbearer.OAuthBearerLoginModule required"
+        # A JVM's listener makes a token of its own when it starts.
+        options = f'unsecuredLoginStringClaim_sub="broker" unsecuredValidatorRequiredScope="{SCOPE}"'
+        lines["oauthbearer"] = f"{bearer} {options};"
         return {
             "listeners": ",".join(f"{name}://127.0.0.1:{each}" for name, each in ports.items()),
-            "sasl.enabled.mechanisms": ",".join(("PLAIN", *SCRAMS)),
+            "sasl.enabled.mechanisms": ",".join(("PLAIN", *SCRAMS, "OAUTHBEARER")),
             **{
                 f"listener.name.{listener}.{mechanism}.sasl.jaas.config": line
                 for listener in ("sasl_plaintext", "sasl_ssl")
@@ -68,13 +76,16 @@ class SecureListeners:
 
     def add_users(self, bootstrap: str) -> None:
         """Gives the users passwords of SCRAM."""
-        for name, password in USERS.items():
-            credentials = ",".join(f"{each}=[password={password}]" for each in SCRAMS)
+        for (name, password), mechanism in itertools.product(USERS.items(), SCRAMS):
             command = [sys.executable, "-m", "barnabas", "configs", "--bootstrap-server", bootstrap]
             command += ["--alter", "--entity-type", "users", "--entity-name", name]
-            subprocess.run([*command, "--add-config", credentials], check=True, capture_output=True)
+            # Kafka 4 takes one of a user in each request.
+            command += ["--add-config", f"{mechanism}=[password={password}]"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise RuntimeError(f"{name} got no password: {done.stdout}{done.stderr}")
 
     def given(self) -> dict[str, str]:
         """What stands for these listeners in a suite's environment."""
-        ports = {name.lower(): str(port) for name, port in self._ports.items()}
+        ports = {name.lower(): str(port) for name, port in self.ports.items()}
         return {**ports, "certificates": str(self._folder), "python": sys.executable}

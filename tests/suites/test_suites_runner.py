@@ -74,14 +74,13 @@ def test_an_allow_list_only_grows(run, suite, found):
     assert suite.allow_list.read_text().split() == ["t.a::gone", "t.a::of[0x]", "t.a::passes"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["kafka-python", "confluent-kafka-python", "confluent-kafka-python-consumer-protocol", "librdkafka"],
-)
-def test_each_suite_has_its_list(run, name):
-    listed = (RUN.parent / f"{name}.allow").read_text().split("\n")
-    assert listed == [*sorted(set(listed[:-1])), ""]
-    assert len(listed) > 1
+def test_each_suite_has_its_list(run):
+    lists = [suite.allow_list for suite in run.SUITES]
+    assert sorted(lists) == sorted(RUN.parent.glob("*.allow"))
+    for allow_list in lists:
+        listed = allow_list.read_text().split("\n")
+        assert listed == [*sorted(set(listed[:-1])), ""]
+        assert len(listed) > 1
 
 
 def test_what_go_test_prints_is_read(run):
@@ -94,7 +93,7 @@ def test_what_go_test_prints_is_read(run):
 
 def test_a_suite_of_go_needs_its_toolchain(run, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(run.shutil, "which", lambda _: None)
-    (suite,) = [each for each in run.SUITES if each.go]
+    suite = next(each for each in run.SUITES if each.go)
     assert run.outcomes(suite, tmp_path, "127.0.0.1:1") == {}
     assert "JUDGE DID NOT SPEAK: franz-go" in capsys.readouterr().out
 
@@ -119,15 +118,63 @@ def test_what_librdkafkas_runner_has_and_prints_is_read(run):
     }
 
 
-def test_a_test_of_librdkafka_that_says_nothing_has_failed(run, monkeypatch, tmp_path):
-    broker = {"bootstrap": "127.0.0.1:1"}
-    (suite,) = [each for each in run.SUITES if each.runner]
+@pytest.fixture
+def librdkafka(run, monkeypatch, tmp_path):
+    """A suite, and a clone whose runner passes one test and says nothing of the other."""
     monkeypatch.setattr(run.tempfile, "tempdir", str(tmp_path))
     tests = tmp_path / "tests"
     tests.mkdir()
     (tests / "test.c").write_text("    _TEST(0001_one, 0),\n    _TEST(0002_two, 0),\n")
     runner = tests / "test-runner"
-    runner.write_text('#!/bin/sh\n[ "$TESTS" = 0001_one ] || exit 1\necho "==== Test $TESTS PASSED ===="\n')
-    assert run.outcomes(suite, tmp_path / "nowhere", broker) == {}
+    runner.write_text(
+        '#!/bin/sh\ncp "$RDKAFKA_TEST_CONF" ../seen.conf; echo "$KAFKA_PATH" > ../seen.path\n'
+        '[ "$TESTS" = 0001_one ] || exit 1\necho "==== Test $TESTS PASSED ===="\n'
+    )
     runner.chmod(0o755)
-    assert run.outcomes(suite, tmp_path, broker) == {"0001_one": "passed", "0002_two": "failure"}
+    return run.LIBRDKAFKA
+
+
+def test_a_test_of_librdkafka_that_says_nothing_has_failed(run, librdkafka, tmp_path):
+    broker = {**run.NOTHING, "bootstrap": "127.0.0.1:1"}
+    assert run.outcomes(librdkafka, tmp_path / "nowhere", broker) == {}
+    assert run.outcomes(librdkafka, tmp_path, broker) == {"0001_one": "passed", "0002_two": "failure"}
+    assert (tmp_path / "seen.conf").read_text() == "bootstrap.servers=127.0.0.1:1\n"
+
+
+def test_a_chosen_test_of_librdkafka_knows_how_to_connect(run, librdkafka, tmp_path):
+    broker = {**run.NOTHING, "bootstrap": "127.0.0.1:1", "sasl_ssl": "2", "scripts": "kafka"}
+    connecting = {"bootstrap.servers": "127.0.0.1:{sasl_ssl}", "security.protocol": "SASL_SSL"}
+    chosen = dataclasses.replace(
+        librdkafka, properties=connecting, only="0001_", environment={"KAFKA_PATH": "{scripts}"}
+    )
+
+    assert run.outcomes(chosen, tmp_path, broker) == {"0001_one": "passed"}
+    lines = (tmp_path / "seen.conf").read_text().split()
+    assert lines == ["bootstrap.servers=127.0.0.1:2", "security.protocol=SASL_SSL"]
+    assert (tmp_path / "seen.path").read_text() == "kafka\n"
+
+
+def test_a_client_that_must_be_refused_fails_each_test(run, librdkafka, tmp_path):
+    refused = dataclasses.replace(librdkafka, is_refused=True)
+    broker = {**run.NOTHING, "bootstrap": "127.0.0.1:1"}
+    assert run.outcomes(refused, tmp_path, broker) == {"0001_one": "let in", "0002_two": "passed"}
+
+
+def test_a_suite_of_go_logs_in_by_a_file_in_a_copy_of_its_package(run, tmp_path):
+    package = tmp_path / "pkg" / "kgo"
+    package.mkdir(parents=True)
+    (package / "helpers_test.go").write_text("func getSeedBrokers() Opt {\n")
+    suite = next(each for each in run.SUITES if each.go and each.fixtures)
+
+    with run.package_of(suite, tmp_path) as copied:
+        assert copied != package
+        assert (copied / "helpers_test.go").read_text() == "func suiteSeedBrokers() Opt {\n"
+        added = (copied / "suite_fixtures_test.go").read_text()
+    assert added.count("func getSeedBrokers() Opt {") == 1
+    assert [each.name for each in package.iterdir()] == ["helpers_test.go"]
+
+
+def test_no_suite_asks_for_a_word_that_stands_for_nothing(run):
+    for suite in run.SUITES:
+        for text in (*suite.environment.values(), *suite.properties.values()):
+            text.format_map({**run.NOTHING, "bootstrap": ""})
