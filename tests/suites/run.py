@@ -208,6 +208,7 @@ SUITES = (
     ),
     FRANZ_GO,
     logged_in("SCRAM-SHA-512", tls=True, only=NEEDS_A_BROKER),
+    logged_in("PLAIN", tls=True, only="Test(Ping|GroupSimple|Client_|TxnEtl|ConsumeRegex)"),
     LIBRDKAFKA,
 )
 
