@@ -219,7 +219,7 @@ def test_a_topic_that_does_not_exist_yet_is_named_once_and_read_once_it_does(
         async with AsyncConsumer(bootstrap, group_id=topic, **FAST, **protocol) as consumer:
             consumer.subscribe([topic])
             answers = []
-            consumer._cluster.watch(answers.append)
+            consumer._cluster.watch(lambda metadata, _topics: answers.append(metadata))
             # Further answers say the same, and lead to no further line.
             while not caplog.records or len(answers) < 4:
                 assert await consumer.poll(timeout_ms=100) == []
