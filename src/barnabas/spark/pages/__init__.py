@@ -1,4 +1,4 @@
-"""What the pages of the demo and of the analyses share:
+"""What the pages of the demo, of the analyses and of pipelines share:
 their style, and the library that draws the charts.
 """
 
