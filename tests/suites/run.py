@@ -208,6 +208,7 @@ SUITES = (
     ),
     FRANZ_GO,
     logged_in("SCRAM-SHA-512", tls=True, only=NEEDS_A_BROKER),
+    logged_in("SCRAM-SHA-256", tls=False, only="Test(Ping|SCRAM|GroupSimple|Client_|TxnEtl|ConsumeRegex)"),
     logged_in("PLAIN", tls=True, only="Test(Ping|GroupSimple|Client_|TxnEtl|ConsumeRegex)"),
     LIBRDKAFKA,
 )
