@@ -44,11 +44,12 @@ def consoles(folder):
     """Opens consoles on a cluster, and closes them."""
     opened = []
 
-    def open_it(bootstrap, *, name="demo", pace=None, watched=None, **settings):
+    def open_it(bootstrap, *, name="demo", pace=None, watched=None, patience_s=60, **settings):
         one = WatchedCluster(
             name, {"bootstrap.servers": bootstrap}, pace or Pace(round_s=3600, seldom=1), **(watched or {})
         )
         one.limits["leaders-uneven"] = 9  # five partitions on two brokers: chance decides
+        one.questions.patience_s = patience_s
         console = console_of([one], data=folder / "console", **settings)
         opened.append(console)
         return Site(console)

@@ -64,6 +64,10 @@ class AsyncAdmin:
         await self._cluster.connect(self._context.deadline(timeout_ms))
         return self
 
+    def silent_brokers(self, longer_than_ms: float) -> list[str]:
+        """Whom a call that goes on waits for: brokers that have owed an answer for longer than this."""
+        return self._cluster.silent_brokers(longer_than_ms)
+
     async def close(self) -> None:
         """Closes the connections; harmless when repeated."""
         await self._cluster.close()

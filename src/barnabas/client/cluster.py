@@ -168,6 +168,20 @@ class Cluster:
             return 0
         return sum(self._client.in_flight_request_count(node_id) for node_id in self._nodes)
 
+    def silent_brokers(self, longer_than_ms: float) -> list[str]:
+        """Those who have owed an answer for longer than this, such as ``broker 2``; one that is known by its
+        address alone, as a bootstrap server is, by that.
+        """
+        if self._client is None:
+            return []
+        brokers = self.metadata.brokers
+        ids = {(one.host, one.port): one.node_id for one in brokers.values()}
+        found = {
+            node.id if node.id in brokers else ids.get((node.host, node.port), f"{node.host}:{node.port}")
+            for node in self._client.silent_nodes(longer_than_ms)
+        }
+        return [one if isinstance(one, str) else f"broker {one}" for one in sorted(found, key=str)]
+
     def watch(self, watcher: Watcher) -> None:
         self._watchers.append(watcher)
 

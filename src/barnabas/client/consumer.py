@@ -130,6 +130,10 @@ class AsyncConsumer:
         self._telemetry.begin()
         return self
 
+    def silent_brokers(self, longer_than_ms: float) -> list[str]:
+        """Whom a call that goes on waits for: brokers that have owed an answer for longer than this."""
+        return self._cluster.silent_brokers(longer_than_ms)
+
     # Assignment and positions.
 
     def assign(self, partitions: named.Partitions) -> None:

@@ -92,6 +92,8 @@ def show(watched: WatchedCluster, path: str, **settings: Any) -> tuple[int, str]
     it. No port is opened, and nothing is remembered. `settings` are those of the console.
     Raises BarnabasError where the look does not come to its end: lists would be empty, or have a part.
     """
+    # Who asks at a terminal asks once.
+    watched.questions.patience_s = _FIRST_S
     watched.start()
     try:
         if not watched.wait_for_round(_FIRST_S):

@@ -1,15 +1,16 @@
 """`WatchedCluster`: a cluster that the console looks at, on a thread with a loop of its own.
 
-Pages are served on another loop: they read `snapshot`, which is replaced as a whole, and never wait for a
-broker. What they have brokers do (an action, a look at records) runs on this loop, too, with clients of its
-own.
+Pages are served on another loop: they read `snapshot`, which is replaced as a whole. What they ask brokers or
+the metadata store (`ask`, `ask_records`, `ask_store`) they wait for as long as `Questions` lets them. What
+changes something (`use`, `produce`) is waited for until its end. All of it runs on this loop, with clients of
+its own.
 """
 
 import asyncio
 import contextlib
 import copy
 import threading
-from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Container, Coroutine, Hashable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -22,6 +23,7 @@ from barnabas.console.health.checks import CHECKS
 from barnabas.console.health.outcome import Level
 from barnabas.console.health.verdict import Verdict, verdict
 from barnabas.console.history.sampler import CommitWatch, samples_of
+from barnabas.console.questions import SILENT_MS, Answer, Question, Questions
 from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.console.trend import Trend
 from barnabas.core.errors import BarnabasError
@@ -34,6 +36,8 @@ from barnabas.operations.record_times import CLIENT
 from barnabas.operations.store_reader import StoreReader, opened
 
 if TYPE_CHECKING:
+    import concurrent.futures
+
     from barnabas.console.alerts.book import AlertBook
     from barnabas.console.health.limits import EditedLimits
     from barnabas.console.history.history import ClusterHistory
@@ -44,12 +48,10 @@ _log = EventLog("console")
 _START_S: Final = 30
 _READERS_MAX: Final = 6
 CALL_TIMEOUT_S: Final = 30.0
-_STORE_S: Final = 0.7
-"""How long a page waits for the metadata store: all pages answer within a second."""
 _SESSION_MS: Final = 1_000
 """The session of ZooKeeper that a look in the store asks for."""
 _STORE_END_S: Final = 3.0
-"""How long a look in the store may take in all: it goes on when its page was answered without it."""
+"""How long a look in the store may take in all."""
 
 
 class WatchedCluster:
@@ -91,8 +93,7 @@ class WatchedCluster:
         self._store = store
         self._zookeeper_connect = zookeeper_connect
         self._collector: Collector | None = None
-        self._ending: set[asyncio.Future[Any]] = set()
-        """Looks in the store that nobody waits for."""
+        self.questions = Questions(self._submit)
         self._problem: str | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -189,13 +190,7 @@ class WatchedCluster:
         """What `work` comes to with an admin client of its own, on this cluster's loop. Raises
         BarnabasError.
         """
-
-        async def run() -> T:
-            async with asyncio.timeout(CALL_TIMEOUT_S):
-                async with AsyncAdmin(**self._options) as admin:
-                    return await work(admin)
-
-        return await self.on_loop(run)
+        return await self._on_loop(self._administer(work))
 
     async def produce(self, work: Callable[[AsyncProducer], Awaitable[T]], **options: Any) -> T:
         """The same with a producer."""
@@ -205,57 +200,70 @@ class WatchedCluster:
                 async with AsyncProducer(**self._of(PRODUCER_CONFIG, options)) as producer:
                     return await work(producer)
 
-        return await self.on_loop(run)
+        return await self._on_loop(run())
 
-    async def read(self, work: Callable[[AsyncConsumer], Awaitable[T]], **options: Any) -> T:
-        """The same with a consumer."""
+    async def ask(
+        self, key: Hashable, work: Callable[[AsyncAdmin], Awaitable[T]], *, once: bool = False
+    ) -> Answer[T]:
+        """As `use`, for what changes nothing: as `Questions.ask`."""
+        return await self.questions.ask(key, lambda question: self._administer(work, question), once=once)
 
-        async def run() -> T:
+    async def ask_records(
+        self, key: Hashable, work: Callable[[AsyncConsumer], Awaitable[T]], **options: Any
+    ) -> Answer[T]:
+        """The same with a consumer; the answer is kept for one who asks."""
+
+        async def run(question: Question) -> T:
             async with asyncio.timeout(CALL_TIMEOUT_S):
-                async with self._consumer(options) as consumer:
+                consumer = self._consumer(options)
+                question.silent = lambda: self._named(consumer.silent_brokers(SILENT_MS))
+                async with consumer:
                     return await work(consumer)
 
-        return await self.on_loop(run)
+        return await self.questions.ask(key, run, once=True)
 
-    async def on_loop(self, run: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What `run` comes to on this cluster's loop. Raises BarnabasError."""
-        if self._loop is None or not self._thread.is_alive():
-            raise BarnabasError(f"the cluster {self.name} is not looked at: {self._problem}")
-        try:
-            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(run(), self._loop))
-        except TimeoutError as error:
-            raise BarnabasError(f"the cluster did not answer within {CALL_TIMEOUT_S:.0f} s") from error
-
-    async def look_in_store(self, work: Callable[[StoreReader], Awaitable[T]]) -> T:
-        """What `work` comes to with a reader of the metadata store. Raises OperationError where none was
-        named, where it cannot be read, and where it does not answer within `_STORE_S`; BarnabasError where
-        the cluster is not looked at.
+    async def ask_store(self, key: Hashable, work: Callable[[StoreReader], Awaitable[T]]) -> Answer[T]:
+        """The same with a reader of the metadata store. Raises OperationError where none was named, and where
+        it cannot be read.
         """
         if self._store is None and self._zookeeper_connect is None:
             raise OperationError("the metadata store is not known: name it with --store or --zookeeper")
 
-        async def look() -> T:
+        async def run(_question: Question) -> T:
             connect = self._zookeeper_connect
             async with asyncio.timeout(_STORE_END_S), opened(self._store, connect, _SESSION_MS) as reader:
                 return await work(reader)
 
-        async def run() -> T:
-            looking = asyncio.ensure_future(look())
-            await asyncio.sleep(0)  # the first look loads ZooKeeper's client, which is not the store's time
-            await asyncio.wait({looking}, timeout=_STORE_S)
-            if looking.done():
-                return looking.result()
-            # It ends by itself, and a session that hangs takes longer for that: nobody waits.
-            self._ending.add(looking)
-            looking.add_done_callback(self._ended)
-            raise OperationError(f"the metadata store did not answer within {_STORE_S} s")
+        return await self.questions.ask(key, run, who="the metadata store")
 
-        return await self.on_loop(run)
+    async def _administer(
+        self, work: Callable[[AsyncAdmin], Awaitable[T]], question: Question | None = None
+    ) -> T:
+        async with asyncio.timeout(CALL_TIMEOUT_S):
+            admin = AsyncAdmin(**self._options)
+            if question is not None:
+                question.silent = lambda: self._named(admin.silent_brokers(SILENT_MS))
+            async with admin:
+                return await work(admin)
 
-    def _ended(self, looking: asyncio.Future[Any]) -> None:
-        self._ending.discard(looking)
-        if not looking.cancelled():
-            looking.exception()  # it was said that there is no answer
+    def _named(self, silent: list[str]) -> list[str]:
+        """Brokers by their ids, where the client has not learnt yet which one is at an address."""
+        cluster = self.snapshot.cluster.value
+        ids = {f"{one.host}:{one.port}": one.node_id for one in cluster.brokers} if cluster else {}
+        return sorted({f"broker {ids[one]}" if one in ids else one for one in silent})
+
+    async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        """What `work` comes to on this cluster's loop. Raises BarnabasError."""
+        try:
+            return await asyncio.wrap_future(self._submit(work))
+        except TimeoutError as error:
+            raise BarnabasError(f"the cluster did not answer within {CALL_TIMEOUT_S:.0f} s") from error
+
+    def _submit(self, work: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
+        if self._loop is None or not self._thread.is_alive():
+            work.close()
+            raise BarnabasError(f"the cluster {self.name} is not looked at: {self._problem}")
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def _consumer(self, more: Mapping[str, Any]) -> AsyncConsumer:
         return AsyncConsumer(**self._of(CONSUMER_CONFIG, more))

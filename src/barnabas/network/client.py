@@ -139,6 +139,17 @@ class NetworkClient:
         link = self._links.get(node_id)
         return 0 if link is None else link.load
 
+    def silent_nodes(self, longer_than_ms: float) -> list[Node]:
+        """Nodes with a call that waits for longer than this, those that are no longer part of the cluster
+        included: whom an answer that does not come is waiting for.
+        """
+        long_ago = self._clock.monotonic_ms() - longer_than_ms
+        return [
+            link.node
+            for link in [*self._links.values(), *self._retiring]
+            if (since := link.waits_since_ms()) is not None and since < long_ago
+        ]
+
     def finalized_level(self, feature: str) -> int | None:
         """The level of a feature, as the node with the newest knowledge of all that are connected tells it; 0
         where it is off or not there, None while no node is connected.

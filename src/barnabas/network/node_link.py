@@ -171,6 +171,11 @@ class NodeLink:
         """Calls that the node has not answered yet."""
         return len(self.in_flight) + len(self._waiting)
 
+    def waits_since_ms(self) -> float | None:
+        """When the oldest call began to wait, to be sent or for its response; None where none waits."""
+        calls = [*self.in_flight, *self._waiting]
+        return min((call.deadline_ms - call.timeout_ms for call in calls), default=None)
+
     def can_send(self, now_ms: float) -> bool:
         """Whether a call submitted now would be sent at once."""
         return (

@@ -2,7 +2,16 @@
 "use strict";
 
 const main = document.querySelector("main");
-const every = Number(main?.dataset.refresh) * 1000;
+let every = 0;
+let timer = 0;
+
+// A page that waits for an answer is read again sooner than one that has it, or that is not read again by itself.
+function pace(seconds) {
+  if (seconds === every) return;
+  clearInterval(timer);
+  every = seconds;
+  timer = every ? setInterval(refresh, every * 1000) : 0;
+}
 
 async function refresh() {
   if (document.hidden || main.contains(document.activeElement) && document.activeElement.matches("input, select, textarea")) return;
@@ -11,14 +20,16 @@ async function refresh() {
     if (!answer.ok) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const focused = document.activeElement?.id;
-    main.replaceChildren(...page.querySelector("main").childNodes);
+    const read = page.querySelector("main");
+    main.replaceChildren(...read.childNodes);
+    pace(Number(read.dataset.refresh ?? 0));
     if (focused) document.getElementById(focused)?.focus();
   } catch {
     // The console is not there now: the page stays as it is, and tries again.
   }
 }
 
-if (every) setInterval(refresh, every);
+pace(Number(main?.dataset.refresh ?? 0));
 
 // Follows records: asks for what has come since the last answer, and puts it on top. It rests while nobody looks.
 const KEPT = 500;
@@ -33,6 +44,7 @@ async function step() {
     const answer = await fetch(target, { headers: { Accept: "text/html" } });
     if (!answer.ok) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (!page.querySelector("#records")) return; // not answered yet: the next step asks for the same
     const rows = [...page.querySelectorAll("#records tbody tr:not(.empty)")];
     const body = document.querySelector("#records tbody");
     if (rows.length) body.querySelector(".empty")?.remove();

@@ -8,12 +8,13 @@ from typing import Any
 
 from barnabas.admin import AsyncAdmin, ConfigResource, CoordinatorType
 from barnabas.cluster.store import tree
-from barnabas.cluster.store.contract import NoNodeError
+from barnabas.cluster.store.contract import NoNodeError, Stat
 from barnabas.console.console import NotHereError
 from barnabas.console.figure import Figure, figure, unread
 from barnabas.console.health.machines import differences
 from barnabas.console.snapshot import ClusterChange, ClusterSnapshot
 from barnabas.console.views.brokers import ConfigRow, config_rows
+from barnabas.console.views.live import LiveView, state_of
 from barnabas.console.watched import WatchedCluster
 from barnabas.operations import coordinator_explanation, partition_stations, transaction_explanation
 from barnabas.operations.coordinator_stations import visit
@@ -26,7 +27,7 @@ TIMEOUT_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigsView:
+class ConfigsView(LiveView):
     """The configuration of a topic or a broker, whole."""
 
     kind: str
@@ -44,7 +45,7 @@ class DifferencesView:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(LiveView):
     """Stations, each with what is there; the last one says what follows."""
 
     subject: str
@@ -84,17 +85,17 @@ class TransactionsView:
 
 
 @dataclass(frozen=True, slots=True)
-class ZnodeView:
-    """A znode, decoded, and the names below it."""
+class ZnodeView(LiveView):
+    """A znode, decoded, and the names below it; null where these are not known."""
 
     path: str
     value: Any
     children: Sequence[str]
-    version: int
-    czxid: int
-    mzxid: int
-    modified_ms: int
-    ephemeral_owner: int
+    version: int | None
+    czxid: int | None
+    mzxid: int | None
+    modified_ms: int | None
+    ephemeral_owner: int | None
 
 
 async def configs(watched: WatchedCluster, kind: str, name: str) -> ConfigsView:
@@ -105,11 +106,13 @@ async def configs(watched: WatchedCluster, kind: str, name: str) -> ConfigsView:
         raise OperationError(f"{name!r} is no id of a broker")
     resource = ConfigResource.topic(name) if kind == "topic" else ConfigResource.broker(int(name))
 
-    async def ask(admin: AsyncAdmin) -> ConfigsView:
+    async def ask(admin: AsyncAdmin) -> list[ConfigRow]:
         found = await admin.configs.describe(resource, documentation=True, timeout_ms=TIMEOUT_MS)
-        return ConfigsView(kind, name, config_rows(found[resource]))
+        return config_rows(found[resource])
 
-    return await watched.use(ask)
+    answer = await watched.ask(("configs", kind, name), ask)
+    rows = answer.reading.value or []
+    return ConfigsView(state_of(answer, len(rows)), answer.is_pending, kind, name, rows)
 
 
 def config_differences(snapshot: ClusterSnapshot) -> DifferencesView:
@@ -126,23 +129,30 @@ async def explain(watched: WatchedCluster, kind: str, name: str) -> Explanation:
     """Why this coordinator (of a group or a transactional id), why this leader (of TOPIC-PARTITION), where a
     transaction stands. Raises KafkaError, OperationError.
     """
+    subjects = {
+        "coordinator": f"the coordinator of group {name}",
+        "partition": f"partition {name}",
+        "transaction": f"transaction {name}",
+    }
+    if kind not in subjects:
+        raise OperationError("what is explained is a coordinator, a partition or a transaction")
+    topic, _, number = name.rpartition("-")
+    if kind == "partition" and not (number.isascii() and number.isdigit() and len(number) <= 9):
+        raise OperationError(f"{name!r} is no TOPIC-PARTITION")
 
-    async def ask(admin: AsyncAdmin) -> Explanation:
+    async def ask(admin: AsyncAdmin) -> Sequence[tuple[str, str]]:
         if kind == "coordinator":
             found = await visit(admin, name, CoordinatorType.GROUP, create=False, timeout_ms=TIMEOUT_MS)
-            return Explanation(f"the coordinator of group {name}", coordinator_explanation.lines(found))
+            return coordinator_explanation.lines(found)
         if kind == "partition":
-            topic, _, number = name.rpartition("-")
-            if not number.isascii() or not number.isdigit() or len(number) > 9:
-                raise OperationError(f"{name!r} is no TOPIC-PARTITION")
             stations = await partition_stations.look(admin, topic, int(number), None, TIMEOUT_MS)
-            return Explanation(f"partition {name}", partition_stations.lines(stations))
-        if kind == "transaction":
-            transaction = await look_at_transaction(admin, name, None, TIMEOUT_MS)
-            return Explanation(f"transaction {name}", transaction_explanation.lines(transaction))
-        raise OperationError("what is explained is a coordinator, a partition or a transaction")
+            return partition_stations.lines(stations)
+        transaction = await look_at_transaction(admin, name, None, TIMEOUT_MS)
+        return transaction_explanation.lines(transaction)
 
-    return await watched.use(ask)
+    answer = await watched.ask(("explain", kind, name), ask)
+    stations = answer.reading.value or []
+    return Explanation(state_of(answer, len(stations)), answer.is_pending, subjects[kind], stations)
 
 
 def controller(snapshot: ClusterSnapshot, now_ms: int) -> ControllerView:
@@ -186,24 +196,31 @@ async def znode(watched: WatchedCluster, path: str) -> ZnodeView:
     except ValueError as error:
         raise OperationError(str(error)) from error
 
-    async def look(reader: StoreReader) -> ZnodeView:
+    async def look(reader: StoreReader) -> tuple[Any, Stat, list[str]]:
         try:
             data, stat = await reader.get(path)
             children = await reader.children(path)
         except NoNodeError as error:
             raise NotHereError(f"there is no znode {path}") from error
-        return ZnodeView(
-            path,
-            _without_secrets(path, decoded(data)),
-            children,
-            stat.version,
-            stat.czxid,
-            stat.mzxid,
-            stat.modified_ms,
-            stat.ephemeral_owner,
-        )
+        return _without_secrets(path, decoded(data)), stat, children
 
-    return await watched.look_in_store(look)
+    answer = await watched.ask_store(("store", path), look)
+    if answer.reading.value is None:
+        state = state_of(answer, 0)
+        return ZnodeView(state, answer.is_pending, path, None, [], None, None, None, None, None)
+    value, stat, children = answer.reading.value
+    return ZnodeView(
+        state_of(answer, len(children)),
+        answer.is_pending,
+        path,
+        value,
+        children,
+        stat.version,
+        stat.czxid,
+        stat.mzxid,
+        stat.modified_ms,
+        stat.ephemeral_owner,
+    )
 
 
 _HIDDEN = "hidden"

@@ -1,11 +1,26 @@
 """Records of a topic, for a page and REST: `operations.messages` reads, this bounds how many read at once."""
 
+from dataclasses import dataclass, fields
+
+from barnabas.client import AsyncConsumer
 from barnabas.console.console import Console
+from barnabas.console.figure import Figure
+from barnabas.console.views.live import state_of
 from barnabas.console.watched import WatchedCluster
 from barnabas.operations.errors import OperationError
 from barnabas.operations.messages.browse import MessageQuery, MessagesView, browse
 from barnabas.operations.messages.decoding import Choice
 from barnabas.operations.messages.reading import RecordReader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadMessages(MessagesView):
+    """What was found, where, and whether that is known."""
+
+    state: Figure
+    """How many records, or why that is not known."""
+    is_pending: bool
+    """Whether the question goes on: who asks again may get the answer."""
 
 
 async def messages(
@@ -15,16 +30,26 @@ async def messages(
     *,
     key: Choice = "auto",
     value: Choice = "auto",
-) -> MessagesView:
+) -> ReadMessages:
     """Records as they may be seen. Raises OperationError for what cannot be read, KafkaError,
     UnreadableFileError for rules of masking that are broken.
     """
-    reader = RecordReader(
-        wanted.topic, console.masks(watched.name, wanted.topic), console.schemas, key=key, value=value
-    )
-    if not watched.readers.acquire(blocking=False):
-        raise OperationError("too many look at records of this cluster now: try again in a moment")
-    try:
-        return await watched.read(lambda consumer: browse(consumer, wanted, reader), **wanted.options)
-    finally:
-        watched.readers.release()
+    masks = console.masks(watched.name, wanted.topic)
+    reader = RecordReader(wanted.topic, masks, console.schemas, key=key, value=value)
+
+    async def read(consumer: AsyncConsumer) -> MessagesView:
+        if not watched.readers.acquire(blocking=False):
+            raise OperationError("too many look at records of this cluster now: try again in a moment")
+        try:
+            return await browse(consumer, wanted, reader)
+        finally:
+            watched.readers.release()
+
+    # The masks, too: what was read before they changed is not what may be seen now.
+    asked = ("messages", repr(wanted), key, value, masks)
+    answer = await watched.ask_records(asked, read, **wanted.options)
+    found = answer.reading.value
+    if found is None:
+        found = MessagesView(wanted.topic, [], [], [], 0, 0, None, None, "nothing was read yet", bool(masks))
+    given = {one.name: getattr(found, one.name) for one in fields(found)}
+    return ReadMessages(**given, state=state_of(answer, len(found.records)), is_pending=answer.is_pending)

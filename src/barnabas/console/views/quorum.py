@@ -2,17 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.admin import AsyncAdmin, QuorumReplica
 from barnabas.console.figure import Figure
 from barnabas.console.reading import Freshness
-from barnabas.console.views.security import asked
+from barnabas.console.views.live import LiveView, asked
 from barnabas.console.watched import WatchedCluster
+from barnabas.core.ids import TopicPartition
 from barnabas.operations.hanging_transactions import hanging_where_known
-
-if TYPE_CHECKING:
-    from barnabas.core.ids import TopicPartition
 
 _TIMEOUT_MS: Final = 3_000
 _UNREAD_SHOWN: Final = 20
@@ -36,10 +34,9 @@ class QuorumRow:
 
 
 @dataclass(frozen=True, slots=True)
-class QuorumView:
+class QuorumView(LiveView):
     """The quorum; nothing of it on a cluster that keeps its metadata in ZooKeeper."""
 
-    state: Figure
     leader: int | None
     epoch: int | None
     high_watermark: int | None
@@ -59,10 +56,9 @@ class HangingRow:
 
 
 @dataclass(frozen=True, slots=True)
-class HangingView:
+class HangingView(LiveView):
     """What hangs."""
 
-    state: Figure
     hanging: Sequence[HangingRow]
     unread: Sequence[str]
     """Partitions that were not looked at, and why; at most 20."""
@@ -92,20 +88,21 @@ async def quorum(watched: WatchedCluster) -> QuorumView:
         rows += [row(one, is_voter=False) for one in found.observers]
         rows.sort(key=lambda one: (not one.is_leader, not one.is_voter, one.node))
         state = Figure(len(rows))
-        return [QuorumView(state, found.leader_id, found.leader_epoch, found.high_watermark, rows)]
+        return [QuorumView(state, False, found.leader_id, found.leader_epoch, found.high_watermark, rows)]
 
-    state, views = await asked(watched, ask)
-    return views[0] if views else QuorumView(state, None, None, None, [])
+    state, is_pending, views = await asked(watched, "quorum", ask)
+    if not views:
+        return QuorumView(state, is_pending, None, None, None, [])
+    counted = replace(state, value=len(views[0].replicas))
+    return replace(views[0], state=counted, is_pending=is_pending)
 
 
 async def hanging(watched: WatchedCluster) -> HangingView:
     """All partitions are asked: it takes its time on a large cluster, and is done when it is asked for."""
-    unread: dict[TopicPartition, str] = {}
 
-    async def ask(admin: AsyncAdmin) -> list[HangingRow]:
+    async def ask(admin: AsyncAdmin) -> list[tuple[list[HangingRow], dict[TopicPartition, str]]]:
         found, missing = await hanging_where_known(admin, _LONGEST_MS, _TIMEOUT_MS)
-        unread.update(missing)
-        return [
+        rows = [
             HangingRow(
                 tp.topic,
                 tp.partition,
@@ -116,9 +113,15 @@ async def hanging(watched: WatchedCluster) -> HangingView:
             )
             for tp, one in found
         ]
+        return [(rows, dict(missing))]
 
-    state, rows = await asked(watched, ask)
+    state, is_pending, answers = await asked(watched, "hanging", ask)
+    if not answers:
+        return HangingView(state, is_pending, [], [], 0)
+    [(rows, unread)] = answers
+    state = replace(state, value=len(rows))
     if unread and state.state is Freshness.OK:
-        state = replace(state, state=Freshness.STALE, why=f"{len(unread)} partitions were not looked at")
+        why = f"{len(unread)} partitions were not looked at"
+        state = replace(state, state=Freshness.STALE, age_s=None, why=why)
     named = [f"{tp}: {why}" for tp, why in sorted(unread.items())[:_UNREAD_SHOWN]]
-    return HangingView(state, rows, named, len(unread))
+    return HangingView(state, is_pending, rows, named, len(unread))

@@ -1,19 +1,17 @@
 """Users, access rules, quotas and tokens, as the cluster says them now. No secret is among them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 from barnabas.admin import AsyncAdmin
 from barnabas.admin.quotas import ClientQuota, QuotaFilter
-from barnabas.console.figure import Figure, unknown
+from barnabas.console.views.live import LiveView, asked
 from barnabas.console.watched import WatchedCluster
 from barnabas.core.acl import AclBinding
 from barnabas.core.errors import BarnabasError
 from barnabas.core.scram import NUMBERS
-
-T = TypeVar("T")
 
 _TIMEOUT_MS: Final = 3_000
 MECHANISMS: Final = {int(number): str(mechanism.value) for number, mechanism in NUMBERS.items()}
@@ -31,10 +29,9 @@ class UserRow:
 
 
 @dataclass(frozen=True, slots=True)
-class UsersView:
+class UsersView(LiveView):
     """Users with credentials in the cluster."""
 
-    state: Figure
     users: Sequence[UserRow]
 
 
@@ -52,10 +49,9 @@ class AclRow:
 
 
 @dataclass(frozen=True, slots=True)
-class AclsView:
+class AclsView(LiveView):
     """Access rules by resource."""
 
-    state: Figure
     acls: Sequence[AclRow]
 
 
@@ -71,10 +67,9 @@ class QuotaRow:
 
 
 @dataclass(frozen=True, slots=True)
-class QuotasView:
+class QuotasView(LiveView):
     """Quotas of clients."""
 
-    state: Figure
     quotas: Sequence[QuotaRow]
 
 
@@ -92,22 +87,10 @@ class TokenRow:
 
 
 @dataclass(frozen=True, slots=True)
-class TokensView:
+class TokensView(LiveView):
     """Delegation tokens that the console's client may see."""
 
-    state: Figure
     tokens: Sequence[TokenRow]
-
-
-async def asked(
-    watched: WatchedCluster, work: Callable[[AsyncAdmin], Awaitable[list[T]]]
-) -> tuple[Figure, list[T]]:
-    """What the cluster says, or that it is not known, and why: a page of what cannot be read is a page."""
-    try:
-        found = await watched.use(work)
-    except BarnabasError as error:
-        return unknown(str(error)), []
-    return Figure(len(found)), found
 
 
 async def users(watched: WatchedCluster) -> UsersView:
@@ -126,7 +109,7 @@ async def users(watched: WatchedCluster) -> UsersView:
             ]
         return rows
 
-    return UsersView(*await asked(watched, ask))
+    return UsersView(*await asked(watched, "users", ask))
 
 
 async def acls(watched: WatchedCluster) -> AclsView:
@@ -141,7 +124,7 @@ async def acls(watched: WatchedCluster) -> AclsView:
             for pattern, entry in sorted(await admin.acls.describe(timeout_ms=_TIMEOUT_MS))
         ]  # fmt: skip
 
-    return AclsView(*await asked(watched, ask))
+    return AclsView(*await asked(watched, "acls", ask))
 
 
 def named_acl(binding: AclBinding) -> str:
@@ -164,7 +147,7 @@ async def quotas(watched: WatchedCluster) -> QuotasView:
         ]
         return sorted(rows, key=lambda row: (row.named, row.key))
 
-    return QuotasView(*await asked(watched, ask))
+    return QuotasView(*await asked(watched, "quotas", ask))
 
 
 async def all_quotas(admin: AsyncAdmin, timeout_ms: int) -> list[ClientQuota]:
@@ -195,4 +178,4 @@ async def tokens(watched: WatchedCluster) -> TokensView:
             for one in sorted(found, key=lambda one: one.expires_ms)
         ]  # fmt: skip
 
-    return TokensView(*await asked(watched, ask))
+    return TokensView(*await asked(watched, "tokens", ask))

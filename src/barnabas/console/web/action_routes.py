@@ -1,7 +1,8 @@
 """The routes of actions: a preview, its confirmation, the audit log; below the API and as forms."""
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qs
 
@@ -17,6 +18,7 @@ from barnabas.console.actions.kinds import KINDS, ActionKind
 from barnabas.console.actions.plans import Effect, Preview
 from barnabas.console.actions.records import PRODUCER
 from barnabas.console.console import Console, ForbiddenError, NotHereError
+from barnabas.console.questions import NotAnsweredError
 from barnabas.console.watched import WatchedCluster
 from barnabas.console.web.guard import is_form_token
 from barnabas.console.web.routes import AddRoute, Watched, console_of_request, user_of
@@ -49,11 +51,18 @@ class Done:
 
 
 async def plan(console: Console, watched: WatchedCluster, kind: str, user: str, wanted: Any) -> Preview:
-    """The preview of a change. Raises ForbiddenError, OperationError, KafkaError."""
+    """The preview of a change. Raises ForbiddenError, OperationError, KafkaError, and NotAnsweredError where
+    it takes longer than a page: who asks for the same again gets it.
+    """
     check_allowed(console)
     needs = action_needs(kind, wanted)
     require(console, user, watched.name, needs)
-    planned = await watched.use(lambda admin: KINDS[kind].plan(admin, wanted))
+    # Of each user alone, and given once: what a plan does is what its reader has seen.
+    key = ("plan", user, kind, json.dumps(asdict(wanted), sort_keys=True))
+    answer = await watched.ask(key, lambda admin: KINDS[kind].plan(admin, wanted), once=True)
+    planned = answer.reading.value
+    if planned is None:
+        raise NotAnsweredError(f"{answer.reading.error}: nothing was done; ask for the preview again")
     return console.plans.keep(watched.name, kind, user, planned, now_ms(), needs)
 
 
@@ -198,7 +207,7 @@ def pages(add: AddRoute, prefix: str, render: Callable[..., Response]) -> None:
     async def form(request: Request, _watched: Watched, kind: str) -> Response:
         action = _action(kind)
         given = form_fields(action, dict(request.query_params))
-        return render(request, "action.html", action=action, kind=kind, fields=given)
+        return render(request, "action.html", action=action, kind=kind, fields=given, why=None)
 
     async def preview(request: Request, console: HereConsole, watched: Watched, kind: str) -> Response:
         action, given = _action(kind), await sent_form(request, console)
@@ -207,7 +216,12 @@ def pages(add: AddRoute, prefix: str, render: Callable[..., Response]) -> None:
         except ValidationError as error:
             first = error.errors()[0]
             raise OperationError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
-        found = await plan(console, watched, kind, user_of(request), wanted)
+        try:
+            found = await plan(console, watched, kind, user_of(request), wanted)
+        except NotAnsweredError as error:
+            # The form as it was sent, so that it can be sent again.
+            again = form_fields(action, given)
+            return render(request, "action.html", 503, action=action, kind=kind, fields=again, why=str(error))
         return render(request, "preview.html", action=action, preview=found)
 
     async def confirm(request: Request, console: HereConsole, watched: Watched, plan_id: str) -> Response:

@@ -31,6 +31,7 @@ from barnabas.console.access.login import RefusedLoginError, TooManyError
 from barnabas.console.access.roles import EVERY, Need, ResourceKind, Verb
 from barnabas.console.access.rules import button_needs
 from barnabas.console.console import Console, ForbiddenError, NotHereError
+from barnabas.console.questions import NotAnsweredError
 from barnabas.console.views import overview as overviews
 from barnabas.console.views.history import RANGES, HistoryView, history
 from barnabas.console.web import (
@@ -228,6 +229,7 @@ async def _refused(request: Request, error: Exception) -> Response:
             UnreadableFileError: 403,
             RefusedLoginError: 401,
             TooManyError: 429,
+            NotAnsweredError: 503,
         }
         status, why = codes.get(type(error), 409), str(error)
     if request.url.path.startswith(API):

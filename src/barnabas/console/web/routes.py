@@ -24,6 +24,7 @@ from barnabas.console.views import topics as topic_views
 from barnabas.console.views.paging import SIZE_MAX
 from barnabas.console.watched import WatchedCluster
 from barnabas.operations.clock import now_ms
+from barnabas.operations.errors import OperationError
 from barnabas.operations.messages import browse as browsing
 from barnabas.operations.messages import filters
 from barnabas.operations.messages.decoding import Choice
@@ -265,6 +266,7 @@ async def store(
 
 
 async def messages(
+    request: Request,
     watched: Watched,
     console: Annotated[Console, Depends(console_of_request)],
     topic: Annotated[str, Query(max_length=249)] = "",
@@ -279,13 +281,15 @@ async def messages(
     key: Choice = "auto",
     value: Choice = "auto",
     follow: bool = False,
-) -> browsing.MessagesView | None:
+) -> message_views.ReadMessages | None:
     """Records of a topic, the ranges that were read, and where to go on. `filter` has conditions such as
     value.customer.id=42, one a line; `key` and `value` say how they are read; `follow` gives `next` at
     the end, too.
     """
     if not topic:
-        return None
+        if request.url.path.startswith("/api/"):
+            raise OperationError("records are those of a topic: name it, as in /messages?topic=orders")
+        return None  # the page has a form for it
     wanted = browsing.MessageQuery(
         topic,
         partition,

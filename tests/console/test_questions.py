@@ -1,0 +1,188 @@
+"""`Questions`: who asks waits for a bounded time; the question goes on, once, and its answer is kept."""
+
+import asyncio
+import threading
+
+import pytest
+
+from barnabas.client import ClientTimeoutError
+from barnabas.console import questions as questions_module
+from barnabas.console.questions import KEPT_MAX, ONCE_MAX, RUNNING_MAX, Questions
+from barnabas.core.errors import BarnabasError
+from barnabas.operations.errors import OperationError
+from waiting import until
+
+
+class Desk:
+    """Questions on a loop of a thread, as those of a cluster, and what they run: `release` lets it go on."""
+
+    def __init__(self):
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever)
+        self.thread.start()
+        self.questions = Questions(lambda work: asyncio.run_coroutine_threadsafe(work, self.loop))
+        self.ran = 0
+        self.held = asyncio.Event()
+        self.outcome = "answer"
+        self.silent = []
+
+    def ask(self, key="key", *, patience_s=60, **more):
+        async def run(question):
+            self.ran += 1
+            question.silent = lambda: self.silent
+            outcome = self.outcome
+            await self.held.wait()
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        self.questions.patience_s = patience_s
+        return asyncio.run(self.questions.ask(key, run, **more))
+
+    def release(self):
+        self.loop.call_soon_threadsafe(self.held.set)
+
+    def settled(self):
+        until(lambda: "running=0" in repr(self.questions), "the questions to end")
+
+    def hold(self):
+        self.held = asyncio.Event()
+
+    def close(self):
+        self.release()
+        self.settled()
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.loop.close()
+
+
+@pytest.fixture
+def desk():
+    desk = Desk()
+    yield desk
+    desk.close()
+
+
+def seen(answer):
+    return answer.reading.value, answer.reading.error, answer.is_pending
+
+
+def test_an_answer_that_comes_in_time_is_fresh(desk):
+    desk.release()
+    assert seen(desk.ask()) == ("answer", None, False)
+    assert seen(desk.ask()) == ("answer", None, False)
+    assert desk.ran == 2
+
+
+def test_a_question_goes_on_once_and_its_answer_is_for_the_next_who_asks(desk):
+    for _ in range(3):
+        found = desk.ask(patience_s=0.01)
+        assert seen(found) == (None, "the cluster has not answered yet", True)
+    desk.release()
+    desk.settled()
+    assert desk.ran == 1
+    desk.outcome = "another"
+    assert seen(desk.ask(patience_s=0)) == ("answer", None, False)
+    assert desk.ran == 1
+    # It was seen: the next one asks the cluster.
+    assert seen(desk.ask()) == ("another", None, False)
+
+
+def test_it_is_said_whom_an_answer_waits_for(desk):
+    desk.silent = ["broker 1", "broker 2"]
+    until(
+        lambda: desk.ask(patience_s=0).reading.error == "broker 1 and broker 2 have not answered yet",
+        "the brokers to be noted",
+    )
+    desk.silent = ["broker 2"]
+    until(
+        lambda: desk.ask(patience_s=0).reading.error == "broker 2 has not answered yet",
+        "the one that is left",
+    )
+
+
+def test_what_was_answered_the_last_time_is_shown_with_its_age(desk):
+    desk.release()
+    fresh = desk.ask()
+    desk.hold()
+    stale = desk.ask(patience_s=0)
+    assert seen(stale) == ("answer", "the cluster has not answered yet", True)
+    assert (stale.reading.at_ms, stale.reading.state(stale.reading.at_ms)) == (fresh.reading.at_ms, "stale")
+
+
+def test_an_answer_that_is_old_is_asked_for_again(desk, monkeypatch):
+    desk.ask(patience_s=0)
+    desk.release()
+    desk.settled()
+    later = questions_module.now_ms() + 60_001
+    monkeypatch.setattr(questions_module, "now_ms", lambda: later)
+    desk.outcome = "newer"
+    assert desk.ask().reading.value == "newer"
+    assert desk.ran == 2
+
+
+def test_a_refusal_is_raised_and_no_answer_is_unknown(desk):
+    desk.release()
+    desk.outcome = OperationError("there is no such topic")
+    with pytest.raises(OperationError, match="there is no such topic"):
+        desk.ask()
+    for error, why in [
+        (ClientTimeoutError("Broker 2 did not answer in 3000 ms"), "Broker 2 did not answer in 3000 ms"),
+        (TimeoutError(), "no answer came in time"),
+    ]:
+        desk.outcome = error
+        assert seen(desk.ask()) == (None, why, False)
+
+
+def test_what_failed_while_nobody_waited_is_said_beside_the_next_that_does_not_come(desk):
+    desk.outcome = OperationError("no right to look")
+    desk.ask(patience_s=0)
+    desk.release()
+    desk.settled()
+    desk.hold()
+    why = "the cluster has not answered yet (the last time: no right to look)"
+    assert seen(desk.ask(patience_s=0)) == (None, why, True)
+
+
+def test_questions_and_answers_are_bounded(desk):
+    for number in range(RUNNING_MAX):
+        desk.ask(number, patience_s=0)
+    refused = desk.ask("one more", patience_s=0)
+    assert seen(refused) == (None, f"{RUNNING_MAX} questions wait for their answers", True)
+    desk.release()
+    desk.settled()
+    assert desk.ran == RUNNING_MAX
+    for number in range(KEPT_MAX + 5):
+        desk.ask(("seen", number))
+    assert repr(desk.questions) == f"<Questions running=0 kept={KEPT_MAX}>"
+
+
+def test_what_is_given_once_is_given_to_one_and_kept_for_few(desk):
+    for number in range(ONCE_MAX + 2):
+        desk.ask(number, patience_s=0, once=True)
+    desk.release()
+    desk.settled()
+    assert repr(desk.questions) == f"<Questions running=0 kept={ONCE_MAX}>"
+    ran = desk.ran
+    assert desk.ask(ONCE_MAX + 1, once=True).reading.value == "answer"
+    assert desk.ran == ran
+    desk.hold()
+    # It is not what was answered the last time: nobody sees it twice.
+    assert desk.ask(ONCE_MAX + 1, patience_s=0, once=True).reading.value is None
+
+
+def test_who_is_gone_before_the_answer_harms_nobody(desk):
+    desk.ask(patience_s=0)  # its loop is closed when the answer comes
+    desk.release()
+    desk.settled()
+    assert desk.ask(patience_s=0).reading.value == "answer"
+
+
+def test_a_cluster_that_is_not_looked_at_is_said(desk):
+    def none(_work):
+        raise BarnabasError("it is not looked at")
+
+    desk.questions._submit = none
+    with pytest.raises(BarnabasError, match="it is not looked at"):
+        desk.ask()
+    assert desk.ran == 0
