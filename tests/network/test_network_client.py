@@ -291,6 +291,22 @@ def silent_server(answer=b""):
     return asyncio.start_server(serve, "127.0.0.1", 0)
 
 
+def test_who_owes_an_answer_is_known_until_it_is_there():
+    async def scenario(client):
+        async with await silent_server() as server:
+            client.set_node(*server.sockets[0].getsockname()[:2])
+            assert client.network.silent_nodes(0) == []
+            waiting = client.request(MetadataRequest(), timeout_ms=1000)
+            await asyncio.sleep(0.05)
+            assert client.network.silent_nodes(20) == client.updater.nodes
+            assert client.network.silent_nodes(10_000) == []
+            with pytest.raises(DisconnectedError):
+                await completed(waiting)
+            assert client.network.silent_nodes(0) == []
+
+    run(scenario)
+
+
 def test_a_broker_that_never_answers():
     async def scenario(client):
         async with await silent_server() as server:

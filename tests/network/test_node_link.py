@@ -507,6 +507,23 @@ class TestLeastLoadedNode:
 
         assert client.least_loaded_nodes(now=5000.0) == {1}
 
+    def test_one_that_does_not_become_ready_is_taken_last(self):
+        client = Client(nodes=2)
+        client.link(0).connect(0.0)
+        assert client.least_loaded_nodes(now=999.0) == {0}
+        assert client.least_loaded_nodes(now=1000.0) == {1}
+        # With no other one left it is the one to wait for.
+        client.link(1).connect(1000.0)
+        assert client.least_loaded_nodes(now=1500.0) == {1}
+        assert client.least_loaded_nodes(now=2500.0) <= {0, 1}
+
+    def test_one_that_does_not_become_ready_is_not_taken_for_one_that_is_busy(self):
+        client = Client(nodes=2, max_in_flight=1)
+        client.make_ready(1)
+        client.link(0).connect(0.0)
+        client.call(now=2000.0, node_id=1)
+        assert client.network.least_loaded_node() is None
+
     def test_none_while_all_back_off(self):
         client = Client(nodes=2)
         for node_id in (0, 1):

@@ -149,7 +149,11 @@ class Cluster:
         """
         if self._unanswered_since is not None and self._may_rebootstrap:
             return [*self._nodes.values(), *self._bootstrap_nodes.values()]
-        return list(self._nodes.values())
+        nodes = list(self._nodes.values())
+        if not self._answered and len(self._findings) < len(nodes):
+            # A bootstrap server that said nothing is asked again once all others were, too.
+            return [one for one in nodes if one.id not in self._findings]
+        return nodes
 
     def handle_server_disconnect(self, node: Node, error: Exception) -> None:
         """A broker that has closed the connection may have handed over what it led."""

@@ -21,7 +21,7 @@ its own, with an id of its own) is simply named in a request; it is never the le
 """
 
 from random import Random
-from typing import Protocol
+from typing import Final, Protocol
 
 from barnabas.core.clock import Clock
 from barnabas.network.backoff import ExponentialBackoff
@@ -31,6 +31,10 @@ from barnabas.network.in_flight import ClientRequest
 from barnabas.network.metadata_updater import MetadataUpdater
 from barnabas.network.node_link import Channel, ClientSettings, Node, NodeLink
 from barnabas.protocol.message import Request
+
+_BEGINNING: Final = frozenset({ConnectionState.CONNECTING, ConnectionState.CHECKING_API_VERSIONS})
+_CONNECTING_MS: Final = 1_000.0
+"""How long a connection may take before another node is tried."""
 
 
 class ChannelSource(Protocol):
@@ -162,7 +166,9 @@ class NetworkClient:
         """The node to ask when any will do; None when no connection can even be begun now.
 
         A ready node without a call at once; else the ready one with the fewest; else one that is being
-        connected; else of those that may be connected the one tried longest ago.
+        connected; else of those that may be connected the one tried longest ago. One whose connection does
+        not come about for a second is taken last: a broker that is frozen is connected to, and never says
+        which versions it has. (Kafka's client waits for it as long as a request may take.)
         """
         links = [self.link(node) for node in self._updater.fetch_nodes()]
         if not links:
@@ -174,11 +180,16 @@ class NetworkClient:
         ready = [link for link in candidates if link.can_send(now_ms)]
         if ready:
             return min(ready, key=lambda link: link.load).node
-        for link in candidates:
-            if link.state.state in {ConnectionState.CONNECTING, ConnectionState.CHECKING_API_VERSIONS}:
+        beginning = [link for link in candidates if link.state.state in _BEGINNING]
+        for link in beginning:
+            if now_ms - (link.state.last_attempt_ms or 0.0) < _CONNECTING_MS:
                 return link.node
         idle = [link for link in candidates if link.state.can_connect(now_ms)]
-        return min(idle, key=lambda link: link.state.last_attempt_ms or 0.0).node if idle else None
+        if idle:
+            return min(idle, key=lambda link: link.state.last_attempt_ms or 0.0).node
+        # Rather none than this one, where another is only busy.
+        is_other_there = any(link.state.is_ready(now_ms) for link in links)
+        return beginning[0].node if beginning and not is_other_there else None
 
     def retire(self, node_id: int) -> None:
         """The node is no longer part of the cluster: its connection ends when its last call is answered."""

@@ -172,8 +172,8 @@ class NodeLink:
         return len(self.in_flight) + len(self._waiting)
 
     def waits_since_ms(self) -> float | None:
-        """When the oldest call began to wait, to be sent or for its response; None where none waits."""
-        calls = [*self.in_flight, *self._waiting]
+        """When the oldest call began to wait, to be sent or for its response; None where nobody waits."""
+        calls = [*(call for call in self.in_flight if not call.internal), *self._waiting]
         return min((call.deadline_ms - call.timeout_ms for call in calls), default=None)
 
     def can_send(self, now_ms: float) -> bool:
