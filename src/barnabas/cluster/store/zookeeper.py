@@ -137,6 +137,8 @@ class ZookeeperStore(SingleWrites):
         """Set by kazoo's thread with the first connection."""
         self._resigned = threading.Event()
         """What kazoo's thread waits for at the end of a session."""
+        self._ending = threading.Lock()
+        """Held by who ends the client: kazoo lets nobody close what another is stopping."""
         self._lock = threading.Lock()
         self._connected = False
         """Guarded by the lock: whether what is sent now goes out after everything sent before."""
@@ -185,11 +187,12 @@ class ZookeeperStore(SingleWrites):
 
     def _stop(self, closed: Pending[None]) -> None:
         """Runs on a thread of its own: kazoo waits for the answers that are due, and for its own thread."""
-        try:
-            self._client.stop()
-            self._client.close()
-        except Exception:
-            _events.warning("close_failed", exc_info=True)
+        with self._ending:
+            try:
+                self._client.stop()
+                self._client.close()
+            except Exception:
+                _events.warning("close_failed", exc_info=True)
         self._hand_over(lambda: self._closed(closed))
 
     def _closed(self, closed: Pending[None]) -> None:
