@@ -3,11 +3,13 @@ spends for it.
 
     python -m bench.console [--topics 10000] [--groups 2500] [--seconds 60]
     python -m bench.console --broker [--topics 1000] [--groups 250]
+    python -m bench.console --frozen
 
 `barnabas console` runs as its users run it, against brokers that answer about a cluster that does not exist
 (`bench.generated_cluster`). Pages and REST are asked one after the other over HTTP while rounds go on.
 With `--broker` it looks at a real broker of ours instead, and the broker's processor time is printed as a
-share of one processor, beside what the broker spends without a console.
+share of one processor, beside what the broker spends without a console. With `--frozen` it looks at two
+brokers, and one of them is stopped (SIGSTOP): how long each page takes then that asks the cluster.
 
 On a machine that has other work the least time of a page and the processor time of a round say more than
 the wall clock: all are printed, with the load.
@@ -18,6 +20,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -47,6 +50,20 @@ PAGES = (
     "/configs",
     "/controller",
 )
+LIVE = (
+    "/configs/broker/2",
+    "/configs/topic/there",
+    "/explain/partition/there-0",
+    "/explain/coordinator/readers",
+    "/messages?topic=there&start=earliest",
+    "/transactions/hanging",
+    "/quorum",
+    "/users",
+    "/acls",
+    "/quotas",
+    "/tokens",
+)
+"""What is asked of the cluster when it is opened."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -183,6 +200,42 @@ def with_broker(topics: int, groups: int, seconds: float) -> None:
                 broker.terminate()
 
 
+def with_frozen() -> None:
+    """Each page beside a broker that is stopped, and what it says."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        store = f"barnabas.metadata.path={folder}/metadata.sqlite"
+        patient = ("--set", store, "--set", "zookeeper.session.timeout.ms=600000")
+        brokers, addresses = [], []
+        for number in ("1", "2"):
+            command = [sys.executable, "-m", "barnabas", "serve", "--id", number, "--port", "0"]
+            command += ["--data", f"{folder}/{number}", *patient]
+            broker = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+            stack.callback(broker.kill)
+            brokers.append(broker)
+            assert broker.stdout is not None
+            addresses.append(
+                next(found[1] for line in broker.stdout if (found := re.search(r"(127\.0\.0\.1:\d+)", line)))
+            )
+        with Admin(addresses[0]) as admin:
+            admin.topics.create([NewTopic("there", assignment={0: [2], 1: [1]})])
+            admin.groups.alter_offsets("readers", {TopicPartition("there", 0): 0})
+        console = RunningConsole(",".join(addresses), Path(folder) / "console")
+        stack.callback(console.close)
+        while not console.overview()["round_ms"]:
+            time.sleep(0.2)
+        brokers[1].send_signal(signal.SIGSTOP)
+        longest = 0.0
+        for path in [one for _ in range(3) for one in (*LIVE, *PAGES[:4])]:
+            begun = time.perf_counter()
+            answer = json.loads(console.get(f"/api/v1/clusters/large{path}"))
+            took_s = time.perf_counter() - begun
+            longest = max(longest, took_s)
+            state = answer.get("state") or {}
+            print(f"{path:<40} {took_s * 1000:6.0f} ms  {state.get('state', '')} {state.get('why') or ''}")
+        print(f"the longest: {longest * 1000:.0f} ms; load of the machine: {os.getloadavg()[0]:.1f}")
+        brokers[1].send_signal(signal.SIGCONT)
+
+
 def fill(bootstrap: str, topics: int, groups: int) -> None:
     """Topics with a record in each partition, groups with a position in sixteen of them."""
     names = [f"topic-{number}" for number in range(topics)]
@@ -227,7 +280,11 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=2_500)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--broker", action="store_true")
+    parser.add_argument("--frozen", action="store_true")
     given = parser.parse_args()
+    if given.frozen:
+        with_frozen()
+        return
     run = with_broker if given.broker else with_generated
     run(given.topics, given.groups, given.seconds)
 

@@ -187,6 +187,19 @@ def test_a_page_does_not_wait_for_a_store_that_hangs(kafka, open_console, serve)
         assert (found["state"]["state"], found["value"], found["children"]) == ("unknown", None, [])
 
 
+@pytest.mark.parametrize("serve", [says_nothing, lets_in_and_says_nothing])
+def test_a_console_that_ends_beside_a_store_that_hangs_leaves_no_traceback(
+    kafka, open_console, serve, caplog
+):
+    with server(serve) as zookeeper:
+        site = open_console(
+            kafka.bootstrap_servers, watched={"zookeeper_connect": zookeeper}, patience_s=PATIENCE_S
+        )
+        assert "has not answered yet" in site.page("/store")
+        site.console.close()
+    assert "close_failed" not in caplog.text
+
+
 # --- a clock that is ahead
 
 

@@ -8,6 +8,7 @@ from barnabas.admin import NewTopic, OffsetAndMetadata, QuorumInfo, QuorumReplic
 from barnabas.admin.quotas import ClientQuotaAlteration
 from barnabas.client import Producer
 from barnabas.console.actions.kinds import KINDS
+from barnabas.console.kept_admin import KeptAdmin
 from barnabas.core.ids import TopicPartition
 from barnabas.testing import Kafka
 from waiting import until
@@ -173,10 +174,10 @@ def test_the_quorum_has_voters_lag_and_epoch(acting, monkeypatch):
     async def describe(**_):
         return info
 
-    async def use(work):
-        return await work(SimpleNamespace(cluster=SimpleNamespace(describe_quorum=describe)))
+    async def get(_self):
+        return SimpleNamespace(cluster=SimpleNamespace(describe_quorum=describe))
 
-    monkeypatch.setattr(type(acting.watched), "use", lambda _self, work: use(work))
+    monkeypatch.setattr(KeptAdmin, "get", get)
     shown = acting.get("/quorum")
     assert (shown["leader"], shown["epoch"], shown["high_watermark"]) == (1, 7, 90)
     assert [(one["node"], one["is_voter"], one["lag"]) for one in shown["replicas"]] == [

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from barnabas.admin import AsyncAdmin
-from barnabas.client import AsyncConsumer, AsyncProducer
+from barnabas.client import AsyncConsumer, AsyncProducer, ClientTimeoutError
 from barnabas.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, PRODUCER_CONFIG, client_config
 from barnabas.console.collector import BrokersScraper, Collector, Pace, Scraper
 from barnabas.console.health.checks import CHECKS
 from barnabas.console.health.outcome import Level
 from barnabas.console.health.verdict import Verdict, verdict
 from barnabas.console.history.sampler import CommitWatch, samples_of
+from barnabas.console.kept_admin import KeptAdmin
 from barnabas.console.questions import SILENT_MS, Answer, Question, Questions
 from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.console.trend import Trend
@@ -94,6 +95,7 @@ class WatchedCluster:
         self._zookeeper_connect = zookeeper_connect
         self._collector: Collector | None = None
         self.questions = Questions(self._submit)
+        self._admin = KeptAdmin(self._options)
         self._problem: str | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -190,7 +192,13 @@ class WatchedCluster:
         """What `work` comes to with an admin client of its own, on this cluster's loop. Raises
         BarnabasError.
         """
-        return await self._on_loop(self._administer(work))
+
+        async def run() -> T:
+            async with asyncio.timeout(CALL_TIMEOUT_S):
+                async with AsyncAdmin(**self._options) as admin:
+                    return await work(admin)
+
+        return await self._on_loop(run())
 
     async def produce(self, work: Callable[[AsyncProducer], Awaitable[T]], **options: Any) -> T:
         """The same with a producer."""
@@ -205,13 +213,21 @@ class WatchedCluster:
     async def ask(
         self, key: Hashable, work: Callable[[AsyncAdmin], Awaitable[T]], *, once: bool = False
     ) -> Answer[T]:
-        """As `use`, for what changes nothing: as `Questions.ask`."""
-        return await self.questions.ask(key, lambda question: self._administer(work, question), once=once)
+        """What `work` comes to with the admin client of all questions, or what is known instead: as
+        `Questions.ask`. It changes nothing.
+        """
+
+        async def run(question: Question) -> T:
+            question.silent = lambda: self._named(self._admin.silent_brokers(SILENT_MS))
+            async with asyncio.timeout(CALL_TIMEOUT_S):
+                return await work(await self._admin.get())
+
+        return await self.questions.ask(key, run, once=once)
 
     async def ask_records(
         self, key: Hashable, work: Callable[[AsyncConsumer], Awaitable[T]], **options: Any
     ) -> Answer[T]:
-        """The same with a consumer; the answer is kept for one who asks."""
+        """The same with a consumer of its own; the answer is kept for one who asks."""
 
         async def run(question: Question) -> T:
             async with asyncio.timeout(CALL_TIMEOUT_S):
@@ -231,20 +247,15 @@ class WatchedCluster:
 
         async def run(_question: Question) -> T:
             connect = self._zookeeper_connect
-            async with asyncio.timeout(_STORE_END_S), opened(self._store, connect, _SESSION_MS) as reader:
-                return await work(reader)
+            try:
+                async with asyncio.timeout(_STORE_END_S), opened(self._store, connect, _SESSION_MS) as reader:
+                    return await work(reader)
+            except OperationError as error:
+                if isinstance(error.__cause__, TimeoutError):
+                    raise ClientTimeoutError(str(error)) from error
+                raise
 
         return await self.questions.ask(key, run, who="the metadata store")
-
-    async def _administer(
-        self, work: Callable[[AsyncAdmin], Awaitable[T]], question: Question | None = None
-    ) -> T:
-        async with asyncio.timeout(CALL_TIMEOUT_S):
-            admin = AsyncAdmin(**self._options)
-            if question is not None:
-                question.silent = lambda: self._named(admin.silent_brokers(SILENT_MS))
-            async with admin:
-                return await work(admin)
 
     def _named(self, silent: list[str]) -> list[str]:
         """Brokers by their ids, where the client has not learnt yet which one is at an address."""
@@ -282,12 +293,18 @@ class WatchedCluster:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._watch())
+            asyncio.run(self._life())
         except BaseException as error:
             self._problem = f"{type(error).__name__}: {error}"
             raise
         finally:
             self._running.set()
+
+    async def _life(self) -> None:
+        try:
+            await self._watch()
+        finally:
+            await self._admin.close()
 
     async def _watch(self) -> None:
         self._loop, self._stop, self._again = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from barnabas.console.figure import Figure, figure
+from barnabas.console.figure import Figure, figure, unknown
 from barnabas.console.health.outcome import Level
 from barnabas.console.health.verdict import Verdict
 from barnabas.console.reading import oldest
@@ -83,7 +83,7 @@ def overview(watched: WatchedCluster, now_ms: int) -> Overview:
     return Overview(
         watched.name,
         watched.bootstrap,
-        figure(cluster, now_ms, cluster.value.cluster_id if cluster.value else None),
+        figure(cluster, now_ms, (cluster.value.cluster_id if cluster.value else None) or "none"),
         figure(cluster, now_ms, "none" if controller is None else f"broker {controller.node_id}"),
         figure(cluster, now_ms, len(cluster.value.brokers) if cluster.value else None),
         figure(topics, now_ms, len(topics.value or ())),
@@ -104,7 +104,9 @@ def overview(watched: WatchedCluster, now_ms: int) -> Overview:
         rates,
         watched.verdict(now_ms),
         list(reversed(snapshot.changes[-CHANGES_SHOWN:])),
-        figure(topics, now_ms, (now_ms - snapshot.refreshed_ms) // 1000 if snapshot.refreshed_ms else None),
+        figure(topics, now_ms, (now_ms - snapshot.refreshed_ms) // 1000)
+        if snapshot.refreshed_ms
+        else unknown("the first look is not over"),
         snapshot.round_ms,
         snapshot.requests,
     )
