@@ -4,6 +4,7 @@ import html
 import json
 import time
 from dataclasses import replace
+from urllib.parse import unquote
 
 import confluent_kafka
 import pytest
@@ -16,6 +17,7 @@ from barnabas.client.metadata import Broker
 from barnabas.console.reading import Observation, read
 from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.console.views import clients as views
+from barnabas.console.web.shapes import segment
 from barnabas.operations import client_pushes as pushes
 from barnabas.operations.broker_metrics import figures_of
 from barnabas.operations.scrapes import BrokerScrape, BrokerScraper
@@ -119,7 +121,7 @@ def test_a_client_that_is_gone_grows_old_and_leaves(site, pushed_to):
     page = site.page("/clients")
     assert client not in page
     assert html.escape(client).replace("&quot;", "&#34;") in page
-    path = "/clients/%3Cb%20onclick%3D%22x%22%3E%26/%252f"
+    path = "/clients/%3Cb%20onclick%3D%22x%22%3E%26%2F%252f"
     assert f'/c/demo{path}"' in page
     assert site.get(path)["row"]["client_id"] == client
     assert client not in site.page(path)
@@ -264,6 +266,27 @@ def test_the_whole_client_is_shown_and_not_the_sum_of_it_and_its_topics():
     whole = sample(consumed, 6.0, group_id="g")
     assert row(snapshot(silent(1.0) + whole + "".join(topics))).records_per_s.value == 6.0
     assert row(snapshot(silent(1.0) + "".join(topics))).records_per_s.value == 6.0
+
+
+def test_of_a_member_that_joined_again_the_worse_value_is_shown():
+    text = silent(1.0) + "".join(
+        sample(f"org_apache_kafka_consumer_lead_{kind}", value, group_member_id=member)
+        for member, value in (("old", 2.0), ("new", 9.0))
+        for kind in ("min", "max")
+    )
+    found = snapshot(text)
+    shown = {kind: metric(found, f"org.apache.kafka.consumer.lead.{kind}") for kind in ("min", "max")}
+    assert {kind: one.value.value for kind, one in shown.items()} == {"min": 2.0, "max": 9.0}
+
+
+@pytest.mark.parametrize("name", ["..", ".", "~..", "~~.", "~", "...", "a/../b", "%2e%2e", "a\nb"])
+def test_a_name_that_is_a_step_of_a_path_has_a_link(standing_site, name):
+    part = segment(name)
+    assert (part in {".", ".."}, "/" in part, unquote(part) in {".", ".."}) == (False, False, False)
+    # Nobody has it, and it is asked for by its name.
+    answer = standing_site.request("GET", f"/api/v1/clusters/demo/clients/{part}")
+    assert (answer.status_code, name in answer.json()["error"]) == (404, True)
+    assert f"no client {name} that" in answer.json()["error"]
 
 
 def test_a_member_that_joined_again_is_counted_once():

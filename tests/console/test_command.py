@@ -50,6 +50,12 @@ def test_a_cluster_that_is_not_there_has_no_pages_to_show(nowhere):
     assert "Traceback" not in done.stderr
 
 
+def test_records_of_no_topic_are_an_error_and_not_null(cluster):
+    done = console("--bootstrap-server", cluster.bootstrap_servers, "--show", "/messages")
+    assert (done.returncode, done.stdout) == (1, ""), done
+    assert "/messages: records are those of a topic: name it, as in /messages?topic=orders" in done.stderr
+
+
 def test_a_cluster_that_is_not_there_is_critical(nowhere):
     done = console(*nowhere, "--check")
     assert done.returncode == 2, done
@@ -62,6 +68,9 @@ def test_a_cluster_that_is_not_there_is_critical(nowhere):
     [
         (("--check",), "Missing option '--bootstrap-server'"),
         (("-b", "h:1", "--check", "--show", "/topics"), "--check and --show"),
+        (("-b", "h:1", "--cluster", "b=h:2", "--show", "/topics"), "leave --cluster out"),
+        (("-b", "h:1", "--cluster", "b=h:2", "--check"), "leave --cluster out"),
+        (("-b", "h:1", "--json"), "give --check"),
         (("-b", "h:1", "--limit", "nothing=1"), "--limit nothing"),
         (("-b", "h:1", "--limit", "lag-seconds=many"), "is no number"),
         (("-b", "h:1", "--host", "0.0.0.0"), "are served over TLS and log in"),

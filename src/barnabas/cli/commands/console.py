@@ -157,6 +157,10 @@ def console(
         raise click.UsageError("Missing option '--bootstrap-server'")
     if check and show is not None:
         raise click.UsageError("--check and --show are two commands: give one of them")
+    if more and (check or show is not None):
+        raise click.UsageError("--check and --show look at one cluster: leave --cluster out")
+    if as_json and not check and show is None:
+        raise click.UsageError("--json says how --check prints: give --check, or --show, which prints JSON")
     with extra("console", "the console", "fastapi", "uvicorn", "jinja2"):
         from barnabas.console import server
         from barnabas.console.collector import Pace

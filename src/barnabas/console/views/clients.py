@@ -246,7 +246,8 @@ def _values(instances: Mapping[str, Sequence[_Known]]) -> dict[str, dict[Labels,
                 if _is_counted(metric):
                     values[place] = values.get(place, 0.0) + value
                 elif one is newest:  # twice for a while where a member has joined again
-                    values[place] = max(values.get(place, value), value)
+                    worst = min if _made_by(metric) == "least" else max
+                    values[place] = worst(values.get(place, value), value)
         for (metric, labels), value in values.items():
             found[metric][labels].append(_Value(value, newest.is_live, newest.age_s, newest.why))
     return found

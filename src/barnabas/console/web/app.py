@@ -54,9 +54,15 @@ _STATIC: Final = files("barnabas.console") / "static"
 
 
 class _AnyText(PathConvertor):
-    """Ids of clients and of groups may have line breaks, which Starlette's own ``path`` does not match."""
+    """Ids of clients and of groups may have line breaks, which Starlette's own ``path`` does not match, and
+    be steps of a path.
+    """
 
     regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        """The name, for whoever asks whether its reader may have it as well as for the view."""
+        return shapes.name_of(value)
 
 
 register_url_convertor("path", _AnyText())
@@ -244,6 +250,7 @@ def _templates() -> jinja2.Environment:
     )
     environment.filters |= {
         "number": shapes.number,
+        "segment": shapes.segment,
         "size": shapes.size,
         "seconds": shapes.seconds,
         "when": shapes.when,

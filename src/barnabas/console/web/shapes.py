@@ -1,10 +1,11 @@
 """How pages write numbers, bytes, times and trends: filters and functions of the templates."""
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
@@ -96,6 +97,22 @@ def sparkline(samples: Sequence[float], name: str) -> Markup:
         'aria-label="{text}"><title>{text}</title><polyline points="{points}" fill="none" '
         'stroke="currentColor" stroke-width="1.5"/></svg>'
     ).format(width=_WIDTH, height=_HEIGHT, text=text, points=points)
+
+
+_DOTS: Final = re.compile(r"~*\.{1,2}")
+"""Names that are steps in a path to browsers, and what these are written as."""
+
+
+def segment(name: str) -> str:
+    """A name as the last part of a path. A slash within it is none of the path's, and ``..`` alone would lead
+    elsewhere: browsers take that as a step upwards however it is written, so it gets a mark in front.
+    """
+    return quote(f"~{name}" if _DOTS.fullmatch(name) else name, safe="")
+
+
+def name_of(segment_: str) -> str:
+    """The name that `segment` has made a part of a path of, decoded."""
+    return segment_.removeprefix("~") if _DOTS.fullmatch(segment_) else segment_
 
 
 def query_without(query: Mapping[str, str], names: Sequence[str]) -> str:
