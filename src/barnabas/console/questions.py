@@ -58,7 +58,7 @@ class NotAnsweredError(BarnabasError):
     """What was asked for is not answered yet, or not at all: who asks again may get it (HTTP 503)."""
 
 
-class Answer(NamedTuple, Generic[T]):
+class LiveAnswer(NamedTuple, Generic[T]):
     """What is known of what was asked."""
 
     reading: Observation[T]
@@ -120,7 +120,7 @@ class Questions:
 
     async def ask(
         self, key: Hashable, run: Run[T], *, who: str = "the cluster", once: bool = False
-    ) -> Answer[T]:
+    ) -> LiveAnswer[T]:
         """What `run` comes to, or what is known instead. `key` stands for all that the answer depends on.
         With `once` an answer is given to one who asks, and never as what was answered the last time.
         Raises BarnabasError where the answer is a refusal.
@@ -129,26 +129,28 @@ class Questions:
             running = self._running.get(key)
             if running is None:
                 if (late := self._late(key)) is not None:
-                    return Answer(late, is_pending=False)
+                    return LiveAnswer(late, is_pending=False)
                 if len(self._running) >= RUNNING_MAX:
-                    return Answer(self._last(key, f"{RUNNING_MAX} questions wait for their answers"), True)
+                    return LiveAnswer(
+                        self._last(key, f"{RUNNING_MAX} questions wait for their answers"), True
+                    )
                 running = self._begin(key, run, Question(who), once=once)
             question, future = running
         await _done(future, self.patience_s)
         with self._lock:
             if not future.done():
-                return Answer(self._last(key, str(question)), is_pending=True)
+                return LiveAnswer(self._last(key, str(question)), is_pending=True)
             question.is_seen = True
             kept = self._kept.get(key)
             try:
                 found: T = future.result()
             except _UNANSWERED as error:
-                return Answer(self._last(key).failed(_words(error)), is_pending=False)
+                return LiveAnswer(self._last(key).failed(_words(error)), is_pending=False)
             except concurrent.futures.CancelledError:
                 raise BarnabasError("the cluster is not looked at any more") from None
             if kept is not None and kept.is_new:
                 self._keep(key, replace(kept, is_new=False))
-            return Answer(read(found, now_ms()), is_pending=False)
+            return LiveAnswer(read(found, now_ms()), is_pending=False)
 
     def _begin(self, key: Hashable, run: Run[T], question: Question, *, once: bool) -> _Running:
         async def asked() -> T:

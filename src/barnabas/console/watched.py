@@ -24,7 +24,7 @@ from barnabas.console.health.outcome import Level
 from barnabas.console.health.verdict import Verdict, verdict
 from barnabas.console.history.sampler import CommitWatch, samples_of
 from barnabas.console.kept_admin import KeptAdmin
-from barnabas.console.questions import SILENT_MS, Answer, Question, Questions
+from barnabas.console.questions import SILENT_MS, LiveAnswer, Question, Questions
 from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.console.trend import Trend
 from barnabas.core.errors import BarnabasError
@@ -212,7 +212,7 @@ class WatchedCluster:
 
     async def ask(
         self, key: Hashable, work: Callable[[AsyncAdmin], Awaitable[T]], *, once: bool = False
-    ) -> Answer[T]:
+    ) -> LiveAnswer[T]:
         """What `work` comes to with the admin client of all questions, or what is known instead: as
         `Questions.ask`. It changes nothing.
         """
@@ -226,7 +226,7 @@ class WatchedCluster:
 
     async def ask_records(
         self, key: Hashable, work: Callable[[AsyncConsumer], Awaitable[T]], **options: Any
-    ) -> Answer[T]:
+    ) -> LiveAnswer[T]:
         """The same with a consumer of its own; the answer is kept for one who asks."""
 
         async def run(question: Question) -> T:
@@ -238,7 +238,7 @@ class WatchedCluster:
 
         return await self.questions.ask(key, run, once=True)
 
-    async def ask_store(self, key: Hashable, work: Callable[[StoreReader], Awaitable[T]]) -> Answer[T]:
+    async def ask_store(self, key: Hashable, work: Callable[[StoreReader], Awaitable[T]]) -> LiveAnswer[T]:
         """The same with a reader of the metadata store. Raises OperationError where none was named, and where
         it cannot be read.
         """

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from barnabas.admin import AsyncAdmin
 from barnabas.console.figure import Figure, figure, unknown
-from barnabas.console.questions import Answer
+from barnabas.console.questions import LiveAnswer
 from barnabas.console.watched import WatchedCluster
 from barnabas.core.errors import BarnabasError
 from barnabas.operations.clock import now_ms
@@ -24,7 +24,7 @@ class LiveView:
     """Whether the question goes on: who asks again may get the answer."""
 
 
-def state_of(answer: Answer[T], count: int) -> Figure:
+def state_of(answer: LiveAnswer[T], count: int) -> Figure:
     """How far an answer can be relied on, with how many things it has."""
     return figure(answer.reading, now_ms(), count)
 
