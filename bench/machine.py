@@ -1,10 +1,12 @@
 """What a machine of N brokers costs (`serve --brokers N`): its start, memory, idle brokers, a request.
 
-python -m bench.machine [--brokers 1,2,4,8] [--partitions 1000] [--seconds 2] [--rounds 3] [--compiled PATH]
+python -m bench.machine [--brokers 1,2,4,8,16] [--partitions 1000] [--seconds 2] [--rounds 3]
+    [--compiled PATH]
 
 Processor time and memory only, of the parent and all brokers together. Small produce requests come from a
-client in C (bench/floor/client.c) over eight connections, spread over the brokers by leader, 25 in flight on
-each; so what a request costs may be compared between machines of one broker and of many.
+client in C (bench/floor/client.c) over eight connections (one to each broker, where there are more), spread
+over the brokers by leader, 25 in flight on each; so what a request costs may be compared between machines of
+one broker and of many.
 """
 
 import argparse
@@ -53,6 +55,7 @@ class Machine:
         while len(self.ports) < brokers:
             # Consecutive ones; what is taken in the middle ends the start with its line.
             self.ports.append(self.ports[-1] + 1)
+        self.folder = folder
         serve = ["-m", "barnabas", "serve", "--brokers", str(brokers), "--port", str(self.ports[0])]
         self._log = (folder / "log").open("wb")
         self.process = subprocess.Popen(
@@ -134,7 +137,7 @@ def _load(one: Machine, seconds: float) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.machine", description=__doc__.partition("\n")[0])
-    parser.add_argument("--brokers", default="1,2,4,8")
+    parser.add_argument("--brokers", default="1,2,4,8,16")
     parser.add_argument("--partitions", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--idle", type=float, default=10)
