@@ -117,6 +117,15 @@ def test_links_between_documents_lead_somewhere():
     assert broken == []
 
 
+def test_each_decision_has_a_number_of_its_own_in_its_name_and_in_its_title():
+    pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    numbers = [page.name[:4] for page in pages]
+
+    assert [number for number in numbers if numbers.count(number) > 1] == []
+    titles = {page.name: page.read_text().partition("\n")[0] for page in pages}
+    assert {name: title for name, title in titles.items() if not title.startswith(f"# {name[:4]} · ")} == {}
+
+
 def test_the_check_without_java_knows_the_blocks_of_the_spark_page():
     check = load("empty_environment", Path(__file__).with_name("empty_environment.py"))
     text = check.program(bootstrap="broker:1", data="/here/data", out="/here/out")
