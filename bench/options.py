@@ -4,9 +4,11 @@ import argparse
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
-from bench.rounds import Row
 from bench.sides import CHECKOUT, TITLES, Trees
+
+R = TypeVar("R")
 
 
 def parser_of(prog: str, summary: str, rows: Iterable[str], sides: str) -> argparse.ArgumentParser:
@@ -42,7 +44,7 @@ def trees(asked: argparse.Namespace) -> Trees:
     return Trees(asked.compiled, asked.before)
 
 
-def chosen_rows(given: str, rows: Mapping[str, Row]) -> dict[str, Row]:
+def chosen_rows(given: str, rows: Mapping[str, R]) -> dict[str, R]:
     """The rows that are named, in the order of the table."""
     names = _known(given, rows)
     return {name: row for name, row in rows.items() if name in names}

@@ -232,14 +232,16 @@ class Floor(Side):
         return Server([str(self._program), str(port), str(folder)], port, folder / "floor.log")
 
 
-def built(program: str) -> Path:
-    """A program of bench/floor. Raises UnavailableError without a compiler."""
+def built(program: str, *options: str) -> Path:
+    """A program of bench/floor, compiled with these options as well.
+    Raises UnavailableError without a compiler.
+    """
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         raise UnavailableError(f"no C compiler found to build bench/floor/{program}.c with")
-    place = kafka_harness.cache_folder().parent / f"bench-{program}"
+    place = kafka_harness.cache_folder().parent / "".join([f"bench-{program}", *options])
     source = CHECKOUT / "bench" / "floor" / f"{program}.c"
-    subprocess.run([compiler, "-O2", "-march=native", "-o", str(place), str(source)], check=True)
+    subprocess.run([compiler, "-O2", "-march=native", *options, "-o", str(place), str(source)], check=True)
     return place
 
 
