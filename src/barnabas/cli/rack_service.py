@@ -68,7 +68,9 @@ def run(options: RackOptions) -> None:
     _refuse_shared(options)
     _refuse_few_descriptors(count)
     data.mkdir(parents=True, exist_ok=True)
-    # What all brokers have in memory: here once, and not in each of them.
+    # What all brokers have in memory: here once, and not in each of them. The groups are loaded late there.
+    import barnabas.coordinator.consumer.assignors
+    import barnabas.coordinator.consumer.groups
     import barnabas.node.broker_node
 
     if options.config["metrics.port"] >= 0:
