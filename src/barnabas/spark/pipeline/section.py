@@ -37,6 +37,7 @@ class Section:
         self._asked: list[str] = []
 
     def __contains__(self, key: str) -> bool:
+        self._asked.append(key)
         return key in self._values
 
     def peek(self, key: str) -> Any:
@@ -166,10 +167,13 @@ class Section:
         return found
 
     def close(self) -> None:
-        """Refuses the keys that nothing has asked for."""
-        for key in self._values:
-            if key not in self._asked:
-                raise self.wrong(key, unknown(key, list(dict.fromkeys(self._asked))))
+        """Refuses the keys that nothing has asked for. One that is misspelt goes first: others may be asked
+        for with it only.
+        """
+        names = list(dict.fromkeys(self._asked))
+        left = [key for key in self._values if key not in names]
+        for key in sorted(left, key=lambda each: neighbour(each, names) is None):
+            raise self.wrong(key, unknown(key, names))
 
     def wrong(self, key: str, words: str) -> PipelineError:
         """The error that names a key of this table."""

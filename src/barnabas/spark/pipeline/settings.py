@@ -6,6 +6,7 @@ Paths are relative to the file's folder. docs/pipeline.md has every key.
 import os
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -255,7 +256,15 @@ def _source(section: Section, folder: Path, logs: str | None) -> tuple[dict[str,
     try:
         return options, source_options(options, streaming=True, quiet=True)
     except OptionError as error:
-        raise PipelineError(f"source: {error}") from None
+        raise PipelineError(f"{_at_fault(options, str(error))}: {error}") from None
+
+
+def _at_fault(options: Mapping[str, str], words: str) -> str:
+    """The key of a wrong option, by its value in words that do not name it, as some of Spark's do not."""
+    named = [name for name, value in options.items() if value in words]
+    if len(named) == 1 and named[0].removeprefix("kafka.").lower() not in words.lower():
+        return f"source.{named[0]}"
+    return "source"
 
 
 def _transform(section: Section) -> tuple[str | None, str | None]:
