@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import kafka_harness
 import pytest
@@ -17,6 +18,9 @@ from kafka_harness import Server
 from barnabas.admin import Admin
 from barnabas.admin.quotas import ClientQuotaAlteration, QuotaFilter, UserScramCredentialDeletion
 from barnabas.core.scram import NUMBERS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def _judge(name: str, summon: Callable[[], object]) -> object:
@@ -102,6 +106,22 @@ def kafka44(server_folder: Path) -> Iterator[str]:
     server = kafka_harness.start_kraft(_own_folder(server_folder, "kafka44"), few, version)
     with _running(server):
         yield server.wait_until_listening().bootstrap
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """A session of our own, small, beside the judges."""
+    from barnabas.spark import sessions
+
+    config = {
+        "spark.driver.memory": "512m", "spark.sql.shuffle.partitions": 1,
+        # As in tests/spark: the first compiler alone, and time for workers on a busy machine.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.python.authenticate.socketTimeout": "120s",
+    }  # fmt: skip
+    session = sessions.make("judged", master="local[2]", config=config)
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="session")

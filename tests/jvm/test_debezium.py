@@ -29,21 +29,6 @@ DOCUMENT = "repeat(md5(random()::text), 200)"
 
 
 @pytest.fixture(scope="module")
-def spark():
-    from barnabas.spark import sessions
-
-    config = {
-        "spark.driver.memory": "512m", "spark.sql.shuffle.partitions": 1,
-        # As in tests/spark: the first compiler alone, and time for workers on a busy machine.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-        "spark.python.authenticate.socketTimeout": "120s",
-    }  # fmt: skip
-    session = sessions.make("debezium", master="local[2]", config=config)
-    yield session
-    session.stop()
-
-
-@pytest.fixture(scope="module")
 def database(judge):
     with contextlib.ExitStack() as held:
         yield judge("PostgreSQL", lambda: held.enter_context(postgres()))

@@ -1,0 +1,16 @@
+"""A log directory that our cleaner has compacted, read before the brokers."""
+
+import pytest
+
+import compacted_backfill
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+AT_ONCE = ("log.cleaner.backoff.ms=100", "log.initial.task.delay.ms=100", "offsets.topic.num.partitions=1")
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_a_copy_that_our_cleaner_compacted_goes_on_with_the_brokers(spark, serve, tmp_path, policy):
+    data = tmp_path / "data"
+    server = serve(data, *(word for setting in AT_ONCE for word in ("--set", setting)))
+    broker = server.wait_until_ready().bootstrap
+    compacted_backfill.check(spark, broker, data, tmp_path, policy)
