@@ -46,9 +46,11 @@ class Connector:
         reader = self.world.spark.read.format(self.format)
         return reader.options(**self._options(topic)).load()
 
-    def stream(self, topic: str, starting: str = "latest") -> DataFrame:
-        """The topic as a stream."""
+    def stream(self, topic: str, starting: str = "latest", offsets_max: int | None = None) -> DataFrame:
+        """The topic as a stream, in batches of at most so many offsets."""
         reader = self.world.spark.readStream.format(self.format)
+        if offsets_max is not None:
+            reader = reader.option("maxOffsetsPerTrigger", offsets_max)
         return reader.options(**self._options(topic), startingOffsets=starting).load()
 
     def write(self, rows: DataFrame, topic: str) -> None:

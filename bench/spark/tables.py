@@ -1,0 +1,99 @@
+"""Rows of the Spark bench about one topic into many tables: what a batch costs by their number."""
+
+import contextlib
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from barnabas.spark.pipeline.routed_sink import RoutedSink
+from barnabas.spark.pipeline.routes import TableRoute
+from barnabas.spark.pipeline.sink import Destination
+from barnabas.spark.pipeline.sink_settings import Sink
+from bench.figures import Measure
+from bench.processes import processor_time
+from bench.rounds import Effort, Row, Turn
+from bench.spark.world import Connector
+
+COUNTS: Final = (1, 10, 100)
+BATCHES: Final = 4
+"""Of which the first one makes the tables, and is left out."""
+_MEASURES: Final = (
+    ("a batch", "s"),
+    ("processor time a batch, of all processes", "s"),
+    ("files a batch", ""),
+)
+
+
+def cost(side: Connector, kind: str, count: int) -> list[float]:
+    """A stream of the topic in `BATCHES` batches into so many tables: what one costs, and its files."""
+    world, found = side.world, []
+    with tempfile.TemporaryDirectory(dir=world.folder) as place:
+        folder = Path(place)
+        text = "cast(cast(key as string) as int)"
+        rows = side.stream(world.topic, "earliest", world.records // BATCHES).selectExpr(
+            f"{text} as id", f"concat('t', {text} div 8 % {count}) as shop", "cast(value as string) as text"
+        )
+        checkpoint, lake = folder / "checkpoint", folder / "lake"
+        name = "bench.{shop}" if kind == "iceberg" else ""
+        sink = Sink(
+            kind,
+            checkpoint / "tables",
+            table=name,
+            catalog={"uri": f"sqlite:///{folder}/catalog.db"},
+            route=TableRoute(("shop",), f"{lake}/{{shop}}", name),
+        )
+        with RoutedSink(Destination(sink, checkpoint, rows.schema)) as tables:
+
+            def write(frame: DataFrame, batch: int) -> None:
+                before = _files(lake)
+                used, started = processor_time(os.getpid()).total_s, time.monotonic()
+                tables.write(frame, batch)
+                took, spent = time.monotonic() - started, processor_time(os.getpid()).total_s - used
+                found.append((took, spent, _files(lake) - before))
+
+            query = (
+                rows.writeStream.option("checkpointLocation", f"file://{checkpoint}")
+                .trigger(availableNow=True)
+                .foreachBatch(write)
+                .start()
+            )
+            query.awaitTermination()
+        if tables.rows_written != world.records or len(found) != BATCHES:
+            raise RuntimeError(f"{tables.rows_written} of {world.records} rows in {len(found)} batches")
+    return [statistics.median(values) for values in zip(*found[1:], strict=True)]
+
+
+def _files(lake: Path) -> int:
+    return sum(1 for _ in lake.rglob("*.parquet"))
+
+
+def _row(kind: str) -> Row:
+    @contextlib.contextmanager
+    def opened(side: Connector, _effort: Effort) -> Iterator[Turn]:
+        def turn() -> list[float]:
+            return [figure for count in COUNTS for figure in cost(side, kind, count)]
+
+        turn()
+        yield turn
+
+    measures = [
+        Measure(f"{name}, {count} table{'s' * (count > 1)}", unit)
+        for count in COUNTS
+        for name, unit in _MEASURES
+    ]
+    return Row(
+        f"a quarter of the records into 1, 10 and 100 tables of {kind.capitalize()}",
+        measures,
+        opened,
+        "longest",
+        without=("connector",),
+    )
+
+
+ROWS: Final[dict[str, Row]] = {f"tables-{kind}": _row(kind) for kind in ("delta", "iceberg")}
