@@ -1,8 +1,8 @@
 """moto's S3 in a process of its own: clients that hold Python's lock while they ask would wait for ever.
 
 store_server.py prints its port. PUT /fault with an object of JSON changes how it answers from then on:
-``pattern`` of the requests ("PUT /lake/t/.*"), ``kind`` "busy", "lost" or "slow", one of how many (``every``)
-and how often (``times``); GET /fault has how many there were.
+``pattern`` of the requests ("PUT /lake/t/.*"), ``kind`` "busy", "lost", "slow" or "expired", one of how many
+(``every``) and how often (``times``); GET /fault has how many there were.
 """
 
 import json
@@ -18,6 +18,8 @@ sys.path.insert(0, f"{__file__.rpartition('/')[0]}/..")
 
 from serving import die_with_parent
 
+EXPIRED = b"""<?xml version="1.0" encoding="UTF-8"?>
+<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"""
 NONE = {"pattern": "$^", "kind": "", "every": 1, "times": 1 << 30, "seen": 0, "done": 0}
 fault = dict(NONE)
 
@@ -43,6 +45,10 @@ def answer(environ, start_response):
     if kind == "busy":
         start_response("503 Slow Down", [("Content-Length", "0")])
         return [b""]
+    if kind == "expired":
+        length = ("Content-Length", str(len(EXPIRED)))
+        start_response("400 Bad Request", [("Content-Type", "application/xml"), length])
+        return [EXPIRED]
     if kind == "slow":
         time.sleep(0.05)
     found = application(environ, start_response)

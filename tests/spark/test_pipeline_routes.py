@@ -244,18 +244,19 @@ def world(spark, broker, topic_name, tmp_path):
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", drawn_by_this_run(["delta", "parquet", "iceberg"], "parted"))
 def test_a_batch_that_died_between_two_tables_is_in_each_once(world, kind, monkeypatch):
-    written, append = [], BatchSink._append
+    taken, take = [], BatchSink.take
 
-    def die(self, frame, batch):
-        if written:
-            raise OSError("the disk is full")
-        append(self, frame, batch)
-        written.append(batch)
+    def die(self, written, files, batch):
+        if taken:
+            self.failure = "the disk is full"
+            raise OSError(self.failure)
+        take(self, written, files, batch)
+        taken.append(batch)
 
-    monkeypatch.setattr(BatchSink, "_append", die)
+    monkeypatch.setattr(BatchSink, "take", die)
     with pytest.raises(PipelineError, match=r"lake/south: .*the disk is full"):
         world.run(kind=kind)
-    monkeypatch.setattr(BatchSink, "_append", append)
+    monkeypatch.setattr(BatchSink, "take", take)
     assert world.tables() == {"north": [1, 3]}
 
     outcome = world.run(kind=kind)

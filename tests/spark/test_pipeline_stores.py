@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -24,7 +25,7 @@ from rich.console import Console
 
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
-from barnabas.spark.errors import PipelineError
+from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline import supervisor
 from barnabas.spark.pipeline.settings import load
 from barnabas.spark.pipeline.sink import open_table
@@ -244,6 +245,20 @@ def test_a_commit_whose_answer_is_lost_counts_once(table, store):
     store.fault()
     table.write(1, {2: "b"})
     assert table.rows() == [(1, "a"), (2, "b")]
+
+
+@every_kind
+def test_a_credential_that_has_expired_is_one_line_until_it_is_renewed(table, store):
+    table.write(0, {1: "a"})
+    store.fault("(PUT|GET|POST|HEAD) .*", "expired")
+    with pytest.raises((PipelineError, OSError)) as caught:
+        table.write(1, {2: "b"}, {3: "c"})
+    assert store.faults()
+    # An answer to HEAD, with which pyarrow begins, has no words.
+    assert re.search("ExpiredToken|HTTP status 400", first_line(caught.value)), caught.value
+    store.fault()
+    table.write(1, {2: "b"}, {3: "c"})
+    assert table.rows() == [(1, "a"), (2, "b"), (3, "c")]
 
 
 @plain_and_logged

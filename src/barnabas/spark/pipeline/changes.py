@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.window import WindowSpec
 
+    from barnabas.spark.pipeline.staging import Apart
+
 CHANGE: Final = "_change"
 GONE: Final = "_barnabas_deleted"
 """The column of folders that keeps the rows of a batch (0), its deletes (1) and `UNSENT` apart until its
@@ -192,6 +194,13 @@ def has(frame: "DataFrame", name: str) -> bool:
     """Whether `CHANGE` says this of each row; Debezium's envelope says more than a plain topic."""
     kind = frame.schema[CHANGE].dataType
     return isinstance(kind, spark.StructType) and name in kind.names
+
+
+def gone_apart() -> "Apart":
+    """What keeps the rows that `ordered` leaves in folders by `GONE`."""
+    from pyspark.sql import functions as sql
+
+    return spark.StructField(GONE, spark.IntegerType()), sql.col(GONE)
 
 
 def truncates_of(frame: "DataFrame") -> list[Truncate]:

@@ -15,6 +15,10 @@ COLUMNS: Final = ("key", "value", "headers", "partition", "topic")
 """What rows have that are records already."""
 _CLIENT: Final = ("kafka.bootstrap.servers", "kafka.security.", "kafka.sasl.", "kafka.ssl.")
 """Of the source's options those that hold for a producer too."""
+_RECORD_BYTES_MAX: Final = 32 << 20
+"""What a producer has memory for. How large a record may be is the topic's to say (``max.message.bytes``): a
+letter is as large as the record was that brokers have taken.
+"""
 _BYTES: Final = (spark.StringType, spark.BinaryType)
 
 
@@ -65,5 +69,6 @@ def _are_records(rows: spark.StructType) -> bool:
 def send(records: "DataFrame", source: Mapping[str, str], topic: str) -> None:
     """Sends them to the brokers that the pipeline reads from, and waits until they are stored."""
     options = {name: value for name, value in source.items() if name.lower().startswith(_CLIENT)}
+    options["kafka.max.request.size"] = str(_RECORD_BYTES_MAX)
     target = {} if "topic" in records.columns else {"topic": topic}
     records.write.format("barnabas").options(**options, **target).mode("append").save()

@@ -4,34 +4,47 @@ Theory of operation
 -------------------
 There is one writer, and a `BatchSink` for each table. The rules are asked of the whole batch first: a row
 that is dropped need not name a table, and makes none. Then the writer asks which tables the rows name. New
-ones are opened and written into the note; then each table that is named takes its rows under the batch's id,
-one after the other. So each of them keeps what one table does: a batch that comes again, behind a kill
-between two tables, is passed over by those that have it and written to the others. A table that a batch has
-no rows for does not hear of it.
+ones are opened and written into the note. One job of Spark then writes the files of all tables that do not
+have the batch yet, to a folder of the checkpoint with one folder for each of them; and each table takes its
+own under the batch's id, one after the other. So each of them keeps what one table does: a batch that comes
+again, behind a kill between two tables, is passed over by those that have it and written to the others. What
+a kill has left in the checkpoint is removed before the next batch. A table that a batch has no rows for does
+not hear of it.
+
+Tables whose columns differ, as some were made before the query had them all, are written by a job for each
+list of columns.
 
 The locks of all tables are held while the pipeline runs, and one more that keeps a second run of the file
 out while there are none. A row whose values name no table ends the query, or is a dead letter.
 """
 
+import shutil
+import uuid
 from collections import Counter
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
 
+from pyspark.sql import Observation
 from pyspark.sql import types as spark
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline import expectations, named_tables, routes
+from barnabas.spark.pipeline import changes, expectations, named_tables, routes
 from barnabas.spark.pipeline.routes import TableRoute
 from barnabas.spark.pipeline.sink import (
     BatchSink,
     Destination,
     every_row,
+    keep_offsets,
     open_table,
     reason_of,
     table_schema,
 )
 from barnabas.spark.pipeline.sink_settings import Sink
+from barnabas.spark.pipeline.staging import FileLayout, write_files
+from barnabas.spark.pipeline.tables.table import OURS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -40,6 +53,17 @@ _NAMES: tuple[type[spark.DataType], ...] = (
     spark.StringType, spark.ByteType, spark.ShortType, spark.IntegerType, spark.LongType, spark.DateType,
 )  # fmt: skip
 """Types of which each value has one text."""
+_STAGED: Final = "staged-"
+"""How folders begin in which a batch's files wait for their tables."""
+_TABLE: Final = "_barnabas_table_"
+"""How columns begin whose folders keep the tables apart."""
+_ROWS_A_TASK: Final = 250_000
+"""A task writes a file for each table that it has rows of: a small batch has few tasks."""
+
+Values = tuple[str, ...]
+"""What names a table."""
+Files = dict[Values, tuple[Path, list[tuple[str, int]]]]
+"""The folder that has a table's files, their paths in it, and how many rows they have."""
 
 
 class RoutedSink:
@@ -50,7 +74,7 @@ class RoutedSink:
         self._to = to
         self._sink = to.sink
         self._route: TableRoute = to.sink.route
-        self._tables: dict[tuple[str, ...], BatchSink] = {}
+        self._tables: dict[Values, BatchSink] = {}
         self._open = ExitStack()
         self._last = -1
         """The last batch of which the dropped rows are counted: one that comes again is not counted twice."""
@@ -112,27 +136,87 @@ class RoutedSink:
         self.batches += 1
 
     def _take(self, rows: "DataFrame", batch: int) -> None:
-        rows.persist()  # each table takes its part of them
+        rows.persist()  # they are counted, and written
         try:
             kept, found = expectations.kept(rows, self._to.rules)
-            names = named(kept, self._route)
-            for values in names:
+            counts = named(kept, self._route)
+            for values in counts:
                 self._require(values)
-            for values in names:
-                table = self._tables[values]
-                try:
-                    table.write(kept.filter(_has(self._route, values)), batch)
-                except Exception:
-                    where, failure = self._sink.of(values).where, str(table.failure)
-                    self.failure = failure if where in failure else f"{where}: {failure}"
-                    raise
+            waiting = {values: rows for values, rows in counts.items() if not self._tables[values].has(batch)}
+            if waiting:
+                keep_offsets(self._to.checkpoint, batch)
+                self._append(kept, waiting, batch)
         finally:
             rows.unpersist()
-        for values in self._tables.keys() - set(names):
+        for values in self._tables.keys() - set(counts):
             self._tables[values].tidy(batch)
         if batch > self._last:
             self._tally.add(self._to.rules, found)
             self._last = batch
+
+    def _append(self, rows: "DataFrame", counts: Mapping[Values, int], batch: int) -> None:
+        with self._staging() as folder:
+            found = self._files(rows, counts, folder)
+            for values in counts:
+                table = self._tables[values]
+                try:
+                    table.take(*found[values], batch)
+                except Exception:
+                    where, failure = self._sink.of(values).where, str(table.failure)
+                    self.failure = failure if where in failure else f"{where}: {failure}"
+                    raise
+
+    @contextmanager
+    def _staging(self) -> Iterator[Path]:
+        """A folder for the files of a batch; of those that kills have left none is there any more."""
+        ours = self._sink.path / OURS
+        for left in ours.glob(f"{_STAGED}*"):
+            shutil.rmtree(left)
+        # Of a new name: tasks of a driver that was killed may still write to the last one.
+        folder = ours / f"{_STAGED}{uuid.uuid4().hex}"
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _files(self, rows: "DataFrame", counts: Mapping[Values, int], folder: Path) -> Files:
+        """Writes the rows of some tables, and how many they are, to files of their own."""
+        alike: dict[str, list[Values]] = {}
+        for values in counts:
+            alike.setdefault(self._tables[values].layout.schema.json(), []).append(values)
+        found: Files = {}
+        for number, tables in enumerate(alike.values()):
+            theirs = rows.filter(_of_one(self._route, tables))
+            tasks = -(-sum(counts[values] for values in tables) // _ROWS_A_TASK)
+            layout = self._tables[tables[0]].layout
+            found |= self._write(theirs.coalesce(tasks), layout, folder / str(number))
+        if found.keys() != counts.keys():
+            # Rows are made anew when an executor is lost. Those of rand() may then name other tables.
+            raise PipelineError(
+                f"sink.path: the rows of a batch have another {', '.join(self._route.columns)} each time "
+                "that they are read"
+            )
+        return found
+
+    def _write(self, rows: "DataFrame", layout: FileLayout, folder: Path) -> Files:
+        apart = [
+            (spark.StructField(f"{_TABLE}{number}", spark.StringType()), text)
+            for number, text in enumerate(_texts(self._route))
+        ]
+        how, seen = self._sink.changes, Observation()
+        if how is not None:
+            rows = changes.ordered(rows.observe(seen, *changes.without_key(rows, how)), how)
+            apart.append(changes.gone_apart())
+        found: Files = {}
+        depth = len(self._route.columns)
+        for file, count in write_files(rows, folder, layout, apart):
+            parts = Path(file).parts
+            values = tuple(part.partition("=")[2] for part in parts[:depth])
+            _, files = found.setdefault(values, (folder.joinpath(*parts[:depth]), []))
+            files.append((str(Path(*parts[depth:])), count))
+        if how is not None:
+            changes.require_keys(seen.get, how)
+        return found
 
     def _require(self, values: tuple[str, ...]) -> None:
         """Opens a table of which the rows are the first."""
@@ -167,17 +251,20 @@ def require_columns(sink: Sink, rows: spark.StructType) -> None:
             )
 
 
-def named(rows: "DataFrame", route: TableRoute) -> list[tuple[str, ...]]:
-    """What names the tables of the rows, in order. Raises PipelineError for a row that names none."""
-    found = rows.select(*_texts(route)).distinct().limit(routes.TABLES_MAX + 1).collect()
-    for one in found:
-        for name, value in zip(route.columns, one, strict=True):
+def named(rows: "DataFrame", route: TableRoute) -> dict[Values, int]:
+    """What names the tables of the rows, in order, and how many rows each has.
+    Raises PipelineError for a row that names none.
+    """
+    counted = rows.groupBy(*_texts(route)).count()
+    found = [tuple(one) for one in counted.limit(routes.TABLES_MAX + 1).collect()]
+    for *values, _ in found:
+        for name, value in zip(route.columns, values, strict=True):
             if not routes.is_name(value, route):
                 shown = "null" if value is None else repr(value[:100])
                 raise PipelineError(f"a row has {shown} in {name}, which names no table: {must(route)}")
     if len(found) > routes.TABLES_MAX:
         raise PipelineError(too_many(route))
-    return sorted(tuple(one) for one in found)
+    return {tuple(values): count for *values, count in sorted(found)}
 
 
 def unnamed(route: TableRoute) -> "Column":
@@ -196,14 +283,12 @@ def _texts(route: TableRoute) -> "list[Column]":
     return [sql.col(f"`{name}`").cast("string") for name in route.columns]
 
 
-def _has(route: TableRoute, values: tuple[str, ...]) -> "Column":
-    """Whether a row is one of the table's."""
+def _of_one(route: TableRoute, tables: Sequence[Values]) -> "Column":
+    """Whether a row is of one of the tables."""
     from pyspark.sql import functions as sql
 
-    found = sql.lit(True)
-    for text, value in zip(_texts(route), values, strict=True):
-        found = found & (text == sql.lit(value))
-    return found
+    # No value has a slash in it.
+    return sql.concat_ws("/", *_texts(route)).isin(*map("/".join, tables))
 
 
 def must(route: TableRoute) -> str:

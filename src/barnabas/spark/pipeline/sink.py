@@ -8,14 +8,14 @@ import logging
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped, unused-ignore]
 from pyspark.sql import Observation
-from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from barnabas.core.synchronise import synchronise
 from barnabas.spark.errors import PipelineError, first_line
@@ -23,6 +23,7 @@ from barnabas.spark.pipeline import changes, expectations, named_tables, records
 from barnabas.spark.pipeline.checkpoint import query_id
 from barnabas.spark.pipeline.expectations import Expectation, Tally
 from barnabas.spark.pipeline.sink_settings import Sink
+from barnabas.spark.pipeline.staging import Apart, FileLayout, move, write_files
 from barnabas.spark.pipeline.tables.compaction import TARGET_BYTES
 from barnabas.spark.pipeline.tables.evolution import merged
 from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
@@ -32,11 +33,9 @@ from barnabas.spark.pipeline.tables.synchronise import synchronise_up
 from barnabas.spark.pipeline.tables.table import OURS, Compacted, Staged, Step, Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
-_EXCLUDED: Final = "spark.sql.adaptive.optimizer.excludedRules"
-_EMPTIES: Final = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
-"""It takes what counts the rows out of the plan of a batch that has none left, such as one of a truncate."""
+_NOT_WRITTEN: Final = "[TASK_WRITE_FAILED]"
 _log = logging.getLogger("barnabas.spark")
 
 
@@ -142,6 +141,15 @@ def _keep_mode(table: Table, sink: Sink) -> None:
         synchronise_up(path.parent, table.folder)
 
 
+def keep_offsets(checkpoint: Path, batch: int) -> None:
+    """Has the batch's offsets on the disk. Were they lost with the machine, Spark would plan the batch with
+    others, and the table would say of those that it has them.
+    """
+    offsets = checkpoint / "offsets"
+    for path in (offsets / str(batch), offsets):
+        synchronise(path)
+
+
 def every_row(frame: "DataFrame", _batch: int) -> "AbstractContextManager[DataFrame]":
     """Where no row is a dead letter, all rows of a batch fit."""
     return nullcontext(frame)
@@ -203,30 +211,71 @@ class BatchSink:
         """How many rows have violated each rule."""
         return self._tally.violations
 
+    @property
+    def layout(self) -> FileLayout:
+        """How the files of a batch must be laid out."""
+        return FileLayout(self.schema, self._sink.layout, self._table.keeps_partition_columns)
+
     def write(self, frame: "DataFrame", batch: int) -> None:
         """Appends a batch, unless the table has it already."""
+        with self._one_batch():
+            self._append(frame, batch)
+
+    @contextmanager
+    def _one_batch(self) -> Iterator[None]:
         self.failure = None
         try:
-            self._append(frame, batch)
+            yield
         except Exception as error:
             self.failure = reason_of(error)
             raise
         self.batches += 1
 
-    def _append(self, frame: "DataFrame", batch: int) -> None:
+    def has(self, batch: int) -> bool:
+        """Whether the table has the batch already; what an earlier start has left is finished first."""
         self._table.recover()
+        return self._table.has(self._query(), batch)
+
+    def take(self, written: Path, files: Sequence[tuple[str, int]], batch: int) -> None:
+        """Appends a batch that the table does not have, of files that are written already: `write_files` has
+        given them, and of changes they are kept apart by `changes.gone_apart`. They are moved.
+        """
+        with self._one_batch():
+            rows = 0
+
+            def stage(folder: Path) -> list[str]:
+                nonlocal rows
+                move(written, folder)
+                rows = sum(count for _, count in files)
+                return [path for path, _ in files]
+
+            def stage_changes(folder: Path) -> Staged:
+                nonlocal rows
+                move(written, folder)
+                staged, rows = _staged(folder, files)
+                return staged
+
+            place = self._query(), batch, self.schema.jsonValue(), self._sink.layout
+            if self._sink.changes is not None:
+                self._table.merge(*place, self._sink.changes, stage_changes)
+            else:
+                self._table.append(*place, stage)
+            self.rows_written += rows
+            self.tidy(batch)
+
+    def _query(self) -> str:
         query = query_id(self._to.checkpoint)
         assert query is not None
-        if self._table.has(query, batch):
+        return query
+
+    def _append(self, frame: "DataFrame", batch: int) -> None:
+        query = self._query()
+        if self.has(batch):
             # It ended after the table's commit and before the checkpoint's. The rows are computed all the
             # same: a query with state writes that state when they are.
             frame.write.format("noop").mode("overwrite").save()
             return
-        # Were the batch's offsets lost with the machine, Spark would plan the batch with others, and the
-        # table would say of those that it has them.
-        offsets = self._to.checkpoint / "offsets"
-        for path in (offsets / str(batch), offsets):
-            synchronise(path)
+        keep_offsets(self._to.checkpoint, batch)
         with self._to.fitting(frame, batch) as rows:
             self._take(query, rows, batch)
         self.tidy(batch)
@@ -292,15 +341,14 @@ class BatchSink:
 
     def _change(self, query: str, frame: "DataFrame", batch: int, how: Changes) -> None:
         """Has the newest rows of the batch take the place of those with their keys."""
-        from pyspark.sql import functions as sql
-
         written = 0
         seen = Observation()
+        apart = [changes.gone_apart()]
 
         def stage(folder: Path) -> Staged:
             nonlocal written
             rows = changes.ordered(frame.observe(seen, *changes.without_key(frame, how)), how)
-            files = list(self._stage(rows, folder, sql.col(changes.GONE)))
+            files = list(self._stage(rows, folder, apart))
             changes.require_keys(seen.get, how)
             self._judge()
             truncates: list[changes.Truncate] = []
@@ -309,21 +357,9 @@ class BatchSink:
                 self._require_one_partition()
                 truncates = changes.truncates_of(frame)
                 shutil.rmtree(folder)
-                files = list(
-                    self._stage(changes.ordered(frame, how, truncates), folder, sql.col(changes.GONE))
-                )
-            kept, gone, unsent = (f"{changes.GONE}={number}/" for number in (0, 1, changes.UNSENT))
-            if (folder / kept).exists():
-                # Without the folder that kept them apart: the table's files are as those of an append.
-                for each in (folder / kept).iterdir():
-                    each.rename(folder / each.name)
-            written = sum(rows for path, rows in files if path.startswith((kept, unsent)))
-            return Staged(
-                [path.removeprefix(kept) for path, _ in files if path.startswith(kept)],
-                [path for path, _ in files if path.startswith(gone)],
-                [path for path, _ in files if path.startswith(unsent)],
-                truncates[0].time if truncates else None,
-            )
+                files = list(self._stage(changes.ordered(frame, how, truncates), folder, apart))
+            staged, written = _staged(folder, files)
+            return replace(staged, truncated=truncates[0].time if truncates else None)
 
         self._table.merge(query, batch, self.schema.jsonValue(), self._sink.layout, how, stage)
         self.rows_written += written
@@ -339,68 +375,25 @@ class BatchSink:
             )
 
     def _stage(
-        self, frame: "DataFrame", folder: Path, apart: "Column | None" = None
+        self, frame: "DataFrame", folder: Path, apart: Sequence[Apart] = ()
     ) -> Iterator[tuple[str, int]]:
-        """Writes the files; those with rows, and how many. `apart` has a folder for each of its values."""
-        from pyspark.sql import functions as sql
-
-        # By name: null where the rows have no such column or field, and narrower numbers as the table's.
-        columns = [sql.col(f"`{field.name}`") for field in self.schema.fields]
-        layout = list(self._sink.layout)
-        if apart is None:
-            frame = frame.to(self.schema)
-        else:
-            frame = frame.withColumn(changes.GONE, apart).to(
-                StructType([*self.schema.fields, StructField(changes.GONE, IntegerType())])
-            )
-        if (
-            self._table.keeps_partition_columns
-        ):  # Spark takes the columns of folders out of the files: it gets copies
-            columns += [_told_apart(self.schema[name]).alias(f"_{name}") for name in layout]
-            layout = [f"_{name}" for name in layout]
-        if apart is not None:
-            columns.append(sql.col(changes.GONE))
-            layout.insert(0, changes.GONE)
-        # Spark's own INT96 has neither statistics nor a place in the formats with a log.
-        settings = frame.sparkSession.conf
-        settings.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-        rules = settings.get(_EXCLUDED, "") or ""
-        if _EMPTIES not in rules:
-            settings.set(_EXCLUDED, ",".join(filter(None, [rules, _EMPTIES])))
-        seen = Observation()
-        counted = frame.select(*columns).observe(seen, sql.count(sql.lit(1)).alias("rows"))
-        counted.write.partitionBy(*layout).parquet(f"file://{folder}")
-        yield from complete(folder, seen.get["rows"])
+        """Writes the files; those with rows, and how many."""
+        return write_files(frame, folder, self.layout, apart)
 
 
-def complete(folder: Path, written: int) -> Iterator[tuple[str, int]]:
-    """The files of a folder that have rows, and how many.
-
-    Raises PipelineError unless all rows are in them.
-    """
-    import pyarrow.parquet as pq
-
-    found = 0
-    for path in folder.rglob("*.parquet"):
-        rows = pq.read_metadata(path).num_rows
-        found += rows
-        if rows:
-            yield path.relative_to(folder).as_posix(), rows
-    if found != written:
-        raise PipelineError(
-            f"of {written:,} rows that were written to {folder} {found:,} are there: the driver and all "
-            "executors must share the file system of sink.path"
-        )
-
-
-def _told_apart(field: StructField) -> "Column":
-    """A column for folders of its values:
-    Spark takes an empty text for null there, and both would be in one file.
-    """
-    from pyspark.sql import functions as sql
-
-    column = sql.col(f"`{field.name}`")
-    return sql.concat(sql.lit("="), column) if isinstance(field.dataType, StringType) else column
+def _staged(folder: Path, files: Sequence[tuple[str, int]]) -> tuple[Staged, int]:
+    """The files of a batch of changes by what they are to the table, and how many rows it gets."""
+    kept, gone, unsent = (f"{changes.GONE}={number}/" for number in (0, 1, changes.UNSENT))
+    if (folder / kept).exists():
+        # Without the folder that kept them apart: the table's files are as those of an append.
+        for each in (folder / kept).iterdir():
+            each.rename(folder / each.name)
+    staged = Staged(
+        [path.removeprefix(kept) for path, _ in files if path.startswith(kept)],
+        [path for path, _ in files if path.startswith(gone)],
+        [path for path, _ in files if path.startswith(unsent)],
+    )
+    return staged, sum(rows for path, rows in files if path.startswith((kept, unsent)))
 
 
 def reason_of(error: BaseException) -> str:
@@ -412,4 +405,8 @@ def reason_of(error: BaseException) -> str:
         messages.append(java.getMessage() or java.toString())
         java = java.getCause()
     named = [message for message in messages if message.startswith("[")]
-    return first_line(RuntimeError((named or messages)[-1]))
+    line = first_line(RuntimeError((named or messages)[-1]))
+    if line.startswith(_NOT_WRITTEN) and messages[-1] != named[-1]:
+        # Which file could not be written says less than why: a full disk, a folder that is read-only.
+        return f"{line}: {first_line(RuntimeError(messages[-1]))}"
+    return line

@@ -5,6 +5,7 @@ The files that Spark has written are named to the log (`AddAction`); no row pass
 """
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +30,10 @@ from barnabas.spark.pipeline.tables.table import Compacted, RewindRefusedError, 
 
 _ERRORS: Final = (DeltaError, OSError)
 """What delta-rs raises, the second one of object stores."""
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
+_ANSWER: Final = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)
+"""Of S3, in XML."""
+_CAUSE_MAX: Final = 300
 _ARRANGING: Final = frozenset({
     "OPTIMIZE", "VACUUM START", "VACUUM END", "ADD COLUMN", "ADD COLUMNS", "CHANGE COLUMN", "ADD FEATURE",
     "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "UPDATE FIELD METADATA", "UPDATE TABLE METADATA",
@@ -81,7 +86,7 @@ class DeltaFolder(LoggedTable):
             elif DeltaTable.is_deltatable(self.where):
                 self._table = DeltaTable(self.where)
         except _ERRORS as error:
-            raise PipelineError(f"{self.where}: its log cannot be read: {first_line(error)}") from error
+            raise PipelineError(f"{self.where}: its log cannot be read: {_reason(error)}") from error
         return self._table
 
     def _prepare(self, query: str, schema: dict[str, Any], layout: Sequence[str]) -> None:
@@ -98,8 +103,10 @@ class DeltaFolder(LoggedTable):
             before = table.version()
             have = {field["name"]: shape(field["type"]) for field in _columns(table)["fields"]}
             grown = [field for field in schema["fields"] if have.get(field["name"]) != shape(field["type"])]
-            if grown:  # of a struct that is there delta-rs adds the fields that are not
-                table.alter.add_columns(_schema(grown).fields)
+            if not grown:
+                return
+            # Of a struct that is there delta-rs adds the fields that are not.
+            table.alter.add_columns(_schema(grown).fields)
         self._synchronise_behind(before)
 
     def _commit(self, query: str, batch: int, files: Sequence[Path], removed: Sequence[Held]) -> None:
@@ -127,7 +134,7 @@ class DeltaFolder(LoggedTable):
                 commit_properties=_identified(query, batch, tries=0 if removed else None),
             )
         except _ERRORS as error:
-            raise PipelineError(f"{self.where}: {first_line(error)}") from error
+            raise PipelineError(f"{self.where}: {_reason(error)}") from error
         self._synchronise_behind(before)
 
     def _holding(self, keys: Keys) -> Iterator[Held]:
@@ -168,7 +175,7 @@ class DeltaFolder(LoggedTable):
                     self._require_no_rows(table, before + 1)
                 had = older
         except _ERRORS as error:
-            raise PipelineError(f"{self.where} cannot be taken back: {first_line(error)}") from error
+            raise PipelineError(f"{self.where} cannot be taken back: {_reason(error)}") from error
         if had is None or had > batch:
             raise RewindRefusedError(f"{self.where} has no version any more that is as old as batch {batch}")
         return before
@@ -182,7 +189,7 @@ class DeltaFolder(LoggedTable):
         try:
             table.restore(before, commit_properties=_identified(query, batch))
         except _ERRORS as error:
-            raise PipelineError(f"{self.where} cannot be taken back: {first_line(error)}") from error
+            raise PipelineError(f"{self.where} cannot be taken back: {_reason(error)}") from error
         self._synchronise_behind(newest)
 
     def _version(self, version: int) -> DeltaTable:
@@ -192,7 +199,7 @@ class DeltaFolder(LoggedTable):
         except DeltaError as error:
             self._place.has(f"_delta_log/{version:020d}.json")  # raises for a store that is away
             raise RewindRefusedError(
-                f"{self.where} has no version {version} any more: {first_line(error)}"
+                f"{self.where} has no version {version} any more: {_reason(error)}"
             ) from error
 
     def _require_no_rows(self, table: DeltaTable, version: int) -> None:
@@ -226,7 +233,7 @@ class DeltaFolder(LoggedTable):
                 target_size=target_bytes, max_concurrent_tasks=1, max_spill_size=_MEMORY_BYTES
             )
         except _ERRORS as error:
-            raise PipelineError(f"{self.where} was not compacted: {first_line(error)}") from error
+            raise PipelineError(f"{self.where} was not compacted: {_reason(error)}") from error
         table = self._newest()
         assert table is not None
         new = self._sizes(table)
@@ -267,6 +274,18 @@ class DeltaFolder(LoggedTable):
             data_change=True,
             stats=statistics(pq.read_metadata(file)),
         )
+
+
+def _reason(error: Exception) -> str:
+    """What delta-rs says, in one line. Of a store it draws a chain of causes with arrows: the last one is the
+    store's answer, such as that a token has expired.
+    """
+    first, *causes = _COLOUR.sub("", str(error)).split("\u21b3")
+    if not causes:
+        return first_line(error)
+    answer = _ANSWER.search(causes[-1])
+    last = f"{answer[1]}: {answer[2]}" if answer else " ".join(causes[-1].split())
+    return f"{' '.join(first.split())}: {last[:_CAUSE_MAX]}"
 
 
 def _bounds(entry: Mapping[str, Any], name: str, partition: Mapping[str, str | None]) -> tuple[Any, Any]:
