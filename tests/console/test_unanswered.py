@@ -10,12 +10,14 @@ from barnabas.console.actions.topics import AlterTopic
 from barnabas.console.questions import NotAnsweredError
 from barnabas.console.web.action_routes import plan
 from barnabas.operations.messages.masks import parsed
+from barnabas.testing import Fault
 from waiting import until
 
 
 @pytest.fixture
 def impatient(cluster, open_console, tmp_path):
-    """A console whose pages wait for nobody."""
+    """A console whose pages wait for nobody, and brokers that take a while for what is asked here."""
+    names = ("DescribeUserScramCredentials", "DescribeConfigs", "ListOffsets")
     rules = tmp_path / "masks.toml"
     rules.write_text("")
     site = open_console(
@@ -23,7 +25,10 @@ def impatient(cluster, open_console, tmp_path):
     )
     site.look()
     site.rules = rules
-    return site
+    slow = [cluster.plant(Fault(name, delay_ms=300, count=None)) for name in names]
+    yield site
+    for one in slow:
+        one.remove()
 
 
 def settled(site):
