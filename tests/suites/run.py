@@ -28,7 +28,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "jvm")]
 
 import kafka_harness  # noqa: E402 - it stands in the folder above
 from kafka_harness import KRAFT_ERA, Server, free_port, start_kraft, write_properties  # noqa: E402
-from secure_listeners import LISTENERS, SecureListeners  # noqa: E402 - it stands beside this file
+from secure_listeners import LISTENERS, SCOPE, SecureListeners  # noqa: E402 - it stands beside this file
 
 ENVIRONMENTS = Path(os.environ.get("BARNABAS_SUITES_CACHE", Path.home() / ".cache" / "barnabas" / "suites"))
 SECONDS_A_SUITE = 1800
@@ -101,6 +101,17 @@ SECURE_ENVIRONMENT = {
     **{f"SUITE_{name}_PORT": f"{{{name.lower()}}}" for name in LISTENERS},
 }
 
+TLS = {"ssl.ca.location": "{certificates}/ca.crt", "bootstrap.servers": "127.0.0.1:{sasl_ssl}"}
+LOGIN = {"sasl.username": "test", "sasl.password": "test"}
+CLEAR = {"security.protocol": "SASL_PLAINTEXT", "bootstrap.servers": "127.0.0.1:{sasl_plaintext}"}
+UNSECURED = {
+    **CLEAR,
+    "sasl.mechanism": "OAUTHBEARER",
+    "enable.sasl.oauthbearer.unsecure.jwt": "true",
+    "sasl.oauthbearer.config": f"scope={SCOPE} principal=test",
+}
+SIMPLE = "00(01|05|08|11|12|13|14|15|30|33)_"
+"""Tests of librdkafka that produce, consume, and commit: enough where only the way in differs."""
 LIBRDKAFKA = Suite(
     "librdkafka",
     environment={"TEST_KAFKA_VERSION": "4.4.0"},
@@ -109,6 +120,20 @@ LIBRDKAFKA = Suite(
     runner="tests/test-runner",
     properties={"bootstrap.servers": "{bootstrap}"},
 )
+
+
+def connected(
+    name: str, properties: Mapping[str, str], only: str = SIMPLE, *, refused: bool = False
+) -> Suite:
+    """librdkafka's tests with clients that connect in another way."""
+    return replace(
+        LIBRDKAFKA,
+        name=f"librdkafka, {name}",
+        properties=properties,
+        only=only,
+        is_refused=refused,
+        secure=True,
+    )
 
 
 NEEDS_A_BROKER = (
@@ -211,6 +236,37 @@ SUITES = (
     logged_in("SCRAM-SHA-256", tls=False, only="Test(Ping|SCRAM|GroupSimple|Client_|TxnEtl|ConsumeRegex)"),
     logged_in("PLAIN", tls=True, only="Test(Ping|GroupSimple|Client_|TxnEtl|ConsumeRegex)"),
     LIBRDKAFKA,
+    connected(
+        "SCRAM-SHA-512 and TLS",
+        {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", **TLS, **LOGIN},
+        only="",
+    ),
+    connected("TLS", {**TLS, "security.protocol": "SSL", "bootstrap.servers": "127.0.0.1:{ssl}"}),
+    connected("PLAIN", {**CLEAR, "sasl.mechanism": "PLAIN", **LOGIN}),
+    connected("SCRAM-SHA-256", {**CLEAR, "sasl.mechanism": "SCRAM-SHA-256", **LOGIN}),
+    connected("OAUTHBEARER", UNSECURED),
+    connected(
+        "another user",
+        {**CLEAR, "sasl.mechanism": "PLAIN", **LOGIN, "sasl.username": "wrongjoe"},
+        "0001_",
+        refused=True,
+    ),
+    connected(
+        "another scope",
+        {**UNSECURED, "sasl.oauthbearer.config": "scope=wrongScope principal=test"},
+        "0001_",
+        refused=True,
+    ),
+    replace(
+        LIBRDKAFKA,
+        name="librdkafka, rules",
+        environment={**LIBRDKAFKA.environment, "BROKERS": "{bootstrap}", "KAFKA_PATH": "{scripts}"},
+        # They call Kafka's scripts, here ours of the same names.
+        only="0(052|077|081|109|115|119)_",
+        secure=True,
+        # What they deny to everybody must count for themselves.
+        settings={"super.users": "User:admin"},
+    ),
 )
 
 
@@ -275,7 +331,7 @@ def words(suite: Suite, folder: Path, bootstrap: str, secure: SecureListeners | 
 
 def scripts(folder: Path) -> str:
     """A folder like that of a Kafka installation, whose scripts call our tools."""
-    command = [sys.executable, "-m", "barnabas", "kafka-scripts", str(folder / "bin")]
+    command = [sys.executable, "-m", "barnabas", "kafka-scripts", str(folder)]
     subprocess.run(command, check=True, capture_output=True)
     return str(folder)
 
