@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import math
+import random
 
 import pytest
 
@@ -384,5 +385,107 @@ def test_a_table_for_a_topic_that_refused_large_batches_comes_in_small_ones(run,
                 await producer.flush()
             assert producer.metrics()["producer-metrics"]["batch-split-total"] == 1
             assert [record.value for record in cluster.records("t")] == numbered(1000) * 2
+
+    run(scenario())
+
+
+def limited_to(cluster, size):
+    """Topics of the fake cluster take no batch that is larger."""
+    store = cluster._store
+
+    def limited(tp, batch):
+        return (ErrorCode.MESSAGE_TOO_LARGE, -1) if len(batch) > size else store(tp, batch)
+
+    cluster._store = limited
+
+
+def test_without_answers_no_batch_grows_beyond_what_the_topic_might_take(run, fake):
+    async def scenario():
+        async with fake() as cluster:
+            cluster.add_topic("t")
+            limited_to(cluster, 20_000)
+            values = numbered(3000)
+            async with AsyncProducer(cluster.bootstrap, acks="0", enable_idempotence=False) as producer:
+                for value in values:
+                    await producer.send("t", value)
+                await producer.flush()
+                # An answer comes to what was asked last: by then all before it was stored.
+                await producer._cluster.refresh()
+            assert [record.value for record in cluster.records("t")] == values
+
+    run(scenario())
+
+
+@pytest.mark.usefixtures("seldom_closed")
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_without_sequences_nothing_overtakes_a_batch_that_may_have_to_be_split(run, fake, compression):
+    async def scenario():
+        options = {"acks": "1", "enable_idempotence": False, "compression_type": compression, **FAST}
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, **options) as producer:
+            limited_to(cluster, 20_000)
+            source = random.Random(1)  # nothing for a codec to make small
+            values = [b"%04d" % number + source.randbytes(96) for number in range(1010)]
+            async with answer_held_back(cluster, producer) as release:
+                for value in values[:1000]:
+                    assert producer.try_send("t", value, None, None, None, ())
+                await requests_in_flight(producer, 2)
+                for value in values[1000:]:
+                    assert producer.try_send("t", value, None, None, None, ())
+                for _ in range(10):
+                    await asyncio.sleep(0)
+                release()
+                await producer.flush()
+            assert [record.value for record in cluster.records("t")] == [b"first", *values]
+
+    run(scenario())
+
+
+@pytest.mark.usefixtures("seldom_closed")
+def test_without_sequences_several_batches_are_on_their_way_where_as_large_ones_were_taken(run, fake):
+    async def scenario():
+        options = {"acks": "1", "enable_idempotence": False, "max_in_flight_requests_per_connection": 2}
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, **options) as producer:
+            for _ in range(2):
+                async with answer_held_back(cluster, producer) as release:
+                    for value in numbered(20):
+                        await producer.send("t", value)
+                    await requests_in_flight(producer, 2)
+                    release()
+                    await producer.flush()
+
+    run(scenario())
+
+
+@pytest.mark.usefixtures("seldom_closed")
+def test_a_lone_record_does_not_wait_until_nobody_sends_to_other_partitions(run, fake):
+    async def scenario():
+        hot = 12
+        async with (
+            fake() as cluster,
+            AsyncProducer(cluster.bootstrap, max_in_flight_requests_per_connection=1) as producer,
+        ):
+            cluster.add_topic("t", hot + 1)
+            produce, rounds = cluster._produce, []
+
+            async def refill():
+                for partition in range(hot):
+                    for _ in range(5):
+                        await producer.send("t", b"." * 50_000, partition=partition)
+
+            async def fill_again(request, node_id):
+                # Before each answer, all the other partitions have a batch of 256 KB once more.
+                rounds.append([one.index for topic in request.topic_data for one in topic.partition_data])
+                if len(rounds) < 20:
+                    await refill()
+                return produce(request, node_id)
+
+            await refill()
+            lone = await producer.send("t", b"lone", partition=hot)
+            cluster._produce = fill_again
+            await lone
+            turn = next(number for number, one in enumerate(rounds) if hot in one)
+            # Four to a request, and those before it were there first.
+            assert turn <= 4, rounds
+            await producer.abort()
 
     run(scenario())

@@ -33,7 +33,7 @@ _LOCK_S: Final = 1.0
 class TopicQueues:
     """The queues of one topic's partitions."""
 
-    __slots__ = ("available", "limit_bytes", "queues", "sticky")
+    __slots__ = ("available", "limit_bytes", "queues", "sticky", "taken_bytes")
 
     def __init__(
         self,
@@ -47,6 +47,8 @@ class TopicQueues:
     ) -> None:
         self.limit_bytes = limit_bytes
         """How large its batches may grow."""
+        self.taken_bytes = sticky_bytes
+        """How large a batch a broker has stored, as it was sent; ``batch.size`` before that."""
         self.queues = [PartitionQueue(TopicPartition(topic, number)) for number in range(count)]
         self.available = available
         self.sticky = StickyPartitioner(
@@ -227,8 +229,8 @@ class RecordAccumulator:
         self._active[queue] = None
 
     def due(self, linger_s: float) -> list[tuple[float, PartitionQueue]]:
-        """Every queue whose first batch waits for nothing but time, with that time. No batch lingers while
-        the buffer is full.
+        """Every queue whose first batch waits for nothing but time, with that time; those first from which
+        nothing was taken for the longest time. No batch lingers while the buffer is full.
         """
         with self._lock:
             linger_s = linger_s if self.has_room else 0.0
@@ -252,14 +254,24 @@ class RecordAccumulator:
         """
         return queue.load(self.batch_bytes)
 
+    def was_taken(self, queue: PartitionQueue) -> bool:
+        """Whether the topic has stored a batch as large as each that is in flight: none is to be split."""
+        taken_bytes = self._topics[queue.tp.topic].taken_bytes
+        return all(batch.sent_bytes <= taken_bytes for batch in queue.in_flight)
+
     def take(self, queue: PartitionQueue, identity: ProducerIdentity) -> ProducerBatch:
         """The first batch of the queue, from now on in flight."""
         with self._lock:
+            # To the end of the line (``drainIndex``): four batches that have grown fill a request, and a few
+            # partitions that are sent to all the time would leave no room for the others.
+            self._active[queue] = self._active.pop(queue)
             return queue.take(identity)
 
     def finished(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """The batch was stored; its memory is free."""
         with self._lock:
+            known = self._topics[queue.tp.topic]
+            known.taken_bytes = max(known.taken_bytes, batch.sent_bytes)
             queue.finished(batch)
             self._release(queue, batch)
 

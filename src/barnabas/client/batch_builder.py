@@ -66,11 +66,14 @@ class BatchBuilder:
         return self._section
 
     @property
+    def sent_bytes(self) -> int:
+        """Its size with the records compressed; `size_bytes` before that."""
+        return self.size_bytes if self._section is None else HEADER_SIZE + len(self._section)
+
+    @property
     def compression_ratio(self) -> float:
         """How much is left of the records when they are compressed; 1 before that."""
-        if self._section is None:
-            return 1.0
-        return (HEADER_SIZE + len(self._section)) / self.size_bytes
+        return self.sent_bytes / self.size_bytes
 
     def split(self, first_count: int) -> "tuple[BatchBuilder, BatchBuilder]":
         """Its first records and the others, in batches of their own."""

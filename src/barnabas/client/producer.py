@@ -52,7 +52,7 @@ from barnabas.client.telemetry import Telemetry
 from barnabas.client.topic_names import check_valid, plain_topic
 from barnabas.client.transactions import TransactionManager
 from barnabas.client.types import ConsumerGroupMetadata, HeadersLike, OffsetAndMetadata, RecordMetadata
-from barnabas.core.config import Source
+from barnabas.core.config import Config, Source
 from barnabas.core.errors import BarnabasError, ConfigError, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
@@ -96,8 +96,7 @@ class AsyncProducer:
         self._cluster.watch(self._metadata_changed)
         self._accumulator = RecordAccumulator(
             batch_bytes=config["batch.size"],
-            # A size that was asked for is the upper bound that Kafka's documentation makes of it.
-            grown_bytes=_GROWN_BYTES if config.source("batch.size") is Source.DEFAULT else 0,
+            grown_bytes=_GROWN_BYTES if _may_grow(config) else 0,
             buffer_bytes=config["buffer.memory"],
             request_bytes_max=config["max.request.size"],
             codec=Codec.named(config["compression.type"]),
@@ -632,6 +631,15 @@ class AsyncProducer:
     def __repr__(self) -> str:
         closed = " closed" if self._closed else ""
         return f"<AsyncProducer {self._cluster.bootstrap} {self.held_records} records not stored yet{closed}>"
+
+
+def _may_grow(config: Config) -> bool:
+    """Whether batches may become larger than ``batch.size``.
+
+    A size that was asked for is the upper bound that Kafka's documentation makes of it. With acks=0 no
+    answer says that a topic takes no batch as large as that: all its records would be lost without a word.
+    """
+    return config.source("batch.size") is Source.DEFAULT and config["acks"] != "0"
 
 
 def warn_of_records(producer: object, count: int) -> None:

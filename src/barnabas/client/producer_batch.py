@@ -85,6 +85,11 @@ class ProducerBatch:
         return self.builder.size_bytes
 
     @property
+    def sent_bytes(self) -> int:
+        """Its size as it was sent, header included; before it is, that before compression."""
+        return self.builder.sent_bytes
+
+    @property
     def future(self) -> "Future[tuple[int, int]]":
         """Completes with base offset and log append time (-1: the records' own times)."""
         return self._future

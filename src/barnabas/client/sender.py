@@ -181,8 +181,15 @@ class Sender:
         The earlier leader may have stored and replicated that batch. The next one would take the newer ones,
         and after five of them not recognise it when it is sent again. (librdkafka drains a partition in the
         same way.)
+
+        Of another producer no batch follows one that is larger than all that the topic has taken so far: it
+        may have to be split, and without sequences the broker would store the newer one before its halves.
         """
-        return not queue.in_flight or queue.sent_to == leader or self._identity is NO_IDENTITY
+        if not queue.in_flight:
+            return True
+        if self._identity is NO_IDENTITY:
+            return self._accumulator.was_taken(queue)
+        return queue.sent_to == leader
 
     def _has_room(self, node_id: int) -> bool:
         """Whether a request to the node may be made now.
