@@ -275,12 +275,13 @@ class FakeCluster:
             return ErrorCode.INVALID_PRODUCER_EPOCH, -1
         if header.producer_epoch > known["epoch"]:
             known.update(epoch=header.producer_epoch, next=0, stored={})
-        if header.base_sequence in known["stored"]:
-            return ErrorCode.NONE, known["stored"][header.base_sequence]
+        sequences = header.base_sequence, header.count
+        if sequences in known["stored"]:
+            return ErrorCode.NONE, known["stored"][sequences]
         if header.base_sequence != known["next"]:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
         base = self.append(*tp, batch)
-        known["stored"][header.base_sequence] = base
+        known["stored"][sequences] = base
         known["next"] += header.count
         if len(known["stored"]) > REMEMBERED:
             del known["stored"][min(known["stored"])]

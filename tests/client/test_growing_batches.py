@@ -389,6 +389,17 @@ def test_a_table_for_a_topic_that_refused_large_batches_comes_in_small_ones(run,
     run(scenario())
 
 
+def test_batches_that_are_open_when_their_topic_refuses_one_grow_no_further():
+    made, _ = accumulator()
+    for partition in (0, 1):
+        for _ in range(9):
+            made.try_append("t", b"." * 100, None, partition, 1, ())
+    (_, first), _ = made.due(0.0)
+    made.split(first, made.take(first, NO_IDENTITY))
+    made.try_append("t", b"." * 100, None, 1, 1, ())
+    assert [batch.count for queue, batch in made.waiting() if queue.tp.partition == 1] == [9, 1]
+
+
 def limited_to(cluster, size):
     """Topics of the fake cluster take no batch that is larger."""
     store = cluster._store

@@ -122,23 +122,65 @@ def test_pieces_keep_their_order_through_a_lost_connection_and_before_newer_batc
     run(scenario())
 
 
-def test_a_batch_that_may_be_stored_is_not_split(run, fake):
-    """Its pieces would have other sequences than what is stored: its records would be there twice."""
+def store_and_hang_up(cluster):
+    """A fault: the request is served, and its answer lost."""
+
+    def fault(request, node_id):
+        cluster._produce(request, node_id)
+        raise HangUpError
+
+    return fault
+
+
+def test_pieces_of_a_batch_that_is_stored_already_are_not_stored_again(run, fake):
+    """Its answer was lost, and the topic takes less than it did: nobody can say what is there."""
 
     async def scenario():
         async with fake() as cluster, AsyncProducer(cluster.bootstrap, linger_ms=10_000, **FAST) as producer:
-
-            def store_and_hang_up(request, node_id):
-                cluster._produce(request, node_id)
-                raise HangUpError
-
             refusal = produce_error(ErrorCode.MESSAGE_TOO_LARGE)
-            cluster.faults[ApiKey.PRODUCE] += [store_and_hang_up, refusal]
+            cluster.faults[ApiKey.PRODUCE] += [store_and_hang_up(cluster), refusal]
             deliveries = [await producer.send("t", value) for value in ("a", "b")]
             with pytest.raises(DeliveryError):
                 await producer.flush()
-            assert [delivery.exception().code for delivery in deliveries] == [ErrorCode.MESSAGE_TOO_LARGE] * 2
+            lost = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            assert [delivery.exception().code for delivery in deliveries] == [lost] * 2
             assert [record.value for record in cluster.records("t")] == [b"a", b"b"]
+
+            await producer.send_and_wait("t", "c")
+            assert [record.value for record in cluster.records("t")] == [b"a", b"b", b"c"]
+
+    run(scenario())
+
+
+def test_a_batch_whose_answer_was_lost_is_split_where_it_was_not_stored(run, fake):
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, linger_ms=10_000, **FAST) as producer:
+            limited(cluster, 400)
+            cluster.faults[ApiKey.PRODUCE].append(hangup)
+            values = [b"%03d" % number + b"." * 100 for number in range(20)]
+            for value in values:
+                await producer.send("t", value)
+            await producer.flush()
+            assert [record.value for record in cluster.records("t")] == values
+
+    run(scenario())
+
+
+def test_of_a_batch_whose_answer_was_lost_what_fits_is_stored(run, fake):
+    """The broker takes its first pieces, so it cannot have had the whole."""
+
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, linger_ms=10_000, **FAST) as producer:
+            limited(cluster, 400)
+            cluster.faults[ApiKey.PRODUCE].append(hangup)
+            values = [b"%d" % number + b"." * (500 if number == 4 else 100) for number in range(9)]
+            deliveries = [await producer.send("t", value) for value in values]
+            with pytest.raises(DeliveryError):
+                await producer.flush()
+            fits = values[:4] + values[5:]
+            assert [record.value for record in cluster.records("t")] == fits
+            failed = [delivery.exception() for delivery in deliveries]
+            assert [number for number, error in enumerate(failed) if error] == [4]
 
     run(scenario())
 

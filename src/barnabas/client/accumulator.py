@@ -281,11 +281,16 @@ class RecordAccumulator:
             queue.retry(batch, retry_at)
 
     def split(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """The batch was too large: its halves go in its place, one after the other. Later batches of its
-        topic do not grow: each would have to be split.
+        """The batch was too large: its halves go in its place, one after the other. The others of its topic
+        do not grow any more: each would have to be split.
         """
         with self._lock:
-            self._topics[queue.tp.topic].limit_bytes = self.batch_bytes
+            known = self._topics[queue.tp.topic]
+            known.limit_bytes = self.batch_bytes
+            for one in known.queues:
+                if one.waiting:
+                    newest = one.waiting[-1]
+                    newest.limit_bytes = min(newest.limit_bytes, self.batch_bytes)
             queue.split(batch)
             self.waiting_bytes += sum(piece.size_bytes for piece in batch.pieces) - batch.size_bytes
 

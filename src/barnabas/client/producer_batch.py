@@ -8,7 +8,7 @@ and its deliveries look for their outcome in the piece that has their record.
 """
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -106,6 +106,18 @@ class ProducerBatch:
         return whole.observed.issuperset(range(self.first, self.first + self.count))
 
     @property
+    def whole_may_be_stored(self) -> bool:
+        """Whether it is a piece of a batch that may be stored."""
+        return any(whole.may_be_stored for whole in self._wholes())
+
+    def _wholes(self) -> "Iterator[ProducerBatch]":
+        """What it is a piece of."""
+        whole = self.parent
+        while whole is not None:
+            yield whole
+            whole = whole.parent
+
+    @property
     def place(self) -> tuple[int, int]:
         """Its place in its partition, that of pieces within that of the whole: the order to keep."""
         return self.number, self.first
@@ -128,7 +140,9 @@ class ProducerBatch:
     def split(self) -> "tuple[ProducerBatch, ...]":
         """Two batches with a half of its records each, which take its place (``splitAndReenqueue``).
 
-        Their sequences are those that the records had: the broker refused it before it looked at them.
+        Their sequences are those that the records had: the broker refused it before it looked at them. Where
+        an earlier attempt has stored it after all, under a limit that was higher then, the broker has these
+        sequences behind it, and refuses the pieces.
         """
         half = self.count // 2
         builders = self.builder.split(half)
@@ -151,6 +165,10 @@ class ProducerBatch:
 
     def complete(self, base_offset: int, log_append_time: int) -> None:
         """The broker stored it; the offset is -1 when the broker did not say where."""
+        if base_offset >= 0:
+            # It has taken a piece: so it does not have the whole.
+            for whole in self._wholes():
+                whole.may_be_stored = False
         # A caller that keeps deliveries keeps no records with them.
         self.builder.release()
         self._future.set_result((base_offset, log_append_time))

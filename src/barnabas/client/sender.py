@@ -27,7 +27,7 @@ from barnabas.client.broker_delays import BrokerDelays
 from barnabas.client.cluster import Cluster, Versions
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError, DeliveryError
 from barnabas.client.partition_queue import NO_IDENTITY, PartitionQueue, ProducerIdentity
-from barnabas.client.producer_batch import NO_SEQUENCE, ProducerBatch
+from barnabas.client.producer_batch import ProducerBatch
 from barnabas.client.producer_metrics import ProducerMetrics
 from barnabas.client.retries import Deadline
 from barnabas.client.transactions import TransactionManager
@@ -325,14 +325,15 @@ class Sender:
             # An older batch failed: this one follows when that one is stored.
             if not queue.is_first_unacknowledged(batch):
                 self._again(queue, batch, error)
-            elif self._transactions is not None:
+            elif self._transactions is not None or batch.whole_may_be_stored:
                 # What came before may be lost, or this producer be fenced: the transaction cannot be whole.
+                # Or the batch that this is a piece of is stored: a new epoch would store it once more.
                 self._give_up(queue, batch, error)
             # KIP-360: all before it are acknowledged, so a new epoch may begin to count at 0.
             else:
                 queue.restart()
                 self._again(queue, batch, error)
-        elif code is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1 and not self._keeps_whole(batch):
+        elif code is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
             self._split(queue, batch)
         else:
             error = DeliveryError(queue.tp, code, answer.error_message)
@@ -348,13 +349,6 @@ class Sender:
         self._accumulator.finished(queue, batch)
         batch.complete(offset, append_time)
         self._on_finished(batch, None)
-
-    @staticmethod
-    def _keeps_whole(batch: ProducerBatch) -> bool:
-        """Whether an earlier attempt may have stored it, under a limit that was higher then: a broker would
-        not recognise its pieces by their sequences, and store them again.
-        """
-        return batch.may_be_stored and batch.base_sequence != NO_SEQUENCE
 
     def _split(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """The topic takes no batch as large as this one (its ``max.message.bytes`` is below ``batch.size``):
