@@ -15,6 +15,7 @@ from barnabas.client import Producer
 from barnabas.spark import ddl
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline import named_tables, routes, supervisor, trial
+from barnabas.spark.pipeline.expectations import Expectation, Tally
 from barnabas.spark.pipeline.routed_sink import require_columns
 from barnabas.spark.pipeline.settings import load
 from barnabas.spark.pipeline.sink import BatchSink, Destination, compact, open_table
@@ -267,6 +268,13 @@ def test_a_batch_that_died_between_two_tables_is_in_each_once(world, kind, monke
     assert world.tables() == {"north": [1, 3, 5], "south": [2], "east": [4]}
     seen = status(world.pipeline)
     assert (seen.state, seen.files is not None and seen.files >= 4) == ("ended", True)
+
+
+def test_what_the_rules_say_of_a_batch_that_comes_again_counts_once():
+    tally, rules = Tally(), [Expectation("a", "drop"), Expectation("b", "deadLetter")]
+    for batch in (0, 1, 1):
+        tally.add(rules, {"rule_0": 2, "rule_1": 0, "dropped": 2}, batch)
+    assert (tally.rows_dropped, tally.violations) == (4, {"a": 4})
 
 
 @pytest.mark.spark

@@ -24,6 +24,7 @@ from waiting import until
 
 FILE = """
 checkpoint = "checkpoint"
+events = "topics.events"
 trigger = "{trigger}"
 [source]
 kafka.bootstrap.servers = "{broker}"
@@ -245,6 +246,9 @@ def test_topics_of_the_file_have_letters_rules_and_each_batch_once(world, spark,
     assert [(row["id"], row["amount"]) for row in found["orders"]] == [(-1, 1.0), (1, 2.5)]
     assert [(row["name"], row["age"]) for row in found["users"]] == [("a", 7)]
     assert (outcome.rows_written, outcome.letters) == (1, 2)
+    events = [json.loads(line) for line in (world.folder / "topics.events").read_text().splitlines()]
+    told = [one["tables"] for one in events if one["event"] == "batch"]
+    assert told == [{str(world.folder / "lake" / f"{world.prefix}.users"): 1}]
     letters = DeltaTable(str(world.folder / "dead")).to_pyarrow_table().to_pylist()
     assert sorted(one["value"] for one in letters) == [b"b;x", b"{"]
 

@@ -95,11 +95,18 @@ class Tally:
     """What the rules have said of the rows of a run."""
 
     rows_dropped: int = 0
+    """Those that violate a rule whose violation is to be dropped."""
     violations: Counter[str] = field(default_factory=Counter)
     """How many rows have violated each rule."""
+    _last_batch: int = -1
 
-    def add(self, expectations: Sequence[Expectation], found: Mapping[str, int]) -> None:
-        """Takes what `counts` gave of a batch, of no rule nothing."""
+    def add(self, expectations: Sequence[Expectation], found: Mapping[str, int], batch: int) -> None:
+        """Takes what `counts` gave of a batch, of no rule nothing. A batch that comes again is not counted
+        twice.
+        """
+        if batch <= self._last_batch:
+            return
+        self._last_batch = batch
         for number, one in enumerate(expectations):
             if count := found[f"rule_{number}"]:
                 self.violations[one.rule] += count

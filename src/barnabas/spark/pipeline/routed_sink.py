@@ -20,7 +20,6 @@ out while there are none. A row whose values name no table ends the query, or is
 
 import shutil
 import uuid
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -76,15 +75,11 @@ class RoutedSink:
         self._route: TableRoute = to.sink.route
         self._tables: dict[Values, BatchSink] = {}
         self._open = ExitStack()
-        self._last = -1
-        """The last batch of which the dropped rows are counted: one that comes again is not counted twice."""
         self.batches = 0
         """Those that ended well."""
         self.schema = to.rows
         """The columns of each table, once they are open."""
-        self._tally = expectations.Tally()
-        self._told: dict[tuple[str, ...], int] = {}
-        """The rows of each table that `rows_since` has told of."""
+        self.tally = expectations.Tally()
         self.failure: str | None = None
         """Why the last batch failed, in one line."""
 
@@ -94,21 +89,9 @@ class RoutedSink:
         return sum(one.rows_written for one in self._tables.values())
 
     @property
-    def rows_dropped(self) -> int:
-        """Those that violate a rule whose violation is to be dropped."""
-        return self._tally.rows_dropped
-
-    @property
-    def violations(self) -> Counter[str]:
-        """How many rows have violated each rule."""
-        return self._tally.violations
-
-    def rows_since(self) -> dict[str, int]:
-        """How many rows each table has got since the last call, by its place, of those that have got any."""
-        written = {values: table.rows_written for values, table in list(self._tables.items())}
-        new = {values: rows - self._told.get(values, 0) for values, rows in written.items()}
-        self._told = written
-        return {self._sink.of(values).where: rows for values, rows in new.items() if rows}
+    def rows_by_table(self) -> dict[str, int]:
+        """The same of each table, by its place. Any thread may ask."""
+        return {self._sink.of(values).where: one.rows_written for values, one in [*self._tables.items()]}
 
     def __enter__(self) -> Self:
         with ExitStack() as held:
@@ -150,9 +133,7 @@ class RoutedSink:
             rows.unpersist()
         for values in self._tables.keys() - set(counts):
             self._tables[values].tidy(batch)
-        if batch > self._last:
-            self._tally.add(self._to.rules, found)
-            self._last = batch
+        self.tally.add(self._to.rules, found, batch)
 
     def _append(self, rows: "DataFrame", counts: Mapping[Values, int], batch: int) -> None:
         with self._staging() as folder:

@@ -6,7 +6,6 @@ The executors write the files; the driver hands their names to the table and see
 
 import logging
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -184,7 +183,7 @@ class BatchSink:
         self.batches = 0
         """Those that ended well, among them at most one that the table had already."""
         self.rows_written = 0
-        self._tally = Tally()
+        self.tally = Tally()
         self.failure: str | None = None
         """Why the last batch failed, in one line; what Spark makes of it says only that Python failed."""
 
@@ -200,16 +199,6 @@ class BatchSink:
 
     def __exit__(self, *_: object) -> None:
         self._table.__exit__()
-
-    @property
-    def rows_dropped(self) -> int:
-        """Those that violate a rule whose violation is to be dropped."""
-        return self._tally.rows_dropped
-
-    @property
-    def violations(self) -> Counter[str]:
-        """How many rows have violated each rule."""
-        return self._tally.violations
 
     @property
     def layout(self) -> FileLayout:
@@ -302,11 +291,11 @@ class BatchSink:
         else:
             self._add(query, rows, batch)
 
-    def _judge(self) -> None:
+    def _judge(self, batch: int) -> None:
         """Counts what the rules have said of the batch. Raises PipelineError for a row that is to end it."""
         if self._to.rules:
             expectations.require(self._to.rules, self._seen.get)
-            self._tally.add(self._to.rules, self._seen.get)
+            self.tally.add(self._to.rules, self._seen.get, batch)
 
     def _add(self, query: str, frame: "DataFrame", batch: int) -> None:
         written = 0
@@ -314,29 +303,29 @@ class BatchSink:
         def stage(folder: Path) -> Iterator[str]:
             nonlocal written
             if self._sink.kind == "topic":
-                written = self._send(frame)
+                written = self._send(frame, batch)
                 return
             for path, rows in self._stage(frame, folder):
                 written += rows
                 yield path
-            self._judge()
+            self._judge(batch)
 
         self._table.append(query, batch, self.schema.jsonValue(), self._sink.layout, stage)
         self.rows_written += written
 
-    def _send(self, frame: "DataFrame") -> int:
+    def _send(self, frame: "DataFrame", batch: int) -> int:
         """Sends the rows to the topic; how many."""
         from pyspark.sql import functions as sql
 
         if any(one.violation == "fail" for one in self._to.rules):
             # What was sent cannot be taken back: the batch is looked at first.
             frame.write.format("noop").mode("overwrite").save()
-            self._judge()
+            self._judge(batch)
         seen = Observation()
         made = records.records(frame, self._sink.topic_key).observe(seen, sql.count(sql.lit(1)).alias("rows"))
         records.send(made, self._to.source, self._sink.topic)
         if not any(one.violation == "fail" for one in self._to.rules):
-            self._judge()
+            self._judge(batch)
         return int(seen.get["rows"])
 
     def _change(self, query: str, frame: "DataFrame", batch: int, how: Changes) -> None:
@@ -350,7 +339,7 @@ class BatchSink:
             rows = changes.ordered(frame.observe(seen, *changes.without_key(frame, how)), how)
             files = list(self._stage(rows, folder, apart))
             changes.require_keys(seen.get, how)
-            self._judge()
+            self._judge(batch)
             truncates: list[changes.Truncate] = []
             if seen.get["truncates"]:
                 # They are rare: the batch is written again without what they have emptied.

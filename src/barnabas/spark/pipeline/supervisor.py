@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped, unused-ignore]
@@ -74,7 +74,7 @@ class RunOutcome:
     @property
     def rows_dropped(self) -> int:
         """Rows that violate a rule whose violation is to be dropped."""
-        return self.sink.rows_dropped if self.sink is not None else 0
+        return self.sink.tally.rows_dropped if self.sink is not None else 0
 
     @property
     def letters(self) -> int:
@@ -85,7 +85,7 @@ class RunOutcome:
     def violations(self) -> dict[str, int]:
         """How many rows have violated each rule, of those that have been."""
         found: Counter[str] = Counter()
-        for one in (self.sink, self.box):
+        for one in (self.sink.tally if self.sink is not None else None, self.box):
             if one is not None:
                 found.update(dict(one.violations))  # copied: Spark's thread adds to it
         return dict(found)
@@ -326,6 +326,8 @@ class _Watch:
     stop: threading.Event
     outcome: RunOutcome
     events: Events | None = None
+    _rows: dict[str, int] = field(default_factory=dict)
+    """The rows of each table, where there are many, at the last event."""
 
     def follow(self, query: "StreamingQuery") -> str | None:
         """Until the query ends or is to stop: the reason if it failed."""
@@ -391,7 +393,11 @@ class _Watch:
     def _rows_by_table(self) -> dict[str, dict[str, int]]:
         """What the tables have got since the last event, where there are many."""
         sink = self.outcome.sink
-        return {"tables": sink.rows_since()} if isinstance(sink, RoutedSink) else {}
+        if sink is None or isinstance(sink, BatchSink):
+            return {}
+        before, self._rows = self._rows, sink.rows_by_table
+        new = {where: rows - before.get(where, 0) for where, rows in self._rows.items()}
+        return {"tables": {where: rows for where, rows in new.items() if rows}}
 
     @contextlib.contextmanager
     def _followed(self, query: "StreamingQuery") -> Iterator[None]:

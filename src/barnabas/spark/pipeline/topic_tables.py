@@ -119,15 +119,11 @@ class TopicTables:
         self._partitions = partitions
         self._topics: dict[str, _BegunTopic] = {}
         self._open = ExitStack()
-        self._last = -1
-        """The last batch of which the dropped rows are counted: one that comes again is not counted twice."""
         self.batches = 0
         """Those that ended well."""
         self.schema = StructType()
         """No columns: each table has its own."""
-        self._tally = expectations.Tally()
-        self._told: dict[str, int] = {}
-        """The rows of each topic that `rows_since` has told of."""
+        self.tally = expectations.Tally()
         self.failure: str | None = None
         """Why the last batch failed, in one line."""
 
@@ -137,22 +133,9 @@ class TopicTables:
         return sum(one.table.rows_written for one in self._topics.values())
 
     @property
-    def rows_dropped(self) -> int:
-        """Those that violate a rule whose violation is to be dropped."""
-        return self._tally.rows_dropped
-
-    @property
-    def violations(self) -> Counter[str]:
-        """How many rows have violated each rule."""
-        return self._tally.violations
-
-    def rows_since(self) -> dict[str, int]:
-        """How many rows each table has got since the last call, by its place, of those that have got any."""
-        topics = dict(self._topics)
-        written = {topic: one.table.rows_written for topic, one in topics.items()}
-        new = {topic: rows - self._told.get(topic, 0) for topic, rows in written.items()}
-        self._told = written
-        return {topics[topic].pipeline.sink.where: rows for topic, rows in new.items() if rows}
+    def rows_by_table(self) -> dict[str, int]:
+        """The same of each table, by its place. Any thread may ask."""
+        return {one.pipeline.sink.where: one.table.rows_written for one in [*self._topics.values()]}
 
     def __enter__(self) -> Self:
         sink = self._pipeline.sink
@@ -187,7 +170,8 @@ class TopicTables:
             self._require(topic)
         parts: dict[str, DataFrame] = {}
         bad: list[DataFrame] = []
-        said: list[dict[str, int]] = []
+        said: Counter[str] = Counter()
+        """What the rules say of the rows of all topics."""
         for topic in found:
             records = frames.read(
                 frame.filter(frame["topic"] == topic), self._topics[topic].pipeline
@@ -196,7 +180,7 @@ class TopicTables:
             rows, letters = self._parted(records, batch, self._topics[topic].pipeline)
             bad += letters
             parts[topic], counts = expectations.kept(rows, self._pipeline.expectations)
-            said.append(counts)
+            said.update(counts)
         if self._box is not None and bad:
             self._box.put(reduce(lambda one, other: one.unionByName(other), bad), frame.count(), batch)
         for topic, rows in parts.items():
@@ -209,10 +193,7 @@ class TopicTables:
                 raise
         for topic in self._topics.keys() - set(found):
             self._topics[topic].table.tidy(batch)
-        if batch > self._last:
-            for counts in said:
-                self._tally.add(self._pipeline.expectations, counts)
-            self._last = batch
+        self.tally.add(self._pipeline.expectations, said, batch)
 
     def _parted(
         self, records: "DataFrame", batch: int, pipeline: Pipeline
