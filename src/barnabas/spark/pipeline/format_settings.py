@@ -51,14 +51,14 @@ class Format:
     version: "Version | None" = None
     """The one that was found."""
     registry: "RegistryClient | None" = None
-    apart: bool = False
+    by_topic: bool = False
     """Whether each topic has a schema of its own: `of_topic` has it."""
     topics: "Mapping[str, Format]" = field(default_factory=dict)
     """The formats of topics that the file names."""
     others: bool = True
     """Whether other topics are read too."""
-    kept: str = ""
-    """The folder of the checkpoint for what is kept of the schema."""
+    notes_folder: str = ""
+    """The folder of the checkpoint, from its top, that says which version of the schema the table has."""
 
     def of_topic(self, topic: str) -> "Format":
         """How one topic's values become columns. Raises PipelineError where the file has no schema of it."""
@@ -69,16 +69,44 @@ class Format:
                     f'the topic {topic} has no schema: give it [format.topics."{topic}"], or give all others '
                     "format.schema"
                 )
-            found = _own_subject(replace(self, apart=False, topics={}), f"{topic}-value")
+            found = _own_subject(replace(self, by_topic=False, topics={}), f"{topic}-value")
             if found.key is not None:
                 found = replace(found, key=_own_subject(found.key, f"{topic}-key"))
-        return replace(found, kept=f"topics/{topic}")
+        return replace(found, notes_folder=f"topics/{topic}")
 
 
 def _own_subject(form: Format, subject: str) -> Format:
     if form.latest is None or form.latest.subject:
         return form
     return replace(form, latest=replace(form.latest, subject=subject))
+
+
+@dataclass(frozen=True, slots=True)
+class _Elsewhere:
+    """What a format depends on that other sections of the file say."""
+
+    folder: Path
+    """The file's own."""
+    checkpoint: Path
+    topics: Sequence[str]
+    by_topic: bool = False
+    """Whether each topic has a table of its own."""
+
+    def subject(self, section: Section, what: str) -> str:
+        """The subject of what `what` says, "value" or "key": that of `section` if it names one; empty where
+        it is each topic's own. Raises PipelineError where there is none.
+        """
+        named = section.optional_text("subject")
+        if named is not None:
+            return named
+        if len(self.topics) == 1:
+            return f"{self.topics[0]}-{what}"
+        if self.by_topic:
+            return ""
+        raise section.wrong(
+            "subject",
+            f"is missing: it is TOPIC-{what} by itself for one topic, or with {{topic}} in sink.path",
+        )
 
 
 def format_of(
@@ -92,22 +120,22 @@ def format_of(
         raise section.wrong(
             "topics", "needs a table for each topic: {topic}, and no other column, in sink.path"
         )
-    named = {topic: _format_of(one, FilePlace(folder, checkpoint, (topic,))) for topic, one in given.items()}
+    named = {topic: _format_of(one, _Elsewhere(folder, checkpoint, (topic,))) for topic, one in given.items()}
     if named and "schema" not in section and section.choice("kind", FORMATS, "binary") != "binary":
         kind = section.text("kind")
-        return Format(kind, apart=True, topics=named, others=False)
-    found = _format_of(section, FilePlace(folder, checkpoint, topics, by_topic))
+        return Format(kind, by_topic=True, topics=named, others=False)
+    found = _format_of(section, _Elsewhere(folder, checkpoint, topics, by_topic))
     own = any(
         one is not None and one.latest is not None and not one.latest.subject for one in (found, found.key)
     )
-    return replace(found, apart=bool(named) or own, topics=named)
+    return replace(found, by_topic=bool(named) or own, topics=named)
 
 
-def _format_of(section: Section, place: "FilePlace") -> Format:
+def _format_of(section: Section, elsewhere: _Elsewhere) -> Format:
     kind = section.choice("kind", FORMATS, "binary")
     envelope = _envelope(section, kind)
-    found = Format(kind) if kind == "binary" else _with_schema(section, kind, place)
-    key = _key_format(section.section("key"), found, place) if "key" in section else None
+    found = Format(kind) if kind == "binary" else _with_schema(section, kind, elsewhere)
+    key = _key_format(section.section("key"), found, elsewhere) if "key" in section else None
     found = replace(found, envelope=envelope, key=key)
     section.close()
     if envelope is not None and key is None:
@@ -123,25 +151,7 @@ def _format_of(section: Section, place: "FilePlace") -> Format:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class FilePlace:
-    """What the file says elsewhere."""
-
-    folder: Path
-    """The file's own."""
-    checkpoint: Path
-    topics: Sequence[str]
-    by_topic: bool = False
-    """Whether each topic has a table of its own."""
-
-    def subject(self, what: str) -> str | None:
-        """The subject of values or keys: empty where it is each topic's own, None where there is none."""
-        if len(self.topics) == 1:
-            return f"{self.topics[0]}-{what}"
-        return "" if self.by_topic else None
-
-
-def _with_schema(section: Section, kind: str, place: FilePlace) -> Format:
+def _with_schema(section: Section, kind: str, elsewhere: _Elsewhere) -> Format:
     confluent = kind in _FRAMED and section.choice("header", ("none", "confluent"), "none") == "confluent"
     registry = None
     if "registry" in section:
@@ -155,18 +165,18 @@ def _with_schema(section: Section, kind: str, place: FilePlace) -> Format:
     latest: LatestSchema | None = None
     decoder: Decoder | None = None
     ids: SchemaIds | RegistrySchemas | None = None
-    client = _registry(registry, place.folder) if registry is not None else None
+    client = _registry(registry, elsewhere.folder) if registry is not None else None
     if section.text("schema") == LATEST and kind in _FRAMED:
         if registry is None or client is None:
             raise section.wrong("schema", "is 'latest', and format.registry is missing, which would say it")
-        latest = _latest(section, kind, registry, client, place)
+        latest = _latest(section, kind, registry, client, elsewhere)
     elif kind in _DECODERS:
-        decoder = _decoder(section, kind, place.folder, confluent=confluent)
+        decoder = _decoder(section, kind, elsewhere.folder, confluent=confluent)
     if registry is not None:
-        registry.optional_text("subject")
+        registry.optional_text("subject")  # allowed beside a schema of a file too
         registry.close()
     if kind in _DECODERS:
-        ids = _schema_ids(section, place.checkpoint, client, confluent=confluent)
+        ids = _schema_ids(section, elsewhere.checkpoint, client, confluent=confluent)
     return Format(
         kind,
         section.text("schema"),
@@ -181,18 +191,11 @@ def _with_schema(section: Section, kind: str, place: FilePlace) -> Format:
 
 
 def _latest(
-    section: Section, kind: str, registry: Section, client: "RegistryClient", place: "FilePlace"
+    section: Section, kind: str, registry: Section, client: "RegistryClient", elsewhere: _Elsewhere
 ) -> "LatestSchema":
     from barnabas.spark.pipeline.formats.latest import LatestSchema
 
-    subject = registry.optional_text("subject")
-    if subject is None:
-        subject = place.subject("value")
-        if subject is None:
-            raise registry.wrong(
-                "subject",
-                "is missing: it is TOPIC-value by itself for one topic, or with {topic} in sink.path",
-            )
+    subject = elsewhere.subject(registry, "value")
     message = section.optional_text("message") if kind == "protobuf" else None
     return LatestSchema(kind, client, subject, message or "")
 
@@ -211,10 +214,10 @@ def _envelope(section: Section, kind: str) -> Envelope | None:
     return Envelope()
 
 
-def _key_format(section: Section, values: Format, place: FilePlace) -> Format:
+def _key_format(section: Section, values: Format, elsewhere: _Elsewhere) -> Format:
     kind = section.choice("kind", ("json", "text", "avro"), "json")
     if kind == "avro":
-        return _avro_key(section, values, place)
+        return _avro_key(section, values, elsewhere)
     found = Format(kind, section.text("schema"))
     section.close()
     _check_columns(section, found.schema)
@@ -227,7 +230,7 @@ def _key_format(section: Section, values: Format, place: FilePlace) -> Format:
     return found
 
 
-def _avro_key(section: Section, values: Format, place: FilePlace) -> Format:
+def _avro_key(section: Section, values: Format, elsewhere: _Elsewhere) -> Format:
     """Keys of the registry of the values, by a file or the newest version of ``TOPIC-key``."""
     from barnabas.spark.pipeline.formats.latest import LatestSchema
     from barnabas.spark.pipeline.formats.registry import RegistrySchemas
@@ -238,23 +241,16 @@ def _avro_key(section: Section, values: Format, place: FilePlace) -> Format:
         )
     latest = decoder = None
     if section.text("schema") == LATEST:
-        subject = section.optional_text("subject")
-        if subject is None:
-            subject = place.subject("key")
-        if subject is None:
-            raise section.wrong(
-                "subject", "is missing: it is TOPIC-key by itself for one topic, or with {topic} in sink.path"
-            )
-        latest = LatestSchema("avro", values.registry, subject)
+        latest = LatestSchema("avro", values.registry, elsewhere.subject(section, "key"))
     else:
-        decoder = _decoder(section, "avro", place.folder, confluent=True)
-    section.optional_text("subject")
+        decoder = _decoder(section, "avro", elsewhere.folder, confluent=True)
+    section.optional_text("subject")  # allowed beside a schema of a file too
     section.close()
     return Format(
         "avro",
         section.text("schema"),
         decoder=decoder,
-        ids=RegistrySchemas(place.checkpoint, values.registry),
+        ids=RegistrySchemas(elsewhere.checkpoint, values.registry),
         latest=latest,
     )
 

@@ -56,7 +56,7 @@ def build(spark: "SparkSession", pipeline: Pipeline) -> Built:
     fault.
     """
     came = raw(spark.readStream, pipeline)
-    if pipeline.format.apart:
+    if pipeline.format.by_topic:
         return Built(came, came)
     frame = read(came, pipeline)
     rows = rows_of(spark, frame, pipeline)

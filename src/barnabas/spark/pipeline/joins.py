@@ -112,10 +112,10 @@ def _type_of(expression: str, known: "dict[str, spark.DataType | None]", join: J
 
 def _view(pipeline: Pipeline) -> "dict[str, spark.DataType | None]":
     """The columns of the view ``source``, in small letters, with their types where the file says them."""
-    form, apart = pipeline.format, pipeline.format.apart  # then each topic has its own
+    form, by_topic = pipeline.format, pipeline.format.by_topic
     known: dict[str, spark.DataType | None] = {
-        "key": None if apart else _struct(form.key) if form.key is not None else spark.BinaryType(),
-        "value": None if apart else _struct(form) if form.kind != "binary" else spark.BinaryType(),
+        "key": None if by_topic else _struct(form.key) if form.key is not None else spark.BinaryType(),
+        "value": None if by_topic else _struct(form) if form.kind != "binary" else spark.BinaryType(),
         "topic": spark.StringType(),
         "partition": spark.IntegerType(),
         "offset": spark.LongType(),
@@ -124,7 +124,7 @@ def _view(pipeline: Pipeline) -> "dict[str, spark.DataType | None]":
     }
     if pipeline.source_options.include_headers:
         known["headers"] = None
-    if apart or form.envelope is not None:
+    if by_topic or form.envelope is not None:
         known["op"] = None
     return known
 

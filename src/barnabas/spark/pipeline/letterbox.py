@@ -86,11 +86,11 @@ class LetterBox:
         """Why a row is a letter, null where it is none."""
         from pyspark.sql import functions as sql
 
-        rules, apart = self._pipeline.expectations, self._pipeline.format.apart
+        rules, by_topic = self._pipeline.expectations, self._pipeline.format.by_topic
         rule = expectations.violated(rules, "deadLetter")
         violates = sql.when(rule.isNotNull(), sql.concat(sql.lit(_VIOLATES), rule))
         reason, route, how = violates, self._pipeline.sink.route, self._pipeline.sink.changes
-        if route is not None and not apart:
+        if route is not None and not by_topic:
             words = sql.lit(f"it names no table by {', '.join(route.columns)}")
             reason = sql.when(unnamed(route), words).otherwise(reason)
         if how is not None:

@@ -15,11 +15,11 @@ from barnabas.spark import pages
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pages import charts
 from barnabas.spark.pages.charts import Tick
-from barnabas.spark.pipeline.history import (
+from barnabas.spark.pipeline.run_history import (
     BATCHES_MAX,
     Batch,
-    PipelineHistory,
     PipelineRun,
+    RunHistory,
     from_checkpoint,
     from_events,
 )
@@ -30,6 +30,9 @@ from barnabas.spark.pipeline.status import PipelineStanding, PipelineStatus, pro
 _ROWS: Final = 50
 """Of a table of the page."""
 _TICKS: Final = 6
+"""Of the axis of a chart."""
+_TOPICS: Final = 6
+"""So many are named in the first line."""
 _BATCHES_MIN: Final = 2
 """A chart of fewer says nothing that the figures do not."""
 _LETTERS_MAX: Final = 1_000_000
@@ -41,9 +44,7 @@ _UNITS: Final = ("B", "KB", "MB", "GB", "TB")
 def page(pipeline: Pipeline) -> str:
     """The page, HTML. Raises PipelineError for a table, a checkpoint or events that cannot be read."""
     now = standing(pipeline)
-    history = (
-        from_events(pipeline.events, pipeline.name) if pipeline.events is not None else PipelineHistory()
-    )
+    history = from_events(pipeline.events, pipeline.name) if pipeline.events is not None else RunHistory()
     from_file = bool(history.batches_seen)
     if not from_file:
         past = from_checkpoint(pipeline.checkpoint)
@@ -78,7 +79,7 @@ def page(pipeline: Pipeline) -> str:
 def _lead(pipeline: Pipeline, now: PipelineStatus) -> str:
     options = pipeline.source_options
     topics = options.topics or sorted({tp.topic for tp in options.assigned}) or [str(options.pattern)]
-    shown = ", ".join(topics[:_TICKS]) + (f" and {len(topics) - _TICKS:,} more" if topics[_TICKS:] else "")
+    shown = ", ".join(topics[:_TOPICS]) + (f" and {len(topics) - _TOPICS:,} more" if topics[_TOPICS:] else "")
     to = (
         f"the topic {pipeline.sink.topic}"
         if pipeline.sink.topic
@@ -107,10 +108,10 @@ def _figures(now: PipelineStatus) -> Iterator[tuple[str, str]]:
         yield _number(now.files), f"files, {_number(now.small_files)} of them small, {_bytes(now.bytes)}"
 
 
-def _source(pipeline: Pipeline, history: PipelineHistory, *, from_file: bool) -> str:
+def _source(pipeline: Pipeline, history: RunHistory, *, from_file: bool) -> str:
     if from_file:
         assert history.since is not None
-        cut = " Older events are in the file." if history.cut else ""
+        cut = " Older events are in the file." if history.is_cut else ""
         events = escape(str(pipeline.events))
         return f"What came before is from <code>{events}</code>, since {_time(history.since)}.{cut}"
     return (
@@ -124,7 +125,7 @@ def _section(title: str, words: str, body: str) -> str:
     return f"<section><h2>{escape(title)}</h2><p>{escape(words)}</p>{body}</section>"
 
 
-def _batches(history: PipelineHistory, *, from_file: bool) -> str:
+def _batches(history: RunHistory, *, from_file: bool) -> str:
     batches = list(history.batches)
     if len(batches) < _BATCHES_MIN:
         return ""
@@ -187,7 +188,7 @@ def _lag(now: PipelineStanding) -> str:
     return _table("Lag by partition", "Where the next batch begins, and what the brokers have.", heads, rows)
 
 
-def _misfits(pipeline: Pipeline, now: PipelineStatus, history: PipelineHistory) -> str:
+def _misfits(pipeline: Pipeline, now: PipelineStatus, history: RunHistory) -> str:
     """Dead letters and rules, where the file has any."""
     if pipeline.letters is None and not pipeline.expectations:
         return ""
@@ -241,7 +242,7 @@ def _reasons(pipeline: Pipeline) -> str:
     return more + _rows(("topic", "reason", "letters"), rows)
 
 
-def _columns(history: PipelineHistory) -> str:
+def _columns(history: RunHistory) -> str:
     columns = history.columns
     if columns is None:
         return ""
@@ -260,7 +261,7 @@ def _columns(history: PipelineHistory) -> str:
     return _section("Columns", words, body)
 
 
-def _tables(pipeline: Pipeline, now: PipelineStanding, history: PipelineHistory) -> str:
+def _tables(pipeline: Pipeline, now: PipelineStanding, history: RunHistory) -> str:
     """The tables and their files; of many also which rows each has got."""
     if not now.tables:
         return ""
@@ -275,7 +276,7 @@ def _tables(pipeline: Pipeline, now: PipelineStanding, history: PipelineHistory)
             *(
                 (
                     _number(history.rows_by_table.get(one.where)),
-                    _time(history.fed[one.where]) if one.where in history.fed else "not known",
+                    _time(history.last_rows[one.where]) if one.where in history.last_rows else "not known",
                 )
                 if many
                 else ()
@@ -289,7 +290,7 @@ def _tables(pipeline: Pipeline, now: PipelineStanding, history: PipelineHistory)
     return _table("Tables" if many else "Files", words, heads, rows)
 
 
-def _restarts(history: PipelineHistory) -> str:
+def _restarts(history: RunHistory) -> str:
     if not history.restarts:
         return ""
     rows = [(_time(one.time), one.reason) for one in reversed(history.restarts)]
@@ -297,7 +298,7 @@ def _restarts(history: PipelineHistory) -> str:
     return _table("Restarts", words, ("time", "reason"), rows)
 
 
-def _runs(history: PipelineHistory, *, running: bool) -> str:
+def _runs(history: RunHistory, *, running: bool) -> str:
     if not history.runs:
         return ""
     heads = (

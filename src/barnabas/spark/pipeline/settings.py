@@ -195,7 +195,7 @@ def _require_key_of_tables(pipeline: Pipeline) -> None:
     their own each is known by its records.
     """
     route, changes = pipeline.sink.route, pipeline.sink.changes
-    if route is None or changes is None or pipeline.format.apart:
+    if route is None or changes is None or pipeline.format.by_topic:
         return
     if not set(route.columns) <= set(changes.key):
         names = ", ".join(route.columns)

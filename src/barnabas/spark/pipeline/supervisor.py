@@ -154,7 +154,7 @@ def _run(
     rewind.finish(pipeline)
     pipeline = _settled(pipeline, console, stop)
     built = frames.build(spark, pipeline)
-    if not pipeline.format.apart:
+    if not pipeline.format.by_topic:
         require_rules(built.rows, pipeline)
     with contextlib.ExitStack() as held:
         joined = _joined(pipeline)
@@ -169,7 +169,7 @@ def _run(
             source=pipeline.source,
         )
         sink: BatchSink | RoutedSink | TopicTables
-        if pipeline.format.apart:
+        if pipeline.format.by_topic:
             sink = TopicTables(built.batches, pipeline, joined, box, _partitions)
         else:
             sink = RoutedSink(to) if pipeline.sink.route is not None else BatchSink(to)
@@ -181,7 +181,7 @@ def _run(
                 raise
             raise PipelineError(f"{error} (format.schema is {version})") from error
         keep(pipeline.format, pipeline.checkpoint)
-        if pipeline.format.ids is not None and not pipeline.format.apart:
+        if pipeline.format.ids is not None and not pipeline.format.by_topic:
             pipeline.format.ids.prepare()
         outcome = RunOutcome(sink, box)
         columns = {one.name: one.dataType.simpleString() for one in sink.schema.fields}

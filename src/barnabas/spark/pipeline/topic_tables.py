@@ -73,7 +73,7 @@ def each(pipeline: Pipeline, *, ask: bool) -> list[tuple[str, Pipeline]]:
     there are is asked of the brokers, or of the file and of the tables that there are. Raises PipelineError
     where no topic is known.
     """
-    if not pipeline.format.apart:
+    if not pipeline.format.by_topic:
         return [("", pipeline)]
     options, route = pipeline.source_options, pipeline.sink.route
     assert route is not None

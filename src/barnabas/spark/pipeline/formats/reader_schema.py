@@ -27,7 +27,7 @@ def settled(form: Format, checkpoint: Path) -> Format:
     """The format with the schema that it reads by; of one that is not `latest` itself. Raises
     RegistryAwayError where the registry is away and none is kept, and PipelineError.
     """
-    folder = checkpoint / form.kept
+    folder = checkpoint / form.notes_folder
     if form.key is not None:
         form = replace(form, key=_settled(form.key, folder / KEY_FILE))
     return _settled(form, folder / FILE)
@@ -77,7 +77,7 @@ def keep(form: Format, checkpoint: Path) -> None:
     """Writes down the versions that the table has taken."""
     for one, name in ((form, FILE), (form.key, KEY_FILE)):
         if one is not None and one.version is not None:
-            folder = checkpoint / form.kept
+            folder = checkpoint / form.notes_folder
             folder.mkdir(parents=True, exist_ok=True)
             replace_note(folder / name, asdict(one.version))
 

@@ -1,7 +1,8 @@
 """What the runs of a pipeline have told, for people: from its file of events, or else from its checkpoint.
 
 Nothing in the file of events is trusted: it may be torn by a kill, cut, or edited. A line that is no event of
-this pipeline is passed over.
+this pipeline is passed over. The rows that ``mode = "history"`` keeps in a table are something else
+(`tables.rewriting`).
 """
 
 import datetime as dt
@@ -13,8 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.checkpoint import ended
-from barnabas.spark.pipeline.checkpoint import moments as moments_of
+from barnabas.spark.pipeline.checkpoint import ended, moments
 
 BATCHES_MAX: Final = 400
 """The newest ones are kept."""
@@ -23,6 +23,8 @@ RESTARTS_MAX: Final = 100
 _READ_BYTES: Final = 32 << 20
 """Of a file of events, which only grows, so much of its end is read."""
 _NUMBER_MAX: Final = 1 << 62
+_FIGURES: Final = ("records_read", "rows_written", "batches", "restarts", "letters", "rows_dropped")
+"""What events have of `RunOutcome.figures`, and a run is shown with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class SchemaChange:
 
 
 @dataclass(slots=True)
-class PipelineHistory:
+class RunHistory:
     """What was found; the newest is last."""
 
     batches: deque[Batch] = field(default_factory=lambda: deque(maxlen=BATCHES_MAX))
@@ -85,11 +87,11 @@ class PipelineHistory:
     restarts_seen: int = 0
     schema_changes: list[SchemaChange] = field(default_factory=list)
     rows_by_table: Counter[str] = field(default_factory=Counter)
-    fed: dict[str, dt.datetime] = field(default_factory=dict)
+    last_rows: dict[str, dt.datetime] = field(default_factory=dict)
     """When each table has got rows last."""
     since: dt.datetime | None = None
     """Where it begins."""
-    cut: bool = False
+    is_cut: bool = False
     """Whether there are older events."""
 
     @property
@@ -98,22 +100,22 @@ class PipelineHistory:
         return next((run.columns for run in reversed(self.runs) if run.columns is not None), None)
 
 
-def from_events(path: Path, name: str) -> PipelineHistory:
+def from_events(path: Path, name: str) -> RunHistory:
     """The history of a pipeline in its file of events. Raises PipelineError where it cannot be read."""
-    found = PipelineHistory()
+    found = RunHistory()
     for event, time, more in _events(path, name, found):
         found.since = found.since or time
         _take(found, event, time, more)
     return found
 
 
-def from_checkpoint(checkpoint: Path) -> PipelineHistory:
+def from_checkpoint(checkpoint: Path) -> RunHistory:
     """The last hundred batches or so, of which Spark has not forgotten the times and the offsets."""
-    found = PipelineHistory()
+    found = RunHistory()
     before = None
     for number in ended(checkpoint):
         try:
-            begun, end, positions = moments_of(checkpoint, number)
+            begun, end, positions = moments(checkpoint, number)
         except PipelineError:  # forgotten, or taken back, meanwhile
             before = None
             continue
@@ -127,15 +129,13 @@ def from_checkpoint(checkpoint: Path) -> PipelineHistory:
     return found
 
 
-def _events(
-    path: Path, name: str, found: PipelineHistory
-) -> Iterator[tuple[str, dt.datetime, dict[str, Any]]]:
+def _events(path: Path, name: str, found: RunHistory) -> Iterator[tuple[str, dt.datetime, dict[str, Any]]]:
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)
             file.seek(max(size - _READ_BYTES, 0))
             if size > _READ_BYTES:
-                found.cut = True
+                found.is_cut = True
                 file.readline()
             for line in file:
                 event = _event(line, name)
@@ -162,7 +162,7 @@ def _event(line: bytes, name: str) -> tuple[str, dt.datetime, dict[str, Any]] | 
     return event, time.astimezone(dt.UTC), said
 
 
-def _take(found: PipelineHistory, event: str, time: dt.datetime, more: dict[str, Any]) -> None:
+def _take(found: RunHistory, event: str, time: dt.datetime, more: dict[str, Any]) -> None:
     if event == "started":
         _begin(
             found, PipelineRun(time, time, columns=_columns(more), reader_schema=_text(more, "reader_schema"))
@@ -187,13 +187,10 @@ def _take(found: PipelineHistory, event: str, time: dt.datetime, more: dict[str,
         found.batches_seen += 1
     for table, rows in _counts(more.get("tables")).items():
         found.rows_by_table[table] += rows
-        found.fed[table] = time
+        found.last_rows[table] = time
 
 
-_FIGURES: Final = ("records_read", "rows_written", "batches", "restarts", "letters", "rows_dropped")
-
-
-def _begin(found: PipelineHistory, run: PipelineRun) -> None:
+def _begin(found: RunHistory, run: PipelineRun) -> None:
     """A run begins: what has changed since the one before is remembered."""
     columns = found.columns
     if columns is not None and run.columns is not None:
