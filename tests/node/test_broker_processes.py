@@ -206,7 +206,7 @@ from barnabas.node import start_progress
 from barnabas.node.machine import broker_processes
 from barnabas.node.machine.broker_processes import BrokerProcesses, RackError
 
-broker_processes.READY_S = float(sys.argv[3])
+broker_processes.PROGRESS_LOOK_S = float(sys.argv[3])
 looks, done = [], pathlib.Path(sys.argv[2])
 
 def processor_s(_pid):
@@ -501,7 +501,7 @@ from barnabas.cli.main import main
 from barnabas.node import start_progress
 from barnabas.node.machine import broker_processes
 
-broker_processes.READY_S = float(sys.argv.pop(1))
+broker_processes.PROGRESS_LOOK_S = float(sys.argv.pop(1))
 start_progress.WORK_S = 0.0  # it gets on until it accepts, however little of a processor it has
 main()
 """

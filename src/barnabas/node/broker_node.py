@@ -480,8 +480,10 @@ class BrokerNode:
                 first.topics &= there
                 next_look_ms = now_ms() + TOPICS_LOOK_MS
             if self._on_progress is not None and now_ms() >= next_word_ms:
-                if last != (last := self._learned(parts, first)):
+                learned = self._learned(parts, first)
+                if learned != last:
                     self._on_progress(GOT_ON)
+                    last = learned
                 next_word_ms = now_ms() + PROGRESS_WORD_MS
             await asyncio.sleep(look_again_s((now_ms() - began_ms) / 1000))
 

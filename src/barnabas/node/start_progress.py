@@ -22,7 +22,9 @@ ACCEPTING: Final = "accepting"
 GOT_ON: Final = "got-on"
 """The word of one whose start has got on since."""
 WORK_S: Final = 1.0
-"""Processor time of a broker that works, between two looks. One that only waits uses a tenth of it."""
+"""Processor time of a broker that works, between two looks: of a machine two minutes apart, of a broker alone
+40 seconds. One that only waits uses a tenth of it.
+"""
 
 
 class StartProgress:
@@ -42,8 +44,8 @@ class StartProgress:
             self._steps += 1
 
     def got_on(self, session: int) -> bool:
-        """Whether the start has got on since this was asked last; `session` is the broker's, with all
-        children.
+        """Whether the start has got on since this was asked last. `session` is the id of its session, which
+        its children are in, too.
         """
         done = float(self._steps) if self._accepts else processor_s(session)
         (accepted, before), self._looked = self._looked, (self._accepts, done)

@@ -42,7 +42,7 @@ from barnabas.node.start_progress import StartProgress
 
 _log = EventLog("node.broker_processes")
 
-READY_S: Final = 120.0
+PROGRESS_LOOK_S: Final = 120.0
 """How often it is looked whether brokers that are not ready yet get on; that none does ends them all."""
 STOP_S: Final = 60.0
 KILL_S: Final = 10.0
@@ -168,25 +168,30 @@ class BrokerProcesses:
             self._spawn(self._look_after(member))
         ready = asyncio.ensure_future(self._all_ready())
         failed = asyncio.ensure_future(self.failed())
-        while not (await asyncio.wait({ready, failed}, timeout=READY_S, return_when=asyncio.FIRST_COMPLETED))[
-            0
-        ]:
-            late = [each for each in self._members if each.process and not each.ready.is_set()]
-            # The last one has just said that it is ready, or is being forked.
-            if not late:
-                continue
-            names = ", ".join(str(each.id) for each in late)
-            # All are looked at, so that each look is of the time since the one before.
-            got_on = [each.progress.got_on(each.process.pid) for each in late if each.process]
-            if not any(got_on):
-                self._fail(f"not ready, and without work for {READY_S:g} s: broker {names}")
+        while not self._failure.done():
+            await asyncio.wait({ready, failed}, timeout=PROGRESS_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+            if ready.done():
                 break
-            _log.warning("broker.not_ready_yet", brokers=names, reason="it works, as on logs after a crash")
+            self._look_for_progress()
         failed.cancel()
         if self._failure.done():
             ready.cancel()
             await self.stop()
             raise RackError(self._failure.result())
+
+    def _look_for_progress(self) -> None:
+        """Fails where brokers are not ready, and none of them has got on since the last look."""
+        late = [each for each in self._members if each.process and not each.ready.is_set()]
+        # There is none where the last one has just said that it is ready, or is being forked.
+        if not late or self._failure.done():
+            return
+        names = ", ".join(str(each.id) for each in late)
+        # All are looked at, so that each look is of the time since the one before.
+        got_on = [each.progress.got_on(each.process.pid) for each in late if each.process]
+        if any(got_on):
+            _log.warning("broker.not_ready_yet", brokers=names, reason="it works, as on logs after a crash")
+        else:
+            self._fail(f"not ready, and without work for {PROGRESS_LOOK_S:g} s: broker {names}")
 
     async def _all_ready(self) -> None:
         for member in self._members:
@@ -263,17 +268,17 @@ class BrokerProcesses:
         delay_ms = self._restart_ms_min
         while not self._stopping.is_set():
             try:
-                was_ready = await self._live(member)
+                await self._live(member)
             except OSError as error:  # no process, or no memory or descriptors for one
-                was_ready, member.last_words = False, f"it cannot be forked: {error.strerror}"
+                member.last_words = f"it cannot be forked: {error.strerror}"
             code = member.process.returncode if member.process is not None else None
             if self._stopping.is_set():
                 if code is not None and code > 0:
                     # It failed in the moment in which all were told to end, or in its end.
                     self._fail(self._end_of(member))
                 return
-            member.failures = 0 if was_ready else member.failures + 1
-            if was_ready:
+            member.failures = 0 if member.was_ready else member.failures + 1
+            if member.was_ready:
                 delay_ms = self._restart_ms_min
             if member.failures >= RESTARTS_MAX or (member.failures and not member.address):
                 # It never was ready: what is wrong is wrong for good, as a port that is taken.
@@ -285,8 +290,8 @@ class BrokerProcesses:
                     await self._stopping.wait()
             delay_ms = min(2 * delay_ms, RESTART_MS_MAX)
 
-    async def _live(self, member: _RackMember) -> bool:
-        """One life of a broker, from its start to its end; whether it was ready. Raises OSError."""
+    async def _live(self, member: _RackMember) -> None:
+        """One life of a broker, from its start to its end. Raises OSError."""
         member.starts += 1
         member.progress, member.was_ready = StartProgress(), False
         life = partial(self._live_as, member.id, member.port)
@@ -295,7 +300,7 @@ class BrokerProcesses:
         process = await self._forked(member)
         assert process is not None, "it was just forked"
         try:
-            reading = asyncio.ensure_future(self._read_ready(member, process))
+            reading = asyncio.ensure_future(self._read_words(member, process))
             copying = asyncio.ensure_future(self._copy_errors(member, process))
             while not reading.done() and process.returncode is None:
                 await asyncio.wait({reading}, timeout=_ENDED_LOOK_S)
@@ -306,13 +311,12 @@ class BrokerProcesses:
                 each.cancel()
             process.close()
             member.metrics_url = ""
-        return member.was_ready
 
     def _end_of(self, member: _RackMember) -> str:
         code = member.process.returncode if member.process is not None else None
         return f"broker {member.id} ended with exit code {code}: {member.last_words or 'it said nothing'}"
 
-    async def _read_ready(self, member: _RackMember, process: ForkedProcess) -> None:
+    async def _read_words(self, member: _RackMember, process: ForkedProcess) -> None:
         """Takes what a broker says of its start (`node.start_progress`), and that it is ready."""
         with suppress(ValueError):  # a line that is too long: it is none of a broker
             async for line in process.stdout:
