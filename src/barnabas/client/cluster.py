@@ -113,7 +113,7 @@ class Cluster:
         """All requests for metadata that are under way."""
         self._new_topics: set[str] = set()
         """Those that the next request for new topics will be about."""
-        self._introducing: asyncio.Task[None] | None = None
+        self._new_topics_request: asyncio.Task[None] | None = None
         """That request, while it has not been sent."""
         self._background: asyncio.Task[None] | None = None
         self._updated_at = float("-inf")
@@ -356,20 +356,20 @@ class Cluster:
             self._refreshing = self._started(self._ask(names))
         await self._answer_of(self._refreshing)
 
-    async def _introduce(self, topic: str) -> None:
+    async def _request_update_for_new_topic(self, topic: str) -> None:
         """Asks once for a topic that is not known, with the others that are asked for in the same turn of the
-        loop. Raises as `refresh`.
+        loop (``Metadata.requestUpdateForNewTopics``). Raises as `refresh`.
         """
         if not self.metadata.brokers or self._all_topics:
             await self.refresh()
             return
         self._new_topics.add(topic)
-        if self._introducing is None:
-            self._introducing = self._started(self._ask_for_new())
-        await self._answer_of(self._introducing)
+        if self._new_topics_request is None:
+            self._new_topics_request = self._started(self._ask_for_new())
+        await self._answer_of(self._new_topics_request)
 
     async def _ask_for_new(self) -> None:
-        names, self._new_topics, self._introducing = self._new_topics, set(), None
+        names, self._new_topics, self._new_topics_request = self._new_topics, set(), None
         await self._ask(names, partial=True)
 
     def _started(self, asking: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -501,7 +501,7 @@ class Cluster:
         async def attempt() -> TopicMetadata:
             known = self.metadata.topics.get(name)
             if known is None:
-                await self._introduce(name)
+                await self._request_update_for_new_topic(name)
             elif not known.available:
                 await self.refresh()
             return self._known(name)

@@ -72,11 +72,11 @@ class PartitionQueue:
         self._next_number += 1
         self.waiting.append(batch)
 
-    def load(self, full_bytes: int) -> int:
+    def load(self, batch_bytes: int) -> int:
         """How much waits, in batches of this size: one that has grown counts as several."""
-        return sum(-(-batch.size_bytes // full_bytes) for batch in self.waiting)
+        return sum(-(-batch.size_bytes // batch_bytes) for batch in self.waiting)
 
-    def due_at(self, linger_s: float, full_bytes: int) -> float | None:
+    def due_at(self, linger_s: float, batch_bytes: int) -> float | None:
         """When the first batch may go (seconds of the monotonic clock); None when there is nothing to send,
         or not before an answer has come.
         """
@@ -87,8 +87,8 @@ class PartitionQueue:
             return None if self.in_flight else first.retry_at
         if self._new_epoch and self.in_flight:
             return None
-        full = len(self.waiting) > 1 or first.size_bytes >= full_bytes
-        return 0.0 if full else first.created_at + linger_s
+        is_due = len(self.waiting) > 1 or first.size_bytes >= batch_bytes
+        return 0.0 if is_due else first.created_at + linger_s
 
     def take(self, identity: ProducerIdentity) -> ProducerBatch:
         """The first batch, from now on in flight, with a sequence if the producer has an identity."""
