@@ -203,18 +203,14 @@ class Questions:
         return reading.failed(why if reading.error is None else f"{why} (the last time: {reading.error})")
 
     def _keep(self, key: Hashable, one: _Kept) -> None:
+        """Keeps what is known of a question, as the newest; what is too old or too much goes."""
         self._kept.pop(key, None)
         self._kept[key] = one
         old_ms = now_ms() - FRESH_MS
-        once = [key for key, each in self._kept.items() if each.is_once]
-        gone = {
-            name
-            for place, name in enumerate(once)
-            if not self._kept[name].is_new
-            or self._kept[name].reading.at_ms < old_ms
-            or place < len(once) - ONCE_MAX
-        }
-        self._kept = {name: each for name, each in self._kept.items() if name not in gone}
+        once = [(name, each) for name, each in self._kept.items() if each.is_once]
+        for place, (name, each) in enumerate(once):
+            if not each.is_new or each.reading.at_ms < old_ms or place < len(once) - ONCE_MAX:
+                del self._kept[name]
         while len(self._kept) > KEPT_MAX:
             del self._kept[next(iter(self._kept))]
 
@@ -223,6 +219,7 @@ class Questions:
 
 
 def _words(error: BaseException) -> str:
+    """Why there is no answer: a timeout by itself says nothing."""
     if isinstance(error, TimeoutError) and not str(error):
         return "no answer came in time"
     return str(error) or type(error).__name__
