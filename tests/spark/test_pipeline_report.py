@@ -18,7 +18,7 @@ from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.follower import lag_of
 from barnabas.spark.offsets import SourceOffset
-from barnabas.spark.pipeline import history, report, supervisor
+from barnabas.spark.pipeline import report, run_history, supervisor
 from barnabas.spark.pipeline.events import Events
 from barnabas.spark.pipeline.settings import load
 
@@ -102,7 +102,7 @@ def event(kind, second=0, name="lake", **more):
 
 
 def found_in(folder, *lines):
-    return history.from_events(load(written(folder, lines)).events, "lake")
+    return run_history.from_events(load(written(folder, lines)).events, "lake")
 
 
 def test_events_become_runs_batches_and_restarts(tmp_path):
@@ -188,25 +188,25 @@ def test_a_figure_that_is_no_number_is_not_known(tmp_path, wrong):
 
 def test_of_a_long_file_the_end_is_read(tmp_path, monkeypatch):
     lines = [event("batch", number % 60, batch=number) for number in range(50)]
-    monkeypatch.setattr(history, "_READ_BYTES", len(b"".join(lines[-10:])) + 5)
+    monkeypatch.setattr(run_history, "_READ_BYTES", len(b"".join(lines[-10:])) + 5)
     found = found_in(tmp_path, *lines)
 
-    assert found.cut
+    assert found.is_cut
     assert [one.number for one in found.batches] == list(range(40, 50))
 
 
 def test_the_newest_batches_and_runs_are_kept_and_all_are_counted(tmp_path):
-    count = history.BATCHES_MAX + 7
+    count = run_history.BATCHES_MAX + 7
     lines = [event("started"), *(event("batch", batch=number, batch_records=1) for number in range(count))]
     path = written(tmp_path, lines)
-    found = history.from_events(load(path).events, "lake")
+    found = run_history.from_events(load(path).events, "lake")
 
     assert (len(found.batches), found.batches_seen, found.batches[0].number) == (
-        history.BATCHES_MAX,
+        run_history.BATCHES_MAX,
         count,
         7,
     )
-    assert f"The newest {history.BATCHES_MAX} of {count:,} batches" in Page(report.page(load(path))).text
+    assert f"The newest {run_history.BATCHES_MAX} of {count:,} batches" in Page(report.page(load(path))).text
 
 
 def test_nothing_that_others_have_named_is_html(tmp_path):
@@ -252,11 +252,11 @@ def test_without_events_the_checkpoint_has_the_batches(tmp_path):
         (pipeline.checkpoint / "offsets" / str(number)).write_text("v1\n" + "\n".join(map(json.dumps, told)))
         (pipeline.checkpoint / "commits" / str(number)).write_text("v1\n{}")
     (pipeline.checkpoint / "offsets" / "1").write_text("v1\n{}\n{}")
-    found = history.from_checkpoint(pipeline.checkpoint)
+    found = run_history.from_checkpoint(pipeline.checkpoint)
 
     assert [(one.number, one.records) for one in found.batches] == [(0, None), (2, None)]
     (pipeline.checkpoint / "offsets" / "1").write_text('v1\n{"batchTimestampMs": 1}\n{"t": {"0": 6}}')
-    found = history.from_checkpoint(pipeline.checkpoint)
+    found = run_history.from_checkpoint(pipeline.checkpoint)
     assert [(one.number, one.records) for one in found.batches] == [(0, None), (1, 2), (2, 4)]
     text = Page(report.page(pipeline)).text
     assert "3 batches, a column each" in text
@@ -282,7 +282,10 @@ def test_an_event_behind_a_torn_one_has_a_line_of_its_own(tmp_path):
     Events(load(path)).emit("ended", batches=1)
     text = (tmp_path / "lake.events").read_text()
 
-    assert [one.state for one in history.from_events(load(path).events, "lake").runs] == ["killed", "ended"]
+    assert [one.state for one in run_history.from_events(load(path).events, "lake").runs] == [
+        "killed",
+        "ended",
+    ]
     assert len(text.splitlines()) == 4
 
 

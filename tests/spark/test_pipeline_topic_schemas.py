@@ -61,8 +61,8 @@ def write(folder, **given):
 def test_sections_of_topics_stand_over_what_all_have(tmp_path):
     form = load(write(tmp_path)).format
     orders, users = form.of_topic("p.orders"), form.of_topic("p.users")
-    assert (form.apart, orders.kind, orders.schema) == (True, "json", "id INT, amount DOUBLE")
-    assert (users.kind, users.delimiter, users.kept) == ("csv", ";", "topics/p.users")
+    assert (form.by_topic, orders.kind, orders.schema) == (True, "json", "id INT, amount DOUBLE")
+    assert (users.kind, users.delimiter, users.notes_folder) == ("csv", ";", "topics/p.users")
     with pytest.raises(PipelineError, match=r'p\.new has no schema: give it \[format\.topics\."p\.new"\]'):
         form.of_topic("p.new")
     form = load(write(tmp_path, format='schema = "a INT"\n' + SECTIONS.format("p"))).format
@@ -71,13 +71,13 @@ def test_sections_of_topics_stand_over_what_all_have(tmp_path):
 
 def test_each_topic_has_its_own_subject_unless_the_file_names_one(tmp_path):
     form = load(write(tmp_path, format=REGISTRY.format("http://h"))).format
-    assert form.apart
+    assert form.by_topic
     assert form.of_topic("p.new").latest.subject == "p.new-value"
     one = 'registry = { url = "http://h", subject = "all" }'
     form = load(
         write(tmp_path, format=f'kind = "avro"\nheader = "confluent"\nschema = "latest"\n{one}')
     ).format
-    assert not form.apart
+    assert not form.by_topic
     keys = REGISTRY.format("http://h") + '\nkey = { kind = "avro", schema = "latest" }'
     pipeline = load(write(tmp_path, format=keys, sink='mode = "merge"\nkey = ["id"]'))
     assert topic_tables.of_topic(pipeline, "p.new").format.key.latest.subject == "p.new-key"
