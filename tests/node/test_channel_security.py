@@ -32,6 +32,7 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 def settings(tmp_path, number=1, **more):
     return {
         "broker.id": str(number),
+        "group.initial.rebalance.delay.ms": "0",
         "log.dirs": str(tmp_path / f"data-{number}"),
         "barnabas.metadata.path": str(tmp_path / "store"),
         "listeners": "INNER://127.0.0.1:0,OUTER://127.0.0.1:0",
@@ -88,6 +89,43 @@ def test_brokers_log_in_at_each_other_and_clients_at_both(run, tmp_path):
             # Both replicas have the record before the answer, so the follower has logged in at the leader.
             for node, topic in ((first, "a"), (second, "b")):
                 assert await write_and_read(client(node), topic, partitions=2, replicas=2) == [b"one"]
+
+    run(scenario(), 60)
+
+
+def with_a_control_plane(tmp_path, number):
+    """A listener more, for what the controller says, at which nobody of the others has a password."""
+    return settings(
+        tmp_path,
+        number,
+        **{
+            "listeners": "INNER://127.0.0.1:0,OUTER://127.0.0.1:0,CONTROL://127.0.0.1:0",
+            "listener.security.protocol.map": ",".join(
+                f"{name}:SASL_PLAINTEXT" for name in ("INNER", "OUTER", "CONTROL")
+            ),
+            "control.plane.listener.name": "CONTROL",
+            "listener.name.control.plain.sasl.jaas.config": f"{PLAIN} required username=controller "
+            "password=control-secret user_controller=control-secret;",
+        },
+    )
+
+
+def test_the_controller_logs_in_at_the_control_plane_with_what_that_listener_says(run, tmp_path):
+    async def scenario():
+        async with running(*(with_a_control_plane(tmp_path, number) for number in (1, 2))) as nodes:
+            # The control plane carries who leads and who follows, the inner listener their records.
+            for node, topic in zip(nodes, ("a", "b"), strict=True):
+                assert await write_and_read(client(node), topic, partitions=2, replicas=2) == [b"one"]
+                control = f"127.0.0.1:{node.endpoints[2].port}"
+                for user, password, gets_in in (
+                    ("controller", "control-secret", True),
+                    ("broker", "inner-secret", False),
+                ):
+                    options = {**client(node, password, user=user), "bootstrap.servers": control}
+                    refused = contextlib.nullcontext() if gets_in else pytest.raises(SaslAuthenticationError)
+                    with refused:
+                        async with AsyncAdmin(options) as admin:
+                            await admin.cluster.describe()
 
     run(scenario(), 60)
 
