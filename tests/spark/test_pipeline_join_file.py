@@ -64,7 +64,7 @@ def test_the_page_has_a_join_that_fits(read, tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text()
     found = read(page.partition("## Joins with tables")[2].partition("```toml")[2].partition("```")[0])
     write_deltalake(tmp_path / "airlines", AIRLINES)
-    joins.look(found)
+    joins.check(found)
     assert [(one.name, one.columns) for one in found.joins] == [("airline", ("name",))]
 
 
@@ -166,7 +166,7 @@ def test_no_section_of_any_form_raises_anything_else(tmp_path_factory, section):
 def test_columns_that_do_not_fit_are_known_before_spark_starts(read, tmp_path, old, new, words):
     write_deltalake(tmp_path / "airlines", AIRLINES)
     with pytest.raises(PipelineError, match=re.escape(words.format(tmp_path))):
-        joins.look(read(FILE.replace(old, new, 1)))
+        joins.check(read(FILE.replace(old, new, 1)))
 
 
 @pytest.mark.parametrize(
@@ -178,11 +178,11 @@ def test_columns_that_do_not_fit_are_known_before_spark_starts(read, tmp_path, o
 def test_columns_that_fit_are_taken(read, tmp_path, on):
     """Expressions are Spark's business, and so are their types."""
     write_deltalake(tmp_path / "airlines", AIRLINES)
-    joins.look(read(FILE.replace('["carrier"]', on)))
+    joins.check(read(FILE.replace('["carrier"]', on)))
 
 
 def test_a_table_that_is_away_says_nothing_of_the_file(read):
-    joins.look(read())
+    joins.check(read())
     with pytest.raises(
         TableAwayError, match=r"^\[JOINED_TABLE_AWAY\] join\[0\]: the table .*there is no Delta"
     ):

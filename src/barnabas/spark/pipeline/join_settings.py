@@ -31,7 +31,7 @@ class Join:
     """One table, and which of its rows is a record's."""
 
     number: int
-    """Its place in the file, for people."""
+    """Its place in the file, from 0: people are told it, and the copies of a batch are in that order."""
     table: str
     """A folder or file of this machine, whole, or an address in an object store."""
     kind: str

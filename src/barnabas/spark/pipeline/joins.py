@@ -28,7 +28,7 @@ _PATH: Final = re.compile(r"[A-Za-z_]\w*(\.([A-Za-z_]\w*|`[^`]+`))*", re.ASCII)
 _LEFT, _RIGHT = "_join_record_{}", "_join_table_{}"
 
 
-def look(pipeline: Pipeline) -> None:
+def check(pipeline: Pipeline) -> None:
     """Raises PipelineError for a join that cannot be, as far as that is known without Spark: its columns and
     their types. A table that is away says nothing.
     """

@@ -143,8 +143,7 @@ class RoutedSink:
                 try:
                     table.take(*found[values], batch)
                 except Exception:
-                    where, failure = self._sink.of(values).where, str(table.failure)
-                    self.failure = failure if where in failure else f"{where}: {failure}"
+                    self.failure = table.failure_and_table
                     raise
 
     @contextmanager
@@ -242,7 +241,9 @@ def named(rows: "DataFrame", route: TableRoute) -> dict[Values, int]:
         for name, value in zip(route.columns, values, strict=True):
             if not routes.is_name(value, route):
                 shown = "null" if value is None else repr(value[:100])
-                raise PipelineError(f"a row has {shown} in {name}, which names no table: {must(route)}")
+                raise PipelineError(
+                    f"a row has {shown} in {name}, which names no table: {may_name_a_table(route)}"
+                )
     if len(found) > routes.TABLES_MAX:
         raise PipelineError(too_many(route))
     return {tuple(values): count for *values, count in sorted(found)}
@@ -272,7 +273,7 @@ def _of_one(route: TableRoute, tables: Sequence[Values]) -> "Column":
     return sql.concat_ws("/", *_texts(route)).isin(*map("/".join, tables))
 
 
-def must(route: TableRoute) -> str:
+def may_name_a_table(route: TableRoute) -> str:
     """What a value must be to name a table, for people."""
     signs = "'_' and '-'" if route.table else "'.', '_' and '-'"
     return f"letters of ASCII, digits, {signs} do, up to 200, of which the first is a letter or a digit"

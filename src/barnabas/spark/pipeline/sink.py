@@ -201,6 +201,12 @@ class BatchSink:
         self._table.__exit__()
 
     @property
+    def failure_and_table(self) -> str:
+        """Why the last batch failed, with the place of the table, for a pipeline that has many."""
+        failure, where = str(self.failure), self._sink.where
+        return failure if where in failure else f"{where}: {failure}"
+
+    @property
     def layout(self) -> FileLayout:
         """How the files of a batch must be laid out."""
         return FileLayout(self.schema, self._sink.layout, self._table.keeps_partition_columns)

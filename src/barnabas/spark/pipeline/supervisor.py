@@ -102,7 +102,7 @@ def session(pipeline: Pipeline) -> Iterator["SparkSession"]:
 
     What can be known of the joined tables is looked at before it is started. Raises PipelineError.
     """
-    joins.look(pipeline)
+    joins.check(pipeline)
     config = dict(pipeline.spark)
     try:
         pipeline.log.parent.mkdir(parents=True, exist_ok=True)

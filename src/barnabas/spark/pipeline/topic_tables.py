@@ -33,7 +33,7 @@ from barnabas.spark.pipeline import expectations, frames, named_tables, routes
 from barnabas.spark.pipeline.formats.reader_schema import keep, settled
 from barnabas.spark.pipeline.letterbox import LetterBox
 from barnabas.spark.pipeline.letters import RECORD
-from barnabas.spark.pipeline.routed_sink import must, too_many
+from barnabas.spark.pipeline.routed_sink import may_name_a_table, too_many
 from barnabas.spark.pipeline.settings import Pipeline
 from barnabas.spark.pipeline.sink import BatchSink, Destination, open_table, reason_of
 
@@ -50,7 +50,7 @@ def of_topic(pipeline: Pipeline, topic: str) -> Pipeline:
     route = pipeline.sink.route
     assert route is not None
     if not routes.is_name(topic, route):
-        raise PipelineError(f"the topic {topic} names no table: {must(route)}")
+        raise PipelineError(f"the topic {topic} names no table: {may_name_a_table(route)}")
     source = {
         name: value
         for name, value in pipeline.source.items()
@@ -188,8 +188,7 @@ class TopicTables:
             try:
                 table.write(rows, batch)
             except Exception:
-                where, failure = self._topics[topic].pipeline.sink.where, str(table.failure)
-                self.failure = failure if where in failure else f"{where}: {failure}"
+                self.failure = table.failure_and_table
                 raise
         for topic in self._topics.keys() - set(found):
             self._topics[topic].table.tidy(batch)
