@@ -18,7 +18,7 @@ from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.api_versions import ApiVersionsResponse
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorResponse
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from barnabas.protocol.messages.metadata import MetadataResponseTopic
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponseTopic
 from fake_cluster import hangup
 from serving import free_port
 
@@ -118,6 +118,63 @@ def test_watchers_hear_which_topics_are_news(run, fake):
             await cluster.topic("b", Deadline(10_000))
             await cluster.refresh()
             assert news == [["b"], ["a", "b"]]
+
+    run(scenario())
+
+
+@contextlib.asynccontextmanager
+async def introduced_late(broker, cluster, name):
+    """The topic was asked for; the block calls what it gets for the answer to come."""
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def answer_late(request, node_id):
+        asked.set()
+        await go_on.wait()
+        return broker._metadata(request, node_id)
+
+    broker.faults[ApiKey.METADATA].append(answer_late)
+    asking = asyncio.create_task(cluster.topic(name, Deadline(10_000)))
+    await asked.wait()
+    try:
+        yield asking, go_on.set
+    finally:
+        go_on.set()
+        await asking
+
+
+def test_a_view_of_all_topics_stays_complete_when_a_new_one_is_added(run, fake):
+    async def scenario():
+        async with fake() as broker, cluster_of(broker) as cluster:
+            broker.add_topic("a")
+            await cluster.topic("a", Deadline(10_000))
+            broker.add_topic("new")
+            async with introduced_late(broker, cluster, "new") as (asking, answer):
+                cluster.need_all(True)
+                # Another broker is asked for all, and answers first.
+                cluster.update(broker._metadata(MetadataRequest(topics=None), 2), complete=True)
+                assert cluster.is_complete
+                answer()
+                await asking
+                assert cluster.is_complete
+            assert set(cluster.metadata.topics) == {"a", "new"}
+
+    run(scenario())
+
+
+def test_an_answer_about_a_new_topic_is_no_view_of_the_cluster_after_a_new_start(run, fake):
+    async def scenario():
+        async with fake() as broker, cluster_of(broker) as cluster:
+            broker.add_topic("a")
+            await cluster.topic("a", Deadline(10_000))
+            broker.add_topic("new")
+            views = []
+            async with introduced_late(broker, cluster, "new") as (asking, answer):
+                cluster.watch(lambda metadata, _topics: views.append(set(metadata.topics)))
+                cluster._rebootstrap(DisconnectedError("lost"))
+                answer()
+                await asking
+            assert [view for view in views if "a" not in view] == []
+            assert set(cluster.metadata.topics) == {"a", "new"}
 
     run(scenario())
 

@@ -12,6 +12,7 @@ from barnabas.client import (
     ClientClosedError,
     ClientTimeoutError,
     DeliveryError,
+    InvalidRecordError,
     RecordTooLargeError,
 )
 from barnabas.core.errors import BarnabasError, ConfigError, ErrorCode
@@ -693,3 +694,47 @@ def test_records_that_come_while_the_loop_wakes_share_a_batch(
 
     # Further batches wait for the answers to the first ones.
     assert run(scenario())[: len(batches)] == batches
+
+
+def test_a_topic_that_was_made_again_has_the_partitions_that_it_has_now(run, fake):
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, **FAST) as producer:
+            cluster.add_topic("t", 6)
+            await producer.send("t", b"x", partition=5)
+            await producer.flush()
+            await made_again(cluster, producer, partitions=2)
+
+            keys = [b"%d" % number for number in range(50)]
+            for key in keys:
+                await producer.send("t", b"x", key=key)
+            await producer.flush()
+            assert len(values(cluster) + values(cluster, partition=1)) == len(keys)
+            with pytest.raises(InvalidRecordError, match="partitions 0 to 1"):
+                await producer.send("t", b"x", partition=5)
+
+    run(scenario())
+
+
+async def made_again(cluster, producer, partitions):
+    """The topic is deleted and made again, and the producer knows."""
+    cluster.leaders.clear()
+    cluster.logs.clear()
+    cluster.producers.clear()
+    cluster.ids["t"] = b"made again".ljust(16, b".")
+    cluster.add_topic("t", partitions)
+    await producer._cluster.refresh()
+
+
+def test_an_answer_that_lags_behind_takes_no_partitions_away(run, fake):
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, **FAST) as producer:
+            cluster.add_topic("t", 2)
+            await producer.send("t", b"x", partition=1)
+            cluster.topics["t"] = 1
+            await producer._cluster.refresh()
+            cluster.topics["t"] = 2
+            await producer.send("t", b"x", partition=1)
+            await producer.flush()
+            assert values(cluster, partition=1) == [b"x", b"x"]
+
+    run(scenario())

@@ -18,7 +18,7 @@ from barnabas.client.partition_queue import PartitionQueue, ProducerIdentity
 from barnabas.client.partitioner import StickyPartitioner, key_hash
 from barnabas.client.producer_batch import Delivery, ProducerBatch
 from barnabas.client.types import Headers
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.records.compression import Codec
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _LOCK_S: Final = 1.0
 class TopicQueues:
     """The queues of one topic's partitions."""
 
-    __slots__ = ("available", "limit_bytes", "queues", "sticky", "taken_bytes")
+    __slots__ = ("available", "count", "limit_bytes", "queues", "sticky", "taken_bytes", "topic_id")
 
     def __init__(
         self,
@@ -41,10 +41,16 @@ class TopicQueues:
         count: int,
         available: Sequence[int],
         *,
+        topic_id: Uuid,
         limit_bytes: int,
         sticky_bytes: int,
         loads: Loads | None,
     ) -> None:
+        self.topic_id = topic_id
+        self.count = count
+        """How many partitions it has; where it was deleted and made again with fewer, there are queues of
+        others, in which records may wait.
+        """
         self.limit_bytes = limit_bytes
         """How large its batches may grow."""
         self.taken_bytes = sticky_bytes
@@ -103,14 +109,16 @@ class RecordAccumulator:
     def partitions(self, topic: str) -> tuple[Sequence[int], Sequence[int]] | None:
         """All partitions of a topic, and those that have a leader; None where it is not known."""
         known = self._topics.get(topic)
-        return None if known is None else (range(len(known.queues)), known.available)
+        return None if known is None else (range(known.count), known.available)
 
     @property
     def has_room(self) -> bool:
         return self.waiting_bytes < self._buffer_bytes
 
-    def set_topic(self, topic: str, count: int, available: Sequence[int]) -> None:
-        """The topic has this many partitions, of which these have a leader. Partitions never go away."""
+    def set_topic(self, topic: str, count: int, available: Sequence[int], topic_id: Uuid = ZERO_UUID) -> None:
+        """The topic has this many partitions, of which these have a leader. Partitions never go away, unless
+        it is another topic of the same name.
+        """
         with self._lock:
             known = self._topics.get(topic)
             if known is None:
@@ -118,11 +126,16 @@ class RecordAccumulator:
                     topic,
                     count,
                     available,
+                    topic_id=topic_id,
                     limit_bytes=self._grown_bytes,
                     sticky_bytes=self.batch_bytes,
                     loads=self._loads,
                 )
                 return
+            if topic_id != known.topic_id:
+                known.topic_id, known.count = topic_id, count
+                known.limit_bytes, known.taken_bytes = self._grown_bytes, self.batch_bytes
+            known.count = max(known.count, count)
             known.available = available
             if known.sticky.partition not in available:
                 known.sticky.partition = -1
@@ -151,7 +164,7 @@ class RecordAccumulator:
             if partition is not None:
                 queue = _explicit(known, topic, partition)
             elif key is not None and not self._ignore_keys:
-                queue = known.queues[key_hash(key) % len(known.queues)]
+                queue = known.queues[key_hash(key) % known.count]
             else:
                 sticky = known.sticky
                 number = sticky.partition
@@ -342,8 +355,8 @@ class RecordAccumulator:
 
 
 def _explicit(known: TopicQueues, topic: str, partition: int) -> PartitionQueue:
-    if not 0 <= partition < len(known.queues):
+    if not 0 <= partition < known.count:
         raise InvalidRecordError(
-            f"Invalid partition {partition} for topic {topic}: it has partitions 0 to {len(known.queues) - 1}"
+            f"Invalid partition {partition} for topic {topic}: it has partitions 0 to {known.count - 1}"
         )
     return known.queues[partition]

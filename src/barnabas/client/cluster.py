@@ -104,6 +104,8 @@ class Cluster:
         self._may_rebootstrap = config["metadata.recovery.strategy"] == REBOOTSTRAP
         self._unanswered_since: float | None = None
         """When the first of the metadata requests failed that came after the last answer."""
+        self._starts = 0
+        """How often it has started again from the bootstrap servers."""
         self._client: NetworkClient | None = None
         self._topics: set[str] = set()
         self._all_topics = False
@@ -393,6 +395,7 @@ class Cluster:
     async def _ask(self, names: Iterable[str] | None, *, partial: bool = False) -> None:
         topics = None if names is None else [MetadataRequestTopic(name=name) for name in sorted(names)]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=self._create_topics)
+        starts = self._starts
         try:
             response = await self.ask_any(request, MetadataResponse)
         except (BarnabasError, OSError) as error:
@@ -403,6 +406,9 @@ class Cluster:
             if self._may_rebootstrap and now - self._unanswered_since >= patience_s:
                 self._rebootstrap(error)
             raise
+        if starts != self._starts:
+            # It tells of the brokers of before, and a partial answer would be the view of all.
+            raise DisconnectedError("the client has started again from its bootstrap servers")
         self.update(response, complete=names is None, partial=partial)
 
     def update(self, response: MetadataResponse, *, complete: bool, partial: bool = False) -> None:
@@ -416,7 +422,9 @@ class Cluster:
             self._retire_all_but_known(self._bootstrap_nodes)
         if not response.brokers:
             return  # a broker that has just started knows no brokers yet
-        self._complete = complete
+        if not partial:
+            # What new topics are added to stays complete.
+            self._complete = complete
         metadata = self.metadata.updated(response, complete=complete)
         self._become(
             metadata, metadata.topics if complete else [one.name or "" for one in response.topics or ()]
@@ -464,6 +472,7 @@ class Cluster:
         self._unanswered_since = None
         if self._closed or self._nodes == self._bootstrap_nodes:
             return
+        self._starts += 1
         _log.warning("client.rebootstrap", servers=self.bootstrap, reason=reason)
         previous, self._nodes = self._nodes, dict(self._bootstrap_nodes)
         self.metadata = ClusterMetadata()

@@ -426,7 +426,7 @@ class AsyncProducer:
         for name in topics:
             topic = metadata.topics.get(name)
             if topic is not None and (available := topic.available):
-                self._accumulator.set_topic(name, len(topic.partitions), available)
+                self._accumulator.set_topic(name, len(topic.partitions), available, topic.topic_id)
         self._sender.pump()
 
     def _batch_finished(self, batch: ProducerBatch, error: Exception | None) -> None:
