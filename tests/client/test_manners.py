@@ -3,18 +3,20 @@
 import asyncio
 import contextlib
 import inspect
+import pickle
 import pydoc
 import re
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import barnabas.admin
 import barnabas.client
-from barnabas.admin import Admin, AsyncAdmin
+from barnabas.admin import Admin, AsyncAdmin, NewPartitions, NewTopic
 from barnabas.client import AsyncConsumer, AsyncProducer, ConfigError, Consumer, Delivery, Producer
-from barnabas.client.habits import OF_ADMINS, OF_CONSUMERS, OF_DELIVERIES, OF_PRODUCERS
+from barnabas.client.habits import OF_ADMINS, OF_CONSUMERS, OF_DELIVERIES, OF_MODULE, OF_PRODUCERS
 from barnabas.client.producer_batch import ProducerBatch
 from barnabas.core.ids import TopicPartition
 from barnabas.records.compression import Codec
@@ -191,6 +193,83 @@ def test_any_other_name_is_missed_as_always() -> None:
     with pytest.raises(AttributeError, match=r"'Delivery' object has no attribute 'nonsense'$"):
         _ = _delivery()[0].nonsense  # type: ignore[attr-defined]
     assert not hasattr(Consumer.__new__(Consumer), "nonsense")
+
+
+@pytest.mark.parametrize(
+    ("client", "options", "said"),
+    [
+        (Producer, {"bootstrap_servers": object()}, "bootstrap.servers: Expected a text or a list of texts"),
+        (Consumer, {"bootstrap_servers": 9092.5}, "bootstrap.servers: Expected a text or a list of texts"),
+        (Admin, {"bootstrap_servers": "http://h:1"}, "bootstrap.servers are host:port, without http://"),
+        (Consumer, {"bootstrap_servers": "h:1", "max_poll_records": 0}, "max.poll.records: Value must be"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_by_its_key(client: Any, options: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        client(**options)
+
+
+def test_a_number_may_be_the_name_of_a_group() -> None:
+    with contextlib.closing(Consumer("127.0.0.1:1", group_id=7)) as consumer:
+        assert "group=7 " in repr(consumer)
+
+
+@pytest.mark.parametrize("name", OF_MODULE)
+def test_a_name_that_is_elsewhere_is_answered_with_where(name: str) -> None:
+    with pytest.raises(ImportError) as refused:
+        exec(f"from barnabas.client import {name}", {})
+    assert str(refused.value) == f"there is no {name} in barnabas.client: {OF_MODULE[name]}"
+    written = name if "import it" in OF_MODULE[name] else OF_MODULE[name].split()[-1].strip("`")
+    assert written in {*barnabas.admin.__all__, *barnabas.client.__all__}
+
+
+def test_a_module_misses_any_other_name_as_always() -> None:
+    with pytest.raises(AttributeError, match=r"module 'barnabas\.client' has no attribute 'nonsense'"):
+        _ = barnabas.client.nonsense
+
+
+@pytest.mark.parametrize(
+    ("given", "named", "said"),
+    [
+        (("t", 1, 1, {"a": "1"}), {}, "broker ids by partition, not {'a': '1'}: write configs={'a': '1'}"),
+        (("t", 1, 1, [[0]]), {}, "an assignment is a dict of broker ids by partition, not [[0]]"),
+        (("t", 1, 1, {0: "12"}), {}, "an assignment is a dict of broker ids by partition, not {0: '12'}"),
+        (("t", "3"), {}, "partitions must be an int, not '3'"),
+        (("t", True), {}, "partitions must be an int, not True"),
+        (("t", 1, {"a": "1"}), {}, "replication_factor must be an int, not {'a': '1'}"),
+        ((3,), {}, "a topic's name is a str, not 3"),
+        (("t",), {"configs": [("a", 1)]}, "configs are a dict of values by key, not [('a', 1)]"),
+        (("t",), {"num_partitions": 3}, "NewTopic has no num_partitions: write partitions=..."),
+        (("t", 3, 1), {"topic_configs": {}}, "NewTopic has no topic_configs: write configs=..."),
+        (("t", 3), {"config": {}}, "NewTopic has no config: write configs=..."),
+    ],
+)
+def test_a_new_topic_of_another_kind_is_answered_with_what_to_write(
+    given: Any, named: Any, said: str
+) -> None:
+    with pytest.raises(TypeError, match=re.escape(said)):
+        NewTopic(*given, **named)
+
+
+def test_a_new_topic_can_be_copied_and_pickled() -> None:
+    topic = NewTopic("t", 3, 1, {0: [1], 1: (2, 1)}, {"a": 1})
+    assert pickle.loads(pickle.dumps(topic)) == topic == replace(topic)
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'nonsense'"):
+        NewTopic("t", nonsense=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("t", 5), "the count of partitions must be an int, not 't'"),
+        ((5, [1]), "assignments are a list of broker ids for each new partition, not [1]"),
+        ((5, {0: [1]}), "assignments are a list of broker ids for each new partition, not {0: [1]}"),
+    ],
+)
+def test_new_partitions_of_another_kind_are_refused_in_words(given: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(said)):
+        NewPartitions(*given)
+    assert NewPartitions(2, [[1, 2]]).count == 2
 
 
 def test_what_a_client_shows_of_itself() -> None:

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-OF_A_PROJECT = """
+OF_A_PROJECT = r"""
 import pytest
 from barnabas.client import Producer
 from barnabas.testing import Fault
@@ -21,6 +21,10 @@ def test_the_faults_of_another_test_are_gone(kafka, kafka_topic):
 
 def test_a_cluster(kafka_cluster):
     assert kafka_cluster(2, settings={"default.replication.factor": 2}).brokers == (0, 1)
+
+def test_a_cluster_is_not_there_before_it_is_asked_for(kafka_cluster):
+    with pytest.raises(AttributeError, match=r"no bootstrap_servers: write kafka_cluster\(3\)"):
+        kafka_cluster.bootstrap_servers
 
 @pytest.fixture(scope="session")
 def of_the_session(kafka):
@@ -61,7 +65,7 @@ def test_the_fixtures_of_a_project(tmp_path):
     (tmp_path / "test_of_a_project.py").write_text(OF_A_PROJECT)
     ran = pytest_of(tmp_path, "-p", "no:randomly")
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "4 passed" in ran.stdout
+    assert "5 passed" in ran.stdout
 
 
 def test_side_by_side_each_process_has_a_broker_of_its_own(tmp_path):

@@ -277,6 +277,7 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
 
 
 def _more_partitions(name: str, wanted: int | NewPartitions) -> CreatePartitionsTopic:
+    # A count alone is checked where it becomes one.
     new = wanted if isinstance(wanted, NewPartitions) else NewPartitions(wanted)
     topic = CreatePartitionsTopic(name=name, count=new.count, assignments=None)
     if new.assignments is not None:

@@ -3,18 +3,28 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from barnabas.client.metadata import Broker, PartitionMetadata
 from barnabas.core.config import ConfigType, Source
 from barnabas.core.errors import KafkaError
 from barnabas.core.ids import TopicPartition, Uuid
 
+_NEW_TOPIC_HABITS: Final = {
+    "topic": "name",
+    "num_partitions": "partitions",
+    "replica_assignment": "assignment",
+    "replica_assignments": "assignment",
+    "config": "configs",
+    "topic_configs": "configs",
+}
+"""What kafka-python and confluent-kafka call the arguments of a new topic."""
+
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
     """A topic to create. Counts of -1 take the broker's defaults;
-    an assignment lists replicas by partition.
+    an assignment lists replicas by partition. Raises TypeError for an argument of another kind.
     """
 
     name: str
@@ -23,6 +33,29 @@ class NewTopic:
     assignment: Mapping[int, Sequence[int]] = field(default_factory=dict)
     configs: Mapping[str, str | float | bool | None] = field(default_factory=dict)
     """Values as texts, numbers or truths."""
+
+    def __new__(cls, *_: object, **named: object) -> Self:
+        """Answers the names of other clients with what to write, where `__init__` says unexpected."""
+        for name in _NEW_TOPIC_HABITS.keys() & named.keys():
+            raise TypeError(f"NewTopic has no {name}: write {_NEW_TOPIC_HABITS[name]}=...")
+        return object.__new__(cls)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise TypeError(f"a topic's name is a str, not {self.name!r:.80}")
+        _check_number("partitions", self.partitions)
+        _check_number("replication_factor", self.replication_factor)
+        if not isinstance(self.configs, Mapping):
+            raise TypeError(f"configs are a dict of values by key, not {self.configs!r:.80}")
+        if not _is_assignment(self.assignment):
+            # Settings come in its place where kafka-python's habit is to give them by position.
+            by_key = isinstance(self.assignment, Mapping) and all(
+                isinstance(key, str) for key in self.assignment
+            )
+            instead = f": write configs={self.assignment!r:.80}" if by_key else ""
+            raise TypeError(
+                f"an assignment is a dict of broker ids by partition, not {self.assignment!r:.80}{instead}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +66,28 @@ class NewPartitions:
 
     count: int
     assignments: Sequence[Sequence[int]] | None = None
+
+    def __post_init__(self) -> None:
+        # confluent-kafka's NewPartitions has the topic first.
+        _check_number("the count of partitions", self.count)
+        given = self.assignments
+        if given is not None and not (isinstance(given, Sequence) and all(map(_are_brokers, given))):
+            raise TypeError(f"assignments are a list of broker ids for each new partition, not {given!r:.80}")
+
+
+def _check_number(what: str, given: Any) -> None:
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise TypeError(f"{what} must be an int, not {given!r:.80}")
+
+
+def _is_assignment(given: Any) -> bool:
+    return isinstance(given, Mapping) and all(
+        isinstance(partition, int) and _are_brokers(brokers) for partition, brokers in given.items()
+    )
+
+
+def _are_brokers(given: Any) -> bool:
+    return isinstance(given, Sequence) and all(isinstance(broker, int) for broker in given)
 
 
 @dataclass(frozen=True, slots=True)

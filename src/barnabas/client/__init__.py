@@ -130,6 +130,11 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
+        # Imported where something is amiss alone.
+        instead = importlib.import_module("barnabas.client.habits").OF_MODULE
+        if name in instead:
+            # Of an AttributeError `from barnabas.client import X` would only say "cannot import name".
+            raise ImportError(f"there is no {name} in {__name__}: {instead[name]}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
 

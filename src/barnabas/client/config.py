@@ -332,7 +332,7 @@ def client_config(
             hint = f"; did you mean {close[0]}?" if close else ""
             hint = f": {_INSTEAD[name]}" if name in _INSTEAD else hint
             raise ConfigError(f"Unknown configuration {name}{hint}")
-    return table.parse({name: _text_as_list(value) for name, value in given.items()})
+    return table.parse({name: _plain(value) for name, value in given.items()})
 
 
 def refuse_security(options: Mapping[str, Any]) -> None:
@@ -344,8 +344,7 @@ def refuse_security(options: Mapping[str, Any]) -> None:
 
 def producer_config(options: Mapping[str, Any]) -> Config:
     """The config of a producer, with Kafka's rules for what goes with idempotence."""
-    plain = {name: _plain(value) for name, value in options.items()}
-    config = client_config(PRODUCER_CONFIG, plain, PRODUCER_OBJECTS)
+    config = client_config(PRODUCER_CONFIG, options, PRODUCER_OBJECTS)
     asked_for = config.source("enable.idempotence") is not Source.DEFAULT
     obstacle = _idempotence_obstacle(config) if config["enable.idempotence"] else None
     if config["transactional.id"] is not None:
@@ -368,11 +367,9 @@ def _idempotence_obstacle(config: Config) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """``acks=1`` and ``linger_ms=0.5`` read naturally in Python; the table knows texts."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _text_as_list(value: Any) -> Any:
+    """``acks=1`` and ``group_id=7`` read naturally in Python; the table knows texts."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -386,6 +383,8 @@ def bootstrap_addresses(servers: Sequence[str]) -> list[Address]:
 
 def _address(server: str) -> Address:
     protocol, _, server = server.rpartition("://")
+    if protocol.strip().lower() in ("http", "https"):
+        raise ConfigError(f"bootstrap.servers are host:port, without {protocol.strip().lower()}://")
     if protocol.strip().upper() not in ("", PLAINTEXT):
         raise ConfigError(
             f"security.protocol={protocol[:40]!r} asks for security, which is not said in bootstrap.servers: "

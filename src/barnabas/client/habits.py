@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 C = TypeVar("C", bound=type)
 
 _POLL: Final = "write poll(timeout_ms=..., max_records=...), which gives a list of records"
-_TOPICS: Final = "write Admin(...).topics.list()"
+_TOPICS: Final = "write Admin(...).topics.list(), with Admin of barnabas.admin"
 
 OF_PRODUCERS: Final = {
     "begin": "write `with producer.transaction():`",
@@ -46,14 +46,17 @@ OF_CONSUMERS: Final = {
 }
 OF_ADMINS: Final = {
     "alter_configs": "write configs.alter({ConfigResource.topic(name): {key: value}})",
-    "create_partitions": "write topics.create_partitions(NewPartitions(...))",
+    "create_acls": "write acls.create([...])",
+    "create_partitions": "write topics.create_partitions({name: count})",
     "create_topics": "write topics.create([NewTopic(...)])",
     "delete_consumer_groups": "write groups.delete([...])",
+    "delete_records": "write partitions.delete_records({...})",
     "delete_topics": "write topics.delete([...])",
     "describe_cluster": "write cluster.describe()",
     "describe_configs": "write configs.describe([ConfigResource.topic(name)])",
     "describe_consumer_groups": "write groups.describe([...])",
     "describe_topics": "write topics.describe([...])",
+    "elect_leaders": "write partitions.elect_leaders([...])",
     "incremental_alter_configs": "write configs.alter({ConfigResource.topic(name): {key: value}})",
     "list_consumer_group_offsets": "write groups.offsets(group)",
     "list_consumer_groups": "write groups.list()",
@@ -72,6 +75,19 @@ OF_DELIVERIES: Final = {
     "succeeded": "write exception() is None",
     "value": "write result()",
 }
+OF_MODULE: Final = {
+    **dict.fromkeys(
+        ("Admin", "AsyncAdmin", "ConfigResource", "NewPartitions", "NewTopic"),
+        "import it from barnabas.admin",
+    ),
+    "KafkaAdminClient": "write `from barnabas.admin import Admin`",
+    "AdminClient": "write `from barnabas.admin import Admin`",
+    "AIOKafkaConsumer": "write AsyncConsumer",
+    "AIOKafkaProducer": "write AsyncProducer",
+    "KafkaConsumer": "write Consumer",
+    "KafkaProducer": "write Producer",
+}
+"""Names that are looked for in `barnabas.client`, and what to write."""
 
 
 class _Instead:

@@ -120,7 +120,11 @@ def _shown(key: ConfigKey, value: Any) -> str | None:
 
 def _convert(key: ConfigKey, value: Any) -> Any:
     if not isinstance(value, str):
-        return list(value) if key.type is ConfigType.LIST and value is not None else value
+        if key.type is not ConfigType.LIST or value is None:
+            return value
+        if not isinstance(value, Iterable):
+            raise _refuse(key.name, value, "Expected a text or a list of texts")
+        return list(value)
     text = value.strip()
     if key.type is ConfigType.BOOLEAN:
         if text.lower() not in {"true", "false"}:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from barnabas.testing.kafka.cluster import Kafka
 
@@ -39,16 +39,28 @@ def kafka_topic(kafka: "Kafka") -> str:
 
 
 @pytest.fixture
-def kafka_cluster() -> "Iterator[Callable[..., Kafka]]":
+def kafka_cluster() -> "Iterator[Clusters]":
     """Makes clusters of any number of brokers, which end with the test."""
-    from barnabas.testing.kafka.cluster import Kafka
-
     with ExitStack() as running:
+        yield Clusters(running)
 
-        def start(brokers: int = 3, **options: Any) -> Kafka:
-            return running.enter_context(Kafka(brokers, **options))
 
-        yield start
+class Clusters:
+    """What the fixture ``kafka_cluster`` gives: a call starts a cluster."""
+
+    def __init__(self, running: ExitStack) -> None:
+        self._running = running
+
+    def __call__(self, brokers: int = 3, **options: Any) -> "Kafka":
+        """A cluster of so many brokers; keywords are those of `Kafka`."""
+        from barnabas.testing.kafka.cluster import Kafka
+
+        return self._running.enter_context(Kafka(brokers, **options))
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"kafka_cluster has no {name}: write kafka_cluster(3), which starts a cluster that has"
+        )
 
 
 def pytest_runtest_teardown() -> None:
