@@ -468,6 +468,23 @@ def test_without_sequences_several_batches_are_on_their_way_where_as_large_ones_
 
 
 @pytest.mark.usefixtures("seldom_closed")
+def test_without_sequences_a_large_record_holds_nothing_up_as_it_is_never_split(run, fake):
+    async def scenario():
+        options = {"acks": "1", "enable_idempotence": False, "max_in_flight_requests_per_connection": 3}
+        async with (
+            fake() as cluster,
+            AsyncProducer(cluster.bootstrap, **options) as producer,
+            answer_held_back(cluster, producer) as release,
+        ):
+            for in_flight, value in ((2, b"." * 300_000), (3, b"small")):
+                await producer.send("t", value)
+                await requests_in_flight(producer, in_flight)
+            release()
+
+    run(scenario())
+
+
+@pytest.mark.usefixtures("seldom_closed")
 def test_a_lone_record_does_not_wait_until_nobody_sends_to_other_partitions(run, fake):
     async def scenario():
         hot = 12

@@ -270,7 +270,7 @@ class RecordAccumulator:
     def was_taken(self, queue: PartitionQueue) -> bool:
         """Whether the topic has stored a batch as large as each that is in flight: none is to be split."""
         taken_bytes = self._topics[queue.tp.topic].taken_bytes
-        return all(batch.sent_bytes <= taken_bytes for batch in queue.in_flight)
+        return all(batch.count == 1 or batch.sent_bytes <= taken_bytes for batch in queue.in_flight)
 
     def take(self, queue: PartitionQueue, identity: ProducerIdentity) -> ProducerBatch:
         """The first batch of the queue, from now on in flight."""

@@ -91,7 +91,7 @@ PRODUCER_CONFIG: Final = ConfigTable(
             _INT,
             16_384,
             "Bytes at which a batch is sent at once. Where this is set, no batch grows beyond it; where not,"
-            " one takes records until the sender comes to it, up to 256 KB.",
+            " one takes records until the sender comes to it, up to 256 KB, except with acks=0.",
             at_least(1),
         ),
         ConfigKey("buffer.memory", _LONG, 33_554_432, "Bytes of records that may wait.", at_least(1)),

@@ -42,7 +42,7 @@ class ProducerOptions(TypedDict, total=False):
     """Which replicas must have a record: none (0), the leader (1), all in sync (all). Default: all."""
     batch_size: int
     """Bytes at which a batch is sent at once. Where this is set, no batch grows beyond it; where not, one
-    takes records until the sender comes to it, up to 256 KB. Default: 16384.
+    takes records until the sender comes to it, up to 256 KB, except with acks=0. Default: 16384.
     """
     bootstrap_servers: str | Sequence[str]
     """Brokers to ask first, host:port each."""
