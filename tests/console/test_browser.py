@@ -6,12 +6,14 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+import waiting
 from barnabas.client import Producer
 from barnabas.console.access.login import Login
 from barnabas.console.access.passwords import PasswordFile, set_password
 from barnabas.console.access.roles import RoleFile
 from barnabas.console.actions.kinds import KINDS
 from barnabas.console.web.routes import SHOWN
+from barnabas.testing import Fault
 from console_walk import chromium, element, faults, inaccessible, served, until
 
 pytestmark = pytest.mark.timeout(400)
@@ -138,6 +140,46 @@ def test_the_page_moves_without_being_loaded_again(browser, site, cluster):
         assert element(browser, LAST_LOOK).text != before
         assert browser.execute_script("return window.kept")
         assert faults(browser) == []
+
+
+@pytest.fixture
+def slow_offsets(cluster):
+    """Records come later than their page waits."""
+    slow = cluster.plant(Fault("ListOffsets", delay_ms=300, count=None))
+    yield
+    slow.remove()
+
+
+@pytest.mark.usefixtures("slow_offsets")
+def test_a_form_that_was_written_into_stays_when_the_answer_comes(browser, cluster, open_console):
+    site = open_console(cluster.bootstrap_servers, patience_s=0)
+    site.look()
+    with served(site.console) as address:
+        browser.get(f"{address}/c/demo/messages?topic=orders&partition=0")
+        assert "has not answered yet" in element(browser, "#not-known").text
+        element(browser, "input[name=contains]").send_keys("value 7")
+        element(browser, "input[name=committed_only]").click()
+        # It is not where the cursor is that tells what somebody is about to send.
+        browser.execute_script("document.activeElement.blur()")
+        waiting.until(lambda: "running=0" in repr(site.watched.questions), "the records")
+        browser.execute_script("return refresh()")
+        assert element(browser, "#records tbody tr")
+        assert element(browser, "input[name=contains]").get_attribute("value") == "value 7"
+        assert element(browser, "input[name=committed_only]").is_selected()
+        assert faults(browser) == []
+
+
+@pytest.mark.usefixtures("slow_offsets")
+def test_a_page_that_waits_shows_the_refusal_that_comes(browser, cluster, open_console):
+    site = open_console(cluster.bootstrap_servers, patience_s=0)
+    site.look()
+    with served(site.console) as address:
+        browser.get(f"{address}/c/demo/messages?topic=orders&partition=99")
+        assert "has not answered yet" in element(browser, "#not-known").text
+        waiting.until(lambda: "running=0" in repr(site.watched.questions), "the refusal")
+        browser.execute_script("return refresh()")
+        assert "topic orders has no partition 99" in element(browser, "main .alarm").text
+        assert browser.execute_script("return every") == 0
 
 
 def test_an_action_walks_from_its_button_to_the_audit_log(browser, cluster, open_console):

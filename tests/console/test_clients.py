@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 import time
 from dataclasses import replace
 from urllib.parse import unquote
@@ -287,6 +288,16 @@ def test_a_name_that_is_a_step_of_a_path_has_a_link(standing_site, name):
     answer = standing_site.request("GET", f"/api/v1/clusters/demo/clients/{part}")
     assert (answer.status_code, name in answer.json()["error"]) == (404, True)
     assert f"no client {name} that" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "name", ["..", "../x", "a/../b", "a%2Fb", "a?b", "a#b", "a/actions/b", "~", "%", "ü"]
+)
+def test_the_link_to_the_json_of_a_page_is_about_the_same_name(standing_site, name):
+    page = standing_site.page(f"/explain/coordinator/{segment(name)}")
+    link = html.unescape(re.search(r'this page as JSON: <a href="([^"]+)"', page)[1])
+    answer = standing_site.request("GET", link)
+    assert answer.json()["subject"] == f"the coordinator of group {name}"
 
 
 def test_a_member_that_joined_again_is_counted_once():

@@ -7,7 +7,8 @@ import pytest
 
 from barnabas.client import ClientTimeoutError
 from barnabas.console import questions as questions_module
-from barnabas.console.questions import KEPT_MAX, ONCE_MAX, RUNNING_MAX, Questions
+from barnabas.console.kept_admin import KeptAdmin
+from barnabas.console.questions import EACH_MAX, KEPT_MAX, ONCE_MAX, RUNNING_MAX, Questions
 from barnabas.core.errors import BarnabasError
 from barnabas.operations.errors import OperationError
 from waiting import until
@@ -138,13 +139,137 @@ def test_a_refusal_is_raised_and_no_answer_is_unknown(desk):
 
 
 def test_what_failed_while_nobody_waited_is_said_beside_the_next_that_does_not_come(desk):
-    desk.outcome = OperationError("no right to look")
+    desk.outcome = ClientTimeoutError("no broker answered")
     desk.ask(patience_s=0)
     desk.release()
     desk.settled()
     desk.hold()
-    why = "the cluster has not answered yet (the last time: no right to look)"
+    why = "the cluster has not answered yet (the last time: no broker answered)"
     assert seen(desk.ask(patience_s=0)) == (None, why, True)
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_a_refusal_that_came_late_is_for_the_next_who_asks(desk, once):
+    desk.outcome = OperationError("no right to look")
+    desk.ask(patience_s=0, once=once)
+    desk.release()
+    desk.settled()
+    desk.outcome = "answer"
+    with pytest.raises(OperationError, match="no right to look"):
+        desk.ask(patience_s=0, once=once)
+    assert desk.ran == 1
+    # It was seen: the right may have been given since.
+    assert seen(desk.ask(once=once)) == ("answer", None, False)
+
+
+def test_nobody_is_given_as_new_what_was_asked_before_a_change(desk):
+    desk.outcome = "before"
+    desk.ask(patience_s=0)
+    desk.ask("preview", patience_s=0, once=True)
+    desk.release()
+    desk.settled()
+    # Both have answers that nobody has seen.
+    desk.questions.changed()
+    desk.hold()
+    desk.outcome = "after"
+    assert seen(desk.ask(patience_s=0)) == ("before", "the cluster has not answered yet", True)
+    assert seen(desk.ask("preview", patience_s=0, once=True))[0] is None
+    desk.release()
+    desk.settled()
+    assert seen(desk.ask()) == ("after", None, False)
+    assert seen(desk.ask("preview", once=True)) == ("after", None, False)
+
+
+def test_a_question_from_before_a_change_answers_nobody_who_asks_after_it(desk):
+    desk.outcome = "before"
+    desk.ask(patience_s=0)
+    until(lambda: desk.ran == 1, "it to begin")
+    desk.questions.changed()
+    desk.outcome = "after"
+    assert seen(desk.ask(patience_s=0)) == (None, "the cluster has not answered yet", True)
+    assert repr(desk.questions) == "<Questions running=2 kept=0>"
+    desk.release()
+    desk.settled()
+    assert desk.ran == 2
+    assert seen(desk.ask()) == ("after", None, False)
+
+
+def test_one_user_does_not_take_the_places_of_another(desk):
+    for number in range(RUNNING_MAX):
+        found = desk.ask(number, patience_s=0, asker="alice")
+    assert found.reading.error == f"{EACH_MAX} questions of alice wait for their answers"
+    desk.ask("of bob", patience_s=0, asker="bob")
+    desk.release()
+    desk.settled()
+    assert desk.ran == EACH_MAX + 1
+
+
+@pytest.mark.parametrize(("once", "most"), [(False, KEPT_MAX), (True, ONCE_MAX)])
+def test_one_user_does_not_push_out_the_answer_of_another(desk, once, most):
+    desk.ask("of bob", patience_s=0, once=once, asker="bob")
+    desk.release()
+    desk.settled()
+    for number in range(most + 3):
+        desk.ask(number, patience_s=0, once=once, asker="alice")
+        desk.settled()
+    ran = desk.ran
+    assert desk.ask("of bob", once=once, asker="bob").reading.value == "answer"
+    assert desk.ran == ran
+
+
+def test_what_somebody_has_seen_goes_before_what_nobody_has(desk):
+    desk.ask("slow", patience_s=0)
+    desk.release()
+    desk.settled()
+    for number in range(KEPT_MAX + 3):
+        desk.ask(number)
+        desk.settled()
+    ran = desk.ran
+    assert desk.ask("slow").reading.value == "answer"
+    assert desk.ran == ran
+
+
+def test_records_that_nobody_came_for_do_not_stay(desk, monkeypatch):
+    desk.ask("records", patience_s=0, once=True)
+    desk.ask("users", patience_s=0)
+    desk.release()
+    desk.settled()
+    later = questions_module.now_ms() + 60_001
+    monkeypatch.setattr(questions_module, "now_ms", lambda: later)
+    desk.questions.forget_old()
+    assert repr(desk.questions) == "<Questions running=0 kept=1>"
+
+
+def test_a_clock_that_is_set_back_makes_no_answer_younger(desk, monkeypatch):
+    desk.ask(patience_s=0)
+    desk.release()
+    desk.settled()
+    earlier = questions_module.now_ms() - 3_600_000
+    monkeypatch.setattr(questions_module, "now_ms", lambda: earlier)
+    desk.outcome = "newer"
+    assert desk.ask().reading.value == "newer"
+
+
+def test_a_client_that_failed_when_nobody_waited_begins_again(monkeypatch):
+    async def use():
+        kept, held, outcomes = KeptAdmin({}), asyncio.Event(), [ClientTimeoutError("of an hour ago"), "admin"]
+
+        async def begin():
+            await held.wait()
+            if isinstance(outcome := outcomes.pop(0), Exception):
+                raise outcome
+            return outcome
+
+        monkeypatch.setattr(kept, "_begin", begin)
+        gone = asyncio.ensure_future(kept.get())
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.wait({gone})
+        held.set()
+        await asyncio.wait({kept._beginning})
+        return await kept.get()
+
+    assert asyncio.run(use()) == "admin"
 
 
 def test_questions_and_answers_are_bounded(desk):

@@ -1,12 +1,13 @@
 """Answers that come after their page: each is for whom it was made, as they may see it then."""
 
 import asyncio
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
 
 import pytest
 
 from barnabas.console.access.files import WatchedFile
-from barnabas.console.actions.topics import AlterTopic
+from barnabas.console.actions.topics import AlterBrokers, AlterTopic
 from barnabas.console.questions import NotAnsweredError
 from barnabas.console.web.action_routes import plan
 from barnabas.operations.messages.masks import parsed
@@ -85,3 +86,57 @@ def test_the_overview_of_the_first_look_is_one(impatient, monkeypatch):
         "unknown", "the first look is not over",
     )  # fmt: skip
     assert "TopicDescription" not in impatient.page("")
+
+
+def test_a_list_that_was_asked_for_before_a_change_is_not_shown_after_it(impatient):
+    actions = "/api/v1/clusters/demo"
+    wanted = asdict(AlterTopic("logs.app", "retention.ms", "5400000"))
+
+    def changed():
+        """Whether it is done; a broker may not have heard yet of the value that another one has previewed."""
+        preview = impatient.request("POST", f"{actions}/actions/alter-topic", json=wanted)
+        settled(impatient)
+        if preview.status_code == 503:
+            return False
+        # The answer of the page comes before the change, and nobody has seen it.
+        impatient.get("/configs/topic/logs.app")
+        settled(impatient)
+        confirm = {"confirm": preview.json()["subject"]}
+        done = impatient.request("POST", f"{actions}/plans/{preview.json()['id']}", json=confirm)
+        return done.status_code == 200
+
+    until(changed, "the change")
+    assert impatient.get("/configs/topic/logs.app")["is_pending"]
+    settled(impatient)
+
+    def value():
+        rows = impatient.get("/configs/topic/logs.app")["configs"]
+        settled(impatient)
+        return [one["value"] for one in rows if one["name"] == "retention.ms"]
+
+    until(lambda: value() == ["5400000"], "all brokers to hear of it")
+
+
+def test_a_change_whose_cluster_is_taken_away_ends_in_words(cluster, open_console):
+    site = open_console(cluster.bootstrap_servers, allow_changes=True)
+    site.look()
+    slow = cluster.plant(Fault("IncrementalAlterConfigs", delay_ms=60_000, skip=1))
+    wanted = asdict(AlterBrokers("message.max.bytes", "1048600"))
+    plan = site.request("POST", "/api/v1/clusters/demo/actions/alter-brokers", json=wanted).json()
+    path, confirm = f"/api/v1/clusters/demo/plans/{plan['id']}", {"confirm": plan["subject"]}
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(site.request, "POST", path, json=confirm)
+        slow.wait()
+        site.watched.close()
+        answer = done.result()
+    slow.remove()
+    assert (answer.status_code, "whether it was done is not known" in answer.text) == (409, True)
+    assert [one.outcome for one in site.console.audit.entries("demo")] == ["failed", "begun"]
+
+
+def test_the_end_of_a_preview_that_is_refused_is_the_refusal(impatient):
+    wanted = asdict(AlterTopic("not-there", "retention.ms", "1"))
+    path = "/api/v1/clusters/demo/actions/alter-topic"
+    assert impatient.request("POST", path, json=wanted).status_code == 503
+    settled(impatient)
+    assert impatient.request("POST", path, json=wanted).status_code == 409

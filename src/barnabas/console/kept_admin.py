@@ -24,15 +24,11 @@ class KeptAdmin:
         """The client, once it has heard of the cluster. Raises BarnabasError; then the next one who asks
         begins again.
         """
-        if self._beginning is None:
+        # One that has failed when nobody waited any more says nothing about now.
+        if self._beginning is None or _has_failed(self._beginning):
             self._beginning = asyncio.ensure_future(self._begin())
-        beginning = self._beginning
-        try:
-            # Who asks may give up before: others wait for the same.
-            return await asyncio.shield(beginning)
-        finally:
-            if beginning is self._beginning and beginning.done() and _has_failed(beginning):
-                self._beginning = None
+        # Who asks may give up before: others wait for the same.
+        return await asyncio.shield(self._beginning)
 
     async def _begin(self) -> AsyncAdmin:
         self._admin = AsyncAdmin(**self._options)
@@ -55,4 +51,4 @@ class KeptAdmin:
 
 
 def _has_failed(task: asyncio.Task[AsyncAdmin]) -> bool:
-    return task.cancelled() or task.exception() is not None
+    return task.done() and (task.cancelled() or task.exception() is not None)

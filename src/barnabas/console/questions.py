@@ -12,9 +12,12 @@ answered yet; the question goes on:
 - An answer that comes when nobody waits any more is kept for the next who asks: for a minute it is as good as
   one that has just come. That is how a page fills when it is loaded again, also where each answer takes
   longer than anybody waits.
-- What has failed without an answer is not handed over: the next who asks may have more luck. It is said
-  beside the answer that is missing again.
-- The questions under way, and the answers that are kept, are bounded in number for each cluster.
+- A refusal is an answer, and handed over in the same way. What has failed without an answer is not: the next
+  who asks may have more luck. It is said beside the answer that is missing again.
+- Once something was changed (`changed`), nobody is given as new what was asked before that: who has made an
+  access rule sees it in the list.
+- The questions under way, and the answers that are kept, are bounded in number for each cluster, and no user
+  takes the places of all others.
 
 A question changes nothing in a cluster. What changes something is not asked here: it has to be told to who
 waits for it (`WatchedCluster.use`).
@@ -27,6 +30,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
@@ -43,6 +47,8 @@ PATIENCE_S: Final = 0.7
 """How long a page waits: all pages answer within a second."""
 RUNNING_MAX: Final = 16
 """Questions under way to one cluster: each has a connection of its own."""
+EACH_MAX: Final = 8
+"""Of these, those of one user."""
 KEPT_MAX: Final = 32
 """Answers that are kept of one cluster."""
 ONCE_MAX: Final = 6
@@ -76,6 +82,8 @@ class Question:
     silent: Callable[[], list[str]] | None = None
     """Who has owed an answer for some time, once there is a client that knows."""
     noted: list[str] = field(default_factory=list)
+    asker: str = ""
+    """Who asked first; empty where users are not told apart."""
     is_seen: bool = False
     """Whether its answer was given to somebody."""
 
@@ -102,6 +110,15 @@ class _Kept:
     """Whether nobody has seen it."""
     is_once: bool
     """Whether it goes when somebody has seen it, or it is old."""
+    asker: str
+    came_ms: int
+    refusal: BarnabasError | None = None
+    """In the place of a value that is new."""
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it came within the last minute; a clock that was set back makes nothing younger."""
+        return 0 <= now_ms() - self.came_ms <= FRESH_MS
 
 
 class Questions:
@@ -115,42 +132,76 @@ class Questions:
         self._submit = submit
         self._lock = threading.RLock()
         self._running: dict[Hashable, _Running] = {}
+        self._outdated: set[Question] = set()
+        """Those under way from before a change: nobody else waits for them."""
         self._kept: dict[Hashable, _Kept] = {}
         """The newest last."""
 
     async def ask(
-        self, key: Hashable, run: Run[T], *, who: str = "the cluster", once: bool = False
+        self,
+        key: Hashable,
+        run: Run[T],
+        *,
+        who: str = "the cluster",
+        once: bool = False,
+        asker: str = "",
     ) -> LiveAnswer[T]:
         """What `run` comes to, or what is known instead. `key` stands for all that the answer depends on.
         With `once` an answer is given to one who asks, and never as what was answered the last time.
-        Raises BarnabasError where the answer is a refusal.
+        `asker` is the user, where there are several. Raises BarnabasError where the answer is a refusal.
         """
         with self._lock:
             running = self._running.get(key)
             if running is None:
                 if (late := self._late(key)) is not None:
                     return LiveAnswer(late, is_pending=False)
-                if len(self._running) >= RUNNING_MAX:
-                    return LiveAnswer(
-                        self._last(key, f"{RUNNING_MAX} questions wait for their answers"), True
-                    )
-                running = self._begin(key, run, Question(who), once=once)
+                if (why := self._full(asker)) is not None:
+                    return LiveAnswer(self._last(key, why), True)
+                running = self._begin(key, run, Question(who, asker=asker), once=once)
             question, future = running
         await _done(future, self.patience_s)
         with self._lock:
             if not future.done():
                 return LiveAnswer(self._last(key, str(question)), is_pending=True)
             question.is_seen = True
-            kept = self._kept.get(key)
+            if (kept := self._kept.get(key)) is not None and kept.is_new:
+                self._keep(key, replace(kept, is_new=False))
             try:
                 found: T = future.result()
             except _UNANSWERED as error:
                 return LiveAnswer(self._last(key).failed(_words(error)), is_pending=False)
             except concurrent.futures.CancelledError:
                 raise BarnabasError("the cluster is not looked at any more") from None
-            if kept is not None and kept.is_new:
-                self._keep(key, replace(kept, is_new=False))
             return LiveAnswer(read(found, now_ms()), is_pending=False)
+
+    def changed(self) -> None:
+        """Something was changed, or may have been: what was asked before says how it was before. It is shown
+        as what was answered the last time, and a preview that nobody has seen is made again.
+        """
+        with self._lock:
+            self._outdated.update(question for question, _ in self._running.values())
+            self._running.clear()
+            self._kept = {
+                key: replace(each, is_new=False) for key, each in self._kept.items() if not each.is_once
+            }
+
+    def forget_old(self) -> None:
+        """Lets go what is given once and nobody came for: it may be large, or have a secret."""
+        with self._lock:
+            self._kept = {
+                key: each
+                for key, each in self._kept.items()
+                if not each.is_once or (each.is_new and each.is_fresh)
+            }
+
+    def _full(self, asker: str) -> str | None:
+        """Why no question may begin now."""
+        running = [*self._outdated, *(question for question, _ in self._running.values())]
+        if len(running) >= RUNNING_MAX:
+            return f"{RUNNING_MAX} questions wait for their answers"
+        if asker and sum(each.asker == asker for each in running) >= EACH_MAX:
+            return f"{EACH_MAX} questions of {asker} wait for their answers"
+        return None
 
     def _begin(self, key: Hashable, run: Run[T], question: Question, *, once: bool) -> _Running:
         async def asked() -> T:
@@ -176,22 +227,32 @@ class Questions:
     ) -> None:
         """Keeps what came of a question; on the thread of its cluster."""
         with self._lock:
+            if question in self._outdated:
+                self._outdated.discard(question)
+                return
             self._running.pop(key, None)
             if future.cancelled():
                 return
             error = future.exception()
             if error is None:
                 reading = read(future.result(), now_ms())
-                self._keep(key, _Kept(reading, is_new=not question.is_seen, is_once=once))
-            elif not once:
-                self._keep(key, _Kept(self._last(key).failed(_words(error)), is_new=False, is_once=False))
+                is_new, refusal = not question.is_seen, None
+            else:
+                reading = self._last(key).failed(_words(error))
+                refusal = None
+                if isinstance(error, BarnabasError) and not isinstance(error, _UNANSWERED):
+                    refusal = error
+                is_new = refusal is not None and not question.is_seen
+            self._keep(key, _Kept(reading, is_new, once, question.asker, now_ms(), refusal))
 
     def _late(self, key: Hashable) -> Observation[Any] | None:
-        """An answer that nobody has seen, for the first who asks."""
+        """An answer that nobody has seen, for the first who asks. Raises BarnabasError where it refuses."""
         kept = self._kept.get(key)
-        if kept is None or not kept.is_new or now_ms() - kept.reading.at_ms > FRESH_MS:
+        if kept is None or not kept.is_new or not kept.is_fresh:
             return None
         self._keep(key, replace(kept, is_new=False))
+        if kept.refusal is not None:
+            raise kept.refusal.with_traceback(None)
         return kept.reading
 
     def _last(self, key: Hashable, why: str | None = None) -> Observation[Any]:
@@ -206,16 +267,24 @@ class Questions:
         """Keeps what is known of a question, as the newest; what is too old or too much goes."""
         self._kept.pop(key, None)
         self._kept[key] = one
-        old_ms = now_ms() - FRESH_MS
-        once = [(name, each) for name, each in self._kept.items() if each.is_once]
-        for place, (name, each) in enumerate(once):
-            if not each.is_new or each.reading.at_ms < old_ms or place < len(once) - ONCE_MAX:
-                del self._kept[name]
-        while len(self._kept) > KEPT_MAX:
-            del self._kept[next(iter(self._kept))]
+        self.forget_old()
+        self._make_room([name for name, each in self._kept.items() if each.is_once], ONCE_MAX)
+        self._make_room(list(self._kept), KEPT_MAX)
+
+    def _make_room(self, names: list[Hashable], most: int) -> None:
+        """Lets go what somebody has seen, then the oldest of whoever has the most."""
+        while len(names) > most:
+            loser = next((name for name in names if not self._kept[name].is_new), None)
+            if loser is None:
+                counts = Counter(self._kept[name].asker for name in names)
+                asker = counts.most_common(1)[0][0]
+                loser = next(name for name in names if self._kept[name].asker == asker)
+            names.remove(loser)
+            del self._kept[loser]
 
     def __repr__(self) -> str:
-        return f"<Questions running={len(self._running)} kept={len(self._kept)}>"
+        running = len(self._running) + len(self._outdated)
+        return f"<Questions running={running} kept={len(self._kept)}>"
 
 
 def _words(error: BaseException) -> str:

@@ -96,6 +96,7 @@ class WatchedCluster:
         self._collector: Collector | None = None
         self.questions = Questions(self._submit)
         self._admin = KeptAdmin(self._options)
+        self._asker = ""
         self._problem: str | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -113,10 +114,14 @@ class WatchedCluster:
         found = ClusterSnapshot() if self._collector is None else self._collector.snapshot
         return found if self._cut is None else self._cut(found)
 
-    def seen_through(self, cut: Callable[[ClusterSnapshot], ClusterSnapshot]) -> "WatchedCluster":
-        """The same cluster for a reader who does not see everything: its snapshot is cut down."""
+    def seen_through(
+        self, cut: Callable[[ClusterSnapshot], ClusterSnapshot], reader: str
+    ) -> "WatchedCluster":
+        """The same cluster for one reader of several: its snapshot is cut down to what they may see, and what
+        they ask is asked for them.
+        """
         seen = copy.copy(self)
-        seen._cut = cut  # noqa: SLF001 - its own
+        seen._cut, seen._asker = cut, reader  # noqa: SLF001 - its own
         return seen
 
     def verdict(self, at_ms: int) -> Verdict:
@@ -198,7 +203,7 @@ class WatchedCluster:
                 async with AsyncAdmin(**self._options) as admin:
                     return await work(admin)
 
-        return await self._on_loop(run())
+        return await self._changing(run())
 
     async def produce(self, work: Callable[[AsyncProducer], Awaitable[T]], **options: Any) -> T:
         """The same with a producer."""
@@ -208,13 +213,18 @@ class WatchedCluster:
                 async with AsyncProducer(**self._of(PRODUCER_CONFIG, options)) as producer:
                     return await work(producer)
 
-        return await self._on_loop(run())
+        return await self._changing(run())
 
     async def ask(
-        self, key: Hashable, work: Callable[[AsyncAdmin], Awaitable[T]], *, once: bool = False
+        self,
+        key: Hashable,
+        work: Callable[[AsyncAdmin], Awaitable[T]],
+        *,
+        once: bool = False,
+        asker: str | None = None,
     ) -> LiveAnswer[T]:
         """What `work` comes to with the admin client of all questions, or what is known instead: as
-        `Questions.ask`. It changes nothing.
+        `Questions.ask`. It changes nothing. The user is `asker`, or the reader that this is seen by.
         """
 
         async def run(question: Question) -> T:
@@ -222,7 +232,7 @@ class WatchedCluster:
             async with asyncio.timeout(CALL_TIMEOUT_S):
                 return await work(await self._admin.get())
 
-        return await self.questions.ask(key, run, once=once)
+        return await self.questions.ask(key, run, once=once, asker=self._asker if asker is None else asker)
 
     async def ask_records(
         self, key: Hashable, work: Callable[[AsyncConsumer], Awaitable[T]], **options: Any
@@ -236,7 +246,7 @@ class WatchedCluster:
                 async with consumer:
                     return await work(consumer)
 
-        return await self.questions.ask(key, run, once=True)
+        return await self.questions.ask(key, run, once=True, asker=self._asker)
 
     async def ask_store(self, key: Hashable, work: Callable[[StoreReader], Awaitable[T]]) -> LiveAnswer[T]:
         """The same with a reader of the metadata store. Raises OperationError where none was named, and where
@@ -255,7 +265,7 @@ class WatchedCluster:
                     raise ClientTimeoutError(str(error)) from error
                 raise
 
-        return await self.questions.ask(key, run, who="the metadata store")
+        return await self.questions.ask(key, run, who="the metadata store", asker=self._asker)
 
     def _named(self, silent: list[str]) -> list[str]:
         """Brokers by their ids, where the client has not learnt yet which one is at an address."""
@@ -263,17 +273,30 @@ class WatchedCluster:
         ids = {f"{one.host}:{one.port}": one.node_id for one in cluster.brokers} if cluster else {}
         return sorted({f"broker {ids[one]}" if one in ids else one for one in silent})
 
-    async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        """What `work` comes to on this cluster's loop. Raises BarnabasError."""
+    async def _changing(self, work: Coroutine[Any, Any, T]) -> T:
+        """What `work` comes to on this cluster's loop, which may change something. Raises BarnabasError."""
         try:
             return await asyncio.wrap_future(self._submit(work))
         except TimeoutError as error:
             raise BarnabasError(f"the cluster did not answer within {CALL_TIMEOUT_S:.0f} s") from error
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise BarnabasError(
+                f"the cluster {self.name} is not looked at any more: whether it was done is not known"
+            ) from error
+        finally:
+            # Also where it failed: a part of it may have been done.
+            self.questions.changed()
 
     def _submit(self, work: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
-        if self._loop is None or not self._thread.is_alive():
+        # What begins while the loop ends would never come to anything.
+        is_ending = self._stop is not None and self._stop.is_set()
+        if self._loop is None or is_ending or not self._thread.is_alive():
             work.close()
-            raise BarnabasError(f"the cluster {self.name} is not looked at: {self._problem}")
+            why = f": {self._problem}" if self._problem else " any more"
+            raise BarnabasError(f"the cluster {self.name} is not looked at{why}")
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def _consumer(self, more: Mapping[str, Any]) -> AsyncConsumer:
@@ -353,6 +376,7 @@ class WatchedCluster:
                 # One time for both: the lags of all groups are made once for it.
                 at_ms = now_ms()
                 self._remember(collector, self._judge(at_ms), at_ms)
+                self.questions.forget_old()
                 with self._rounds:
                     self._served = asked
                     self._rounds.notify_all()

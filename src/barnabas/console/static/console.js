@@ -13,19 +13,43 @@ function pace(seconds) {
   timer = every ? setInterval(refresh, every * 1000) : 0;
 }
 
+// Whether somebody has written into a form, or chosen something, since it came.
+function isWritten(form) {
+  return [...form.querySelectorAll("input, select, textarea")].some((one) => {
+    if (one.options) return [...one.options].some((each) => each.selected !== each.defaultSelected);
+    return one.value !== one.defaultValue || one.checked !== one.defaultChecked;
+  });
+}
+
+// A form that somebody is about to send stays as it is, where the new page has the same one.
+function keepForms(read) {
+  const old = [...main.querySelectorAll("form")], fresh = [...read.querySelectorAll("form")];
+  old.forEach((form, place) => {
+    const same = fresh[place]?.getAttribute("action") === form.getAttribute("action");
+    if (same && isWritten(form)) fresh[place].replaceWith(form);
+  });
+}
+
+let isReading = false;
+
 async function refresh() {
-  if (document.hidden || main.contains(document.activeElement) && document.activeElement.matches("input, select, textarea")) return;
+  if (isReading || document.hidden || main.contains(document.activeElement) && document.activeElement.matches("input, select, textarea")) return;
+  isReading = true;
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-    if (!answer.ok) return;
+    // A page that waits for an answer shows a refusal, too: it is what it waited for.
+    if (!answer.ok && !main.querySelector("#not-known")) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const focused = document.activeElement?.id;
     const read = page.querySelector("main");
+    keepForms(read);
     main.replaceChildren(...read.childNodes);
     pace(Number(read.dataset.refresh ?? 0));
     if (focused) document.getElementById(focused)?.focus();
   } catch {
     // The console is not there now: the page stays as it is, and tries again.
+  } finally {
+    isReading = false;
   }
 }
 

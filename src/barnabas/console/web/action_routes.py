@@ -59,7 +59,8 @@ async def plan(console: Console, watched: WatchedCluster, kind: str, user: str, 
     require(console, user, watched.name, needs)
     # Of each user alone, and given once: what a plan does is what its reader has seen.
     key = ("plan", user, kind, json.dumps(asdict(wanted), sort_keys=True))
-    answer = await watched.ask(key, lambda admin: KINDS[kind].plan(admin, wanted), once=True)
+    asker = "" if console.login is None else user
+    answer = await watched.ask(key, lambda admin: KINDS[kind].plan(admin, wanted), once=True, asker=asker)
     planned = answer.reading.value
     if planned is None:
         raise NotAnsweredError(f"{answer.reading.error}: nothing was done; ask for the preview again")

@@ -188,6 +188,8 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
             console=console,
             cluster=name if name in console.clusters else None,
             here=request.url.path,
+            # As it was written: a name may have slashes and dots, encoded, which are none of the path's.
+            written=request.scope.get("raw_path", request.url.path.encode()).decode("latin-1"),
             query=request.query_params,
             asked=request.url.query,
             user=user,

@@ -49,7 +49,7 @@ def cluster_of_request(
     """The cluster of the path, as far as whoever asks may see it. Raises NotHereError."""
     found = console.cluster(cluster)
     sight = getattr(request.state, "sight", None)
-    return found if sight is None else found.seen_through(sight.cut)
+    return found if sight is None else found.seen_through(sight.cut, user_of(request))
 
 
 def user_of(request: Request) -> str:
