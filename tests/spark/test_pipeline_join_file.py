@@ -88,6 +88,7 @@ def test_a_long_join_is_read_whole(read):
         ('"airlines"', '"lake/value"', "join[0].as is 'value', which the view source has already"),
         ('kind = "delta"\non', 'kind = "iceberg"\non', "join[0].kind is 'iceberg': it must be one of delta"),
         ('kind = "delta"\non', "on", "join[0].kind is missing"),
+        ('"airlines"', '"a%20b"', "join[0].table is 'a%20b': delta-rs takes its % for an escape"),
         ('on = ["carrier"]', "", "join[0].on is missing: the columns that tell"),
         ('on = ["carrier"]', "on = []", "join[0].on is missing"),
         ('on = ["carrier"]', "on = {}", "join[0].on is missing"),
@@ -181,6 +182,62 @@ def test_columns_that_fit_are_taken(read, tmp_path, on):
     joins.check(read(FILE.replace('["carrier"]', on)))
 
 
+def test_a_table_that_never_was_there_is_refused_where_nobody_waits(read, tmp_path):
+    """Such as one whose path is mistyped; one that a batch was joined with is away."""
+    write_deltalake(tmp_path / "airlines", AIRLINES)
+    wrong = read(FILE.replace('table = "airlines"', 'table = "airlnes"\nas = "airline"'))
+    said = f"join[0]: the table {tmp_path}/airlnes cannot be read: there is no Delta table; did you mean "
+    with pytest.raises(PipelineError, match=f"^{re.escape(said + str(tmp_path))}/airlines\\?$") as caught:
+        joins.check(wrong, waits=False)
+    assert not isinstance(caught.value, TableAwayError)
+    joins.check(wrong)
+    joins.check(read(FILE.replace('"airlines"', '"s3://lake/airlines"')), waits=True)
+
+    found = read()
+    Copies(found.checkpoint, settled(found.joins)).of(0)
+    (tmp_path / "airlines").rename(tmp_path / "moved")
+    joins.check(found, waits=False)
+
+
+def test_a_kind_that_is_another_one_is_said(read, tmp_path):
+    """The files of a Delta table's folder have rows that were deleted."""
+    write_deltalake(tmp_path / "airlines", AIRLINES)
+    write_deltalake(tmp_path / "airlines", AIRLINES.slice(0, 1), mode="overwrite")
+    with pytest.raises(PipelineError, match=r'join\[0\]\.kind: .*/airlines is a Delta table: it must be "d'):
+        settled(read(FILE.replace('kind = "delta"\non', 'kind = "parquet"\non')).joins)
+    shutil.rmtree(tmp_path / "airlines" / "_delta_log")
+    with pytest.raises(TableAwayError, match=r'are Parquet files: is its kind "parquet"\?$'):
+        settled(read().joins)
+
+
+def test_a_table_whose_columns_have_other_names_in_its_files_is_refused(read, tmp_path):
+    """By its protocol without a list of features, which delta-rs reads nulls of: no row was found."""
+    write_deltalake(tmp_path / "airlines", AIRLINES)
+    (log,) = (tmp_path / "airlines" / "_delta_log").glob("*.json")
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for one in actions:
+        if "protocol" in one:
+            one["protocol"] = {"minReaderVersion": 2, "minWriterVersion": 5}
+        if "metaData" in one:
+            schema = json.loads(one["metaData"]["schemaString"])
+            for number, field in enumerate(schema["fields"]):
+                name = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": f"col-{number}"}
+                field["metadata"] = name
+            one["metaData"]["schemaString"] = json.dumps(schema)
+            one["metaData"]["configuration"] = {"delta.columnMapping.mode": "name"}
+    log.write_text("\n".join(map(json.dumps, actions)))
+    with pytest.raises(PipelineError, match="airlines has column mapping, which delta-rs does not read"):
+        settled(read().joins)
+
+
+def test_columns_that_differ_in_their_case_alone_are_refused_unless_left_out(read, tmp_path):
+    text = FILE.replace('kind = "delta"\non', 'kind = "parquet"\non')
+    pq.write_table(AIRLINES.append_column("NAME", AIRLINES["name"]), tmp_path / "airlines")
+    with pytest.raises(PipelineError, match="has the columns name and NAME, which Spark takes for one"):
+        settled(read(text).joins)
+    settled(read(text + 'columns = ["NAME"]\n').joins)
+
+
 def test_a_table_that_is_away_says_nothing_of_the_file(read):
     joins.check(read())
     with pytest.raises(
@@ -194,6 +251,8 @@ def test_a_table_that_is_away_says_nothing_of_the_file(read):
     [
         (pa.array([1, 2, 3], pa.uint64()), "is uint64, which Spark does not have: leave it out"),
         (pa.array([None, None, None], pa.null()), "is null, which Spark does not have"),
+        (pa.array([[], [], []], pa.list_(pa.null())), "is list<element: null>, which Spark does not have"),
+        (pa.array([1, 2, 3], pa.time64("us")), "is time64[us], which Spark does not have"),
         (pa.array([1, 2, 3], pa.decimal256(50, 0)), "is decimal256(50, 0), which Spark does not have"),
     ],
 )
@@ -283,6 +342,8 @@ def test_two_rows_of_a_key_are_refused_unless_the_file_wants_them(airlines):
         PipelineError, match=r"join\[0\]: .*airlines has 2 rows with carrier = 'AA': a record"
     ):
         copies.of(1)
+    # A restart each minute would fill the disk.
+    assert not list((airlines.folder / "checkpoint" / "joins").glob("*.new"))
     airlines.text += "many = true\n"
     assert len(rows(airlines.begin().of(1))) == 4
     airlines.text = airlines.text.replace('["carrier"]', '{ carrier = "value.carrier", name = "\'x\'" }')
@@ -359,6 +420,7 @@ def test_a_table_that_never_stands_still_is_away(airlines, monkeypatch):
     monkeypatch.setattr(joined_tables, "_write", growing)
     with pytest.raises(TableAwayError, match="it has changed each of 5 times while it was read"):
         copies.of(0)
+    assert not list((airlines.folder / "checkpoint" / "joins").iterdir())
 
 
 def test_what_a_kill_has_left_is_removed_and_a_damaged_note_is_said(airlines):

@@ -160,6 +160,7 @@ def test_events_become_runs_batches_and_restarts(tmp_path):
         b'{"pipeline": "lake", "event": "batch", "time": 7}\n',
         b'{"pipeline": "lake", "event": "batch", "time": "2026-11-29T10:00:00"}\n',
         b'{"pipeline": "lake", "event": 7, "time": "2026-11-29T10:00:00+00:00"}\n',
+        b'{"pipeline": "lake", "event": "batch", "batch": 1, "time": "9999-12-31T23:59:59-01:00"}\n',
         event("batch", 0, name="another", batch=1),
         event("batch", 0, batch="one"),
         event("batch", 0, batch=-1),
@@ -233,6 +234,19 @@ def test_nothing_that_others_have_named_is_html(tmp_path):
     assert not {"img", "iframe", "link", "object"} & set(page.tags)
     assert page.tags.count("script") == plain.tags.count("script")
     assert page.text.count("<img src=x onerror=alert(2)>$head & $$x$$") >= 5
+
+
+@pytest.mark.parametrize(
+    "last", [{"reason": "of \udc80 a file"}, {"reason": 5}, {"records_read": "5"}, {"event": ["failed"]}]
+)
+def test_the_last_event_may_be_anything(tmp_path, last):
+    """A name of a file may be no text, and the note may be edited."""
+    path = written(tmp_path, [event("failed", reason="of \udc80 a file")])
+    note = load(path).sink.path / "_barnabas" / "run.json"
+    note.parent.mkdir(parents=True)
+    note.write_text(json.dumps({"event": "failed", **last}))
+
+    assert "of ? a file" in Page(report.page(load(path)).encode().decode()).text
 
 
 def test_a_pipeline_that_never_ran_has_a_page(tmp_path):

@@ -82,8 +82,14 @@ def _append(path: Path, line: str) -> None:
 
 
 def last_event(folder: Path) -> dict[str, Any]:
-    """What the last run of a table has told, empty where there was none."""
+    """What the last run of a table has told, empty where there was none, and without what no run tells."""
     try:
-        return read_note(folder / OURS / RUN_FILE, "event") or {}
+        found = read_note(folder / OURS / RUN_FILE, "event") or {}
     except (OSError, PipelineError):  # a status without it says more than an error
         return {}
+    texts = {name: found[name] for name in ("event", "reason") if isinstance(found.get(name), str)}
+    return texts | {
+        name: value
+        for name, value in found.items()
+        if type(value) in {int, float} and name not in {"event", "reason"}
+    }

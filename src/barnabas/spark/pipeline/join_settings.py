@@ -18,6 +18,7 @@ from barnabas.spark.pipeline.tables.places import is_address
 from barnabas.spark.pipeline.tables.rewriting import Changes
 
 JOINS_MAX: Final = 20
+_ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 KINDS: Final = ("delta", "parquet")
 _NAME: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
 _VIEW: Final = frozenset(
@@ -91,10 +92,15 @@ def _join(section: Section, number: int, folder: Path) -> Join:
     columns = section.texts("columns")
     if len(set(columns)) < len(columns):
         raise section.wrong("columns", f"names a column twice: {', '.join(columns)}")
+    kind = section.choice("kind", KINDS)
+    if kind == "delta" and _ESCAPE.search(table):
+        raise section.wrong(
+            "table", f"is {text!r}: delta-rs takes its % for an escape and reads another folder"
+        )
     join = Join(
         number,
         table,
-        section.choice("kind", KINDS),
+        kind,
         _on(section),
         columns,
         _name(section, table),
@@ -113,7 +119,10 @@ def _on(section: Section) -> dict[str, str]:
         names = section.texts("on")
         if len(set(names)) < len(names):
             raise section.wrong("on", f"names a column twice: {', '.join(names)}")
-        found = {name: "value." + (name if _NAME.fullmatch(name) else f"`{name}`") for name in names}
+        found = {
+            name: "value." + (name if _NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`")
+            for name in names
+        }
     if not found:
         raise section.wrong(
             "on", 'is missing: the columns that tell the row of a record, such as ["carrier"] or '

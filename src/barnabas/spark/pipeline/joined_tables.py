@@ -17,9 +17,11 @@ transformed by itself, as with dead letters, and each begins with a look at ever
       checkpoint/joins/batch.json             {"batch": 17, "copies": ["airline-09f3a81c...parquet"]}
       checkpoint/joins/airline-09f3a81c...parquet
 
-  A batch that is done again, behind a kill or a failure, sees the tables as it saw them first: a row whose
-  table is named by a joined column is not in two tables. A rewind removes the note, as batches that it takes
-  back are to see the tables of today. Copies that the note does not name are removed.
+  A batch that is done again, behind a kill or a failure, sees the tables as it saw them first, once a table
+  of the sink or of the letters has rows of it: a row whose table is named by a joined column is not in two
+  tables. A batch that nothing has rows of sees the tables of today, as a row of theirs may be why it has
+  failed. A rewind removes the note, as batches that it takes back are to see the tables of today. Copies that
+  the note does not name are removed.
 
 The columns and their types are those that the table has when a run begins, for the same reason as those of a
 registry's newest schema: the columns of the rows are fixed then. New columns come with the next run; one that
@@ -52,6 +54,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
+from barnabas.core.config import neighbour
 from barnabas.core.synchronise import synchronise
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline.join_settings import Join
@@ -65,6 +68,7 @@ _NOTE: Final = "batch.json"
 _WHAT: Final = "note of the copies of joined tables"
 _READS_MAX: Final = 5
 """How many times a folder is read that changes while it is read."""
+_LOG: Final = "_delta_log"
 _DIGITS_MAX: Final = 38
 """Of Spark's decimals."""
 
@@ -73,7 +77,8 @@ class TableAwayError(PipelineError):
     """A table that is joined cannot be read now."""
 
     def __init__(self, join: Join, reason: str) -> None:
-        super().__init__(f"{AWAY} {join.key}: the table {join.table} cannot be read: {reason}")
+        self.reason = f"{join.key}: the table {join.table} cannot be read: {reason}"
+        super().__init__(f"{AWAY} {self.reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,28 +137,44 @@ class Copies:
                 return path
             new = self._folder / f"{uuid.uuid4().hex}.new"
             try:
-                _write(join, seen.dataset, new)
-                failure = None
-            except (pa.ArrowException, OSError) as error:
-                failure = error
-            if read().version == seen.version:
-                if isinstance(failure, OSError):
-                    raise TableAwayError(join, first_line(failure)) from failure
-                if failure is not None:
-                    raise PipelineError(f"{join.key}: {join.table}: {first_line(failure)}") from failure
-                break
-        else:
-            raise TableAwayError(join, f"it has changed each of {_READS_MAX} times while it was read")
+                if self._is_copied(join, read, seen, new):
+                    new.replace(path)
+                    return path
+            finally:
+                new.unlink(missing_ok=True)  # a table that is refused, or waited for, is copied many times
+        raise TableAwayError(join, f"it has changed each of {_READS_MAX} times while it was read")
+
+    @staticmethod
+    def _is_copied(join: Join, read: Callable[[], _Seen], seen: _Seen, new: Path) -> bool:
+        """Whether the table stood still while it was copied."""
+        try:
+            _write(join, seen.dataset, new)
+            failure = None
+        except (pa.ArrowException, OSError) as error:
+            failure = error
+        if read().version != seen.version:
+            return False
+        if isinstance(failure, OSError):
+            raise TableAwayError(join, first_line(failure)) from failure
+        if failure is not None:
+            raise PipelineError(f"{join.key}: {join.table}: {first_line(failure)}") from failure
         if not join.many:
             _require_one(join, new)
         synchronise(new)
-        new.replace(path)
-        return path
+        return True
 
 
 def folder_of(checkpoint: Path) -> Path:
     """Where the copies of a pipeline are."""
     return checkpoint / "joins"
+
+
+def noted_batch(checkpoint: Path) -> int | None:
+    """The last batch that has copies. Raises PipelineError for a note that is damaged."""
+    path = folder_of(checkpoint) / _NOTE
+    note = read_note(path, _WHAT)
+    _noted(path, note, 0)
+    return None if note is None else int(note["batch"])
 
 
 def forget_batch(checkpoint: Path) -> None:
@@ -222,17 +243,35 @@ def _types(join: Join, schema: pa.Schema) -> spark.StructType:
                 )
     wanted = join.columns or tuple(schema.names)
     fields = []
+    used: dict[str, str] = {}
     for name in dict.fromkeys([*wanted, *join.on]):
+        other = used.setdefault(name.lower(), name)
+        if other != name:
+            raise PipelineError(
+                f"{join.key}: {join.table} has the columns {other} and {name}, which Spark takes for one: "
+                f"name those that are needed in {join.key}.columns"
+            )
         try:
             field = from_arrow_schema(pa.schema([schema.field(name)]), prefer_timestamp_ntz=True).fields[0]
         except PySparkException:
             raise _untyped(join, name, str(schema.field(name).type)) from None
-        if isinstance(field.dataType, spark.NullType) or (
-            isinstance(field.dataType, spark.DecimalType) and field.dataType.precision > _DIGITS_MAX
-        ):
+        if _is_odd(field.dataType):
             raise _untyped(join, name, str(schema.field(name).type))
         fields.append(spark.StructField(name, field.dataType))
     return spark.StructType(fields).toNullable()
+
+
+def _is_odd(kind: spark.DataType) -> bool:
+    """Whether no file of Spark has such a type, or one inside it."""
+    if isinstance(kind, spark.StructType):
+        return any(_is_odd(field.dataType) for field in kind)
+    if isinstance(kind, spark.ArrayType):
+        return _is_odd(kind.elementType)
+    if isinstance(kind, spark.MapType):
+        return _is_odd(kind.keyType) or _is_odd(kind.valueType)
+    if isinstance(kind, spark.DecimalType):
+        return bool(kind.precision > _DIGITS_MAX)
+    return kind.typeName() in {"void", "time"}  # the second one is refused by most of Spark 4.1
 
 
 def _untyped(join: Join, name: str, kind: str) -> PipelineError:
@@ -265,9 +304,13 @@ def _delta(join: Join) -> _Seen:
 
     try:
         table = DeltaTable(join.table)
-        return _Seen(f"{table.metadata().id} {table.version()}", table.to_pyarrow_dataset())
+        about = table.metadata()
+        # Of a table whose protocol has no list of features delta-rs does not look for it, and reads nulls.
+        if about.configuration.get("delta.columnMapping.mode", "none") != "none":
+            raise PipelineError(f"{join.key}: {join.table} has column mapping, which delta-rs does not read")
+        return _Seen(f"{about.id} {table.version()}", table.to_pyarrow_dataset())
     except TableNotFoundError:
-        raise TableAwayError(join, "there is no Delta table") from None
+        raise TableAwayError(join, f"there is no Delta table{_hint(join)}") from None
     except OSError as error:
         raise TableAwayError(join, first_line(error)) from error
     except DeltaError as error:  # a log that is damaged, or has what delta-rs does not read
@@ -277,9 +320,12 @@ def _delta(join: Join) -> _Seen:
 def _parquet(join: Join) -> _Seen:
     try:
         store, base = store_of(join.table) if "://" in join.table else (fs.LocalFileSystem(), join.table)
+        if store.get_file_info(f"{base.rstrip('/')}/{_LOG}").type == fs.FileType.Directory:
+            # Its folder has the files of earlier versions too.
+            raise PipelineError(f'{join.key}.kind: {join.table} is a Delta table: it must be "delta"')
         files = sorted(_files(store, base), key=lambda one: one.path)
         if not files:
-            raise TableAwayError(join, "it has no files")
+            raise TableAwayError(join, f"it has no files{_hint(join)}")
         version = json.dumps([[one.path, one.size, one.mtime_ns] for one in files])
         partitions = ds.HivePartitioning.discover()
         options = ds.FileSystemFactoryOptions(partition_base_dir=base, partitioning=partitions)
@@ -302,3 +348,24 @@ def _files(store: fs.FileSystem, base: str) -> Iterator[fs.FileInfo]:
         parts = one.path.removeprefix(base).strip("/").split("/")
         if one.type == fs.FileType.File and not any(part.startswith(("_", ".")) for part in parts):
             yield one
+
+
+def is_new(join: Join, checkpoint: Path) -> bool:
+    """Whether nothing is where the table of this machine should be, and no batch has been joined with it."""
+    return (
+        "://" not in join.table
+        and not Path(join.table).exists()
+        and not any(folder_of(checkpoint).glob(f"{join.name}-*.parquet"))
+    )
+
+
+def _hint(join: Join) -> str:
+    """What else the file may have meant, of a table of this machine that is not there."""
+    path = Path(join.table)
+    if "://" in join.table:
+        return ""
+    if path.is_dir():
+        return ', and there are Parquet files: is its kind "parquet"?' if any(path.glob("*.parquet")) else ""
+    beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+    meant = neighbour(path.name, beside)
+    return f"; did you mean {path.parent / meant}?" if meant is not None else ""

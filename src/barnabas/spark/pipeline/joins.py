@@ -16,7 +16,7 @@ from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline.format_settings import Format
 from barnabas.spark.pipeline.formats import CORRUPT
 from barnabas.spark.pipeline.join_settings import Join, require_alike
-from barnabas.spark.pipeline.joined_tables import TableAwayError, settled
+from barnabas.spark.pipeline.joined_tables import TableAwayError, is_new, settled
 from barnabas.spark.pipeline.section import unknown
 from barnabas.spark.pipeline.settings import Pipeline
 
@@ -25,18 +25,23 @@ if TYPE_CHECKING:
 
 _PATH: Final = re.compile(r"[A-Za-z_]\w*(\.([A-Za-z_]\w*|`[^`]+`))*", re.ASCII)
 """An expression that is a column or a field alone."""
+_GENERATE: Final = re.compile(r"^[\s:+~-]*Generate\b", re.MULTILINE)
+"""How Spark's plan names what makes several rows of one."""
+_PATTERN: Final = re.compile(r"[\\*?\[\]{}]")
 _LEFT, _RIGHT = "_join_record_{}", "_join_table_{}"
 
 
-def check(pipeline: Pipeline) -> None:
+def check(pipeline: Pipeline, *, waits: bool = True) -> None:
     """Raises PipelineError for a join that cannot be, as far as that is known without Spark: its columns and
-    their types. A table that is away says nothing.
+    their types. A table that is away says nothing, unless it never was there and nobody `waits` for it.
     """
     known = _view(pipeline)
     for join in pipeline.joins:
         try:
             (found,) = settled([join])
-        except TableAwayError:
+        except TableAwayError as away:
+            if not waits and is_new(join, pipeline.checkpoint):
+                raise PipelineError(away.reason) from None
             known[join.name.lower()] = None
             continue
         assert found.types is not None
@@ -58,13 +63,18 @@ def joined(frame: "DataFrame", pipeline: Pipeline, copies: Sequence[Path] = ()) 
     """
     for join in pipeline.joins:
         assert join.types is not None
-        if copies:
-            table = frame.sparkSession.read.schema(join.types).parquet(f"file://{copies[join.number]}")
-        else:
-            table = frame.sparkSession.createDataFrame([], join.types)
-        # Spark broadcasts small tables by itself. To a topic all must be, as another join would bring the
-        # records of a key out of their order.
-        frame = _with(frame, join, table, broadcast=pipeline.sink.kind == "topic")
+        try:
+            if copies:
+                # Spark takes some signs of a path for those of a pattern.
+                path = _PATTERN.sub(r"\\\g<0>", str(copies[join.number]))
+                table = frame.sparkSession.read.schema(join.types).parquet(f"file://{path}")
+            else:
+                table = frame.sparkSession.createDataFrame([], join.types)
+            # Spark broadcasts small tables by itself. To a topic all must be, as another join would bring the
+            # records of a key out of their order.
+            frame = _with(frame, join, table, broadcast=pipeline.sink.kind == "topic")
+        except PySparkException as error:
+            raise PipelineError(f"{join.key}: {first_line(error)}") from error
     return frame
 
 
@@ -78,13 +88,24 @@ def _with(frame: "DataFrame", join: Join, table: "DataFrame", *, broadcast: bool
         found = frame.select("*", *keys)
     except PySparkException as error:
         raise PipelineError(f"{join.key}.on: {first_line(error)}") from error
+    if _multiplies(found) and not _multiplies(frame):
+        raise PipelineError(f"{join.key}.on has a function that makes several rows of one, such as explode")
     for column, name in zip(join.on, lefts, strict=True):
         require_alike(join, column, found.schema[name].dataType)
-    struct = sql.struct(*(sql.col(f"`{name}`") for name in join.fields)).alias(join.name)
-    ours = [sql.col(f"`{name}`").alias(right) for name, right in zip(join.on, rights, strict=True)]
+    struct = sql.struct(*(sql.col(_quoted(name)) for name in join.fields)).alias(join.name)
+    ours = [sql.col(_quoted(name)).alias(right) for name, right in zip(join.on, rights, strict=True)]
     table = table.select(*ours, struct)
     same = reduce(and_, (sql.col(one) == sql.col(other) for one, other in zip(lefts, rights, strict=True)))
     return found.join(sql.broadcast(table) if broadcast else table, same, join.how).drop(*lefts, *rights)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _multiplies(frame: "DataFrame") -> bool:
+    plan = frame._jdf.queryExecution().analyzed().toString()  # noqa: SLF001
+    return _GENERATE.search(plan) is not None
 
 
 def _type_of(expression: str, known: "dict[str, spark.DataType | None]", join: Join) -> spark.DataType | None:

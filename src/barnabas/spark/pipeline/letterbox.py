@@ -56,6 +56,10 @@ class LetterBox:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
+    def has(self, batch: int) -> bool:
+        """Whether the table of letters has those of the batch already; a topic may get them again."""
+        return self._table is not None and self._table.has(batch)
+
     @contextmanager
     def fitting(self, frame: "DataFrame", batch: int) -> "Iterator[DataFrame]":
         """The rows of a batch of records, once its letters are written.

@@ -73,7 +73,9 @@ def page(pipeline: Pipeline) -> str:
         "made": _time(dt.datetime.now(dt.UTC)),
         "source": _source(pipeline, history, from_file=from_file),
     }
-    return pages.fill("barnabas.spark.pipeline", "report.html", words)
+    made = pages.fill("barnabas.spark.pipeline", "report.html", words)
+    # A reason may have the name of a file whose bytes are no text.
+    return made.encode(errors="replace").decode()
 
 
 def _lead(pipeline: Pipeline, now: PipelineStatus) -> str:

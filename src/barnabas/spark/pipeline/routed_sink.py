@@ -107,6 +107,10 @@ class RoutedSink:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
+    def has(self, batch: int) -> bool:
+        """Whether one of the tables has its rows of the batch already."""
+        return any(table.has(batch) for table in self._tables.values())
+
     def write(self, frame: "DataFrame", batch: int) -> None:
         """Appends a batch's rows to their tables, unless these have it already."""
         self.failure = None

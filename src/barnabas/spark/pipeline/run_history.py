@@ -154,12 +154,12 @@ def _event(line: bytes, name: str) -> tuple[str, dt.datetime, dict[str, Any]] | 
         if not isinstance(said, dict) or said.get("pipeline") != name:
             return None
         time = dt.datetime.fromisoformat(said["time"])
-        event = said["event"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        if time.tzinfo is None:
+            return None
+        time, event = time.astimezone(dt.UTC), said["event"]
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):  # the last: behind the year 9999
         return None
-    if time.tzinfo is None or not isinstance(event, str):
-        return None
-    return event, time.astimezone(dt.UTC), said
+    return (event, time, said) if isinstance(event, str) else None
 
 
 def _take(found: RunHistory, event: str, time: dt.datetime, more: dict[str, Any]) -> None:

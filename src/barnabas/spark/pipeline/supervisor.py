@@ -100,9 +100,10 @@ class RunOutcome:
 def session(pipeline: Pipeline) -> Iterator["SparkSession"]:
     """The Spark session that the file asks for; what it would print goes to the pipeline's log.
 
-    What can be known of the joined tables is looked at before it is started. Raises PipelineError.
+    What can be known of the joined tables is looked at before it is started: one that never was there is
+    waited for only by a run that does not end by itself. Raises PipelineError.
     """
-    joins.check(pipeline)
+    joins.check(pipeline, waits="processingTime" in pipeline.trigger)
     config = dict(pipeline.spark)
     try:
         pipeline.log.parent.mkdir(parents=True, exist_ok=True)
@@ -188,8 +189,28 @@ def _run(
         events.emit("started", columns=columns, reader_schema=version, **outcome.figures())
         watch = _Watch(spark, pipeline, console, stop, outcome, events)
         _look_for_brokers(watch)
-        _supervise(lambda: _start(built.batches, sink, pipeline), sink, watch)
+
+        def start() -> "StreamingQuery":
+            _release(pipeline, sink, box)
+            return _start(built.batches, sink, pipeline)
+
+        _supervise(start, sink, watch)
     return outcome
+
+
+def _release(pipeline: Pipeline, sink: BatchSink | RoutedSink | TopicTables, box: LetterBox | None) -> None:
+    """Has a batch that no table has rows of see the joined tables as they are now: a row of theirs, which
+    somebody has mended since, may be why it has failed.
+    """
+    if not pipeline.joins:
+        return
+    batch = joined_tables.noted_batch(pipeline.checkpoint)
+    try:
+        kept = batch is None or sink.has(batch) or (box is not None and box.has(batch))
+    except OSError:  # the query says it
+        return
+    if not kept:
+        joined_tables.forget_batch(pipeline.checkpoint)
 
 
 def _enter(

@@ -150,6 +150,10 @@ class TopicTables:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
+    def has(self, batch: int) -> bool:
+        """Whether the table of a topic has its rows of the batch already."""
+        return any(one.table.has(batch) for one in self._topics.values())
+
     def write(self, frame: "DataFrame", batch: int) -> None:
         """Appends the rows of a batch to the tables of their topics, unless these have it already."""
         self.failure = None
