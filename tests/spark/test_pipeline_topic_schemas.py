@@ -17,6 +17,7 @@ from barnabas.client import Producer
 from barnabas.spark import sessions
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline import supervisor, topic_tables
+from barnabas.spark.pipeline.formats.reader_schema import keep, settled
 from barnabas.spark.pipeline.settings import load
 from barnabas.spark.pipeline.sink import BatchSink
 from schema_registry import SchemaRegistry, serving
@@ -100,6 +101,8 @@ def test_each_topic_has_its_own_subject_unless_the_file_names_one(tmp_path):
             "format.malformed must be fail with [deadLetter]"),
         ({"format": 'schema = "a INT"\nkind = "json"', "sink": 'mode = "merge"\nkey = ["a"]'},
             "sink.path has columns that are not in sink.key: topic"),
+        ({"format": 'kind = "json"\nschema = "a INT"\n[format.topics."q.a"]\nschema = "b INT"'},
+            'format.topics."q.a": source.subscribePattern does not have the topic'),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_line(tmp_path, given, words):
@@ -107,6 +110,31 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, given, words):
         load(write(tmp_path, **given))
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_section_of_a_topic_that_is_not_read_is_refused(tmp_path):
+    """It would be read by what all others have, and nobody would see it."""
+    form = 'kind = "json"\nschema = "a INT"\n[format.topics."p.ordres"]\nschema = "b INT"'
+    path = write(tmp_path, format=form)
+    path.write_text(path.read_text().replace('subscribePattern = "p.*"', 'subscribe = "p.orders,p.users"'))
+    with pytest.raises(PipelineError, match=r'"p\.ordres": the topic is unknown; did you mean p\.orders\?'):
+        load(path)
+
+
+def test_a_topic_that_was_given_up_with_its_subject_does_not_stop_the_others(tmp_path):
+    registry = SchemaRegistry()
+    for topic in ("p.orders", "p.users"):
+        fields = [{"name": "id", "type": "int"}]
+        registry.register(f"{topic}-value", json.dumps({"type": "record", "name": "a", "fields": fields}))
+    with serving(registry) as address:
+        pipeline = load(write(tmp_path, format=REGISTRY.format(address)))
+        orders, users = (topic_tables.of_topic(pipeline, topic).format for topic in ("p.orders", "p.users"))
+        pipeline.checkpoint.mkdir()
+        keep(settled(orders, pipeline.checkpoint), pipeline.checkpoint)
+        registry.subjects.clear()
+        assert settled(orders, pipeline.checkpoint).version.subject == "p.orders-value"
+        with pytest.raises(PipelineError, match=r"the registry has no subject p\.users-value"):
+            settled(users, pipeline.checkpoint)
 
 
 def test_topics_that_name_no_table_are_refused(tmp_path):

@@ -151,7 +151,22 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
             'sink.mode must be "merge" or "history" with format.envelope: its rows are changes'
         )
     _require_key_of_tables(pipeline)
+    _require_read(pipeline)
     return pipeline
+
+
+def _require_read(pipeline: Pipeline) -> None:
+    """Raises PipelineError for a schema of a topic that is not read: its name is mistyped, and the topic that
+    was meant would be read by what all others have.
+    """
+    options = pipeline.source_options
+    names = options.topics or tuple({tp.topic for tp in options.assigned})
+    for topic in pipeline.format.topics:
+        key = f'format.topics."{topic}"'
+        if options.pattern is None and topic not in names:
+            raise PipelineError(f"{key}: the topic {unknown(topic, names)}")
+        if options.pattern is not None and re.fullmatch(options.pattern, topic) is None:
+            raise PipelineError(f"{key}: source.subscribePattern does not have the topic")
 
 
 def _webhook(section: Section) -> str | None:

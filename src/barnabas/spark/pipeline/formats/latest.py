@@ -10,6 +10,10 @@ from barnabas.spark.errors import PipelineError
 _KINDS: Final = {"avro": "AVRO", "protobuf": "PROTOBUF", "json": "JSON"}
 
 
+class NoSubjectError(PipelineError):
+    """The registry does not have the subject."""
+
+
 @dataclass(frozen=True, slots=True)
 class Version:
     """One version of a subject."""
@@ -40,7 +44,7 @@ class LatestSchema:
         """The newest version. Raises RegistryError, and PipelineError where there is none of the kind."""
         found = self.registry.latest(self.subject)
         if found is None:
-            raise PipelineError(f"format.schema: the registry has no subject {self.subject}")
+            raise NoSubjectError(f"format.schema: the registry has no subject {self.subject}")
         number, identity, schema = found
         if schema.kind != _KINDS[self.kind]:
             raise PipelineError(

@@ -16,7 +16,7 @@ from typing import Final
 from barnabas.operations.schemas.registry import RegisteredSchema, RegistryAwayError, RegistryError
 from barnabas.spark.errors import FormatError, PipelineError
 from barnabas.spark.pipeline.format_settings import Format
-from barnabas.spark.pipeline.formats.latest import Version
+from barnabas.spark.pipeline.formats.latest import NoSubjectError, Version
 from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
 
 FILE: Final = "reader-schema.json"
@@ -29,17 +29,19 @@ def settled(form: Format, checkpoint: Path) -> Format:
     """
     folder = checkpoint / form.notes_folder
     if form.key is not None:
-        form = replace(form, key=_settled(form.key, folder / KEY_FILE))
-    return _settled(form, folder / FILE)
+        form = replace(form, key=_settled(form.key, folder / KEY_FILE, own=bool(form.notes_folder)))
+    return _settled(form, folder / FILE, own=bool(form.notes_folder))
 
 
-def _settled(form: Format, path: Path) -> Format:
+def _settled(form: Format, path: Path, *, own: bool) -> Format:
+    """`own` is the schema of one topic of many."""
     if form.latest is None or not form.latest.subject:  # without one each topic has its own
         return form
     try:
         version = form.latest.ask()
-    except RegistryAwayError:
-        kept = _kept(path)
+    except (RegistryAwayError, NoSubjectError) as error:
+        # A topic that was given up, with its subject, must not keep all others from being read.
+        kept = _kept(path) if own or isinstance(error, RegistryAwayError) else None
         if kept is None:
             raise
         version = kept
