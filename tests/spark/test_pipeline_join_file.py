@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import os
 import re
 import shutil
 from decimal import Decimal
@@ -448,6 +449,35 @@ def test_a_folder_with_partitions_or_one_file_is_a_table(read, tmp_path):
     pq.write_table(AIRLINES, tmp_path / "one.parquet")
     found = settled(read(text.replace('"airlines"', '"one.parquet"')).joins)
     assert rows(Copies(tmp_path / "d", found).of(0)) == [AA, UA]
+
+
+def test_a_link_that_is_turned_is_another_table(read, tmp_path):
+    """Also where sizes and times of the files are the same."""
+    text = FILE.replace('kind = "delta"\non', 'kind = "parquet"\non')
+    for name, table in (("one", AIRLINES.slice(0, 1)), ("two", AIRLINES.slice(0, 1))):
+        (tmp_path / name).mkdir()
+        named = table.set_column(1, "name", pa.array([name]))
+        pq.write_table(named, tmp_path / name / "0.parquet")
+        os.utime(tmp_path / name / "0.parquet", ns=(0, 0))
+    (tmp_path / "airlines").symlink_to("one")
+    copies = Copies(tmp_path / "c", settled(read(text).joins))
+    assert rows(copies.of(0)) == [{**AA, "name": "one"}]
+    (tmp_path / "airlines").unlink()
+    (tmp_path / "airlines").symlink_to("two")
+    assert rows(copies.of(1)) == [{**AA, "name": "two"}]
+
+
+def test_a_long_key_and_a_name_that_is_no_text_are_one_short_line(read, tmp_path):
+    text = FILE.replace('kind = "delta"\non', 'kind = "parquet"\non')
+    at = tmp_path / "airlines"
+    at.mkdir()
+    pq.write_table(pa.table({"carrier": ["x" * 100_000] * 2}), at / "a.parquet")
+    with pytest.raises(PipelineError, match="has 2 rows with carrier = 'xxx") as caught:
+        Copies(tmp_path / "c", settled(read(text).joins)).of(0)
+    assert len(str(caught.value)) < 1000
+    Path(os.fsdecode(os.fsencode(at) + b"/\xff.parquet")).touch()
+    with pytest.raises(PipelineError, match=r"join\[0\]: .*airlines: "):
+        settled(read(text).joins)
 
 
 def test_values_are_what_spark_reads(read, tmp_path):

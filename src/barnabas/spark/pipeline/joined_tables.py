@@ -39,6 +39,7 @@ This module knows nothing of Spark's sessions; `joins` makes DataFrames of the c
 
 import hashlib
 import json
+import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -69,6 +70,8 @@ _WHAT: Final = "note of the copies of joined tables"
 _READS_MAX: Final = 5
 """How many times a folder is read that changes while it is read."""
 _LOG: Final = "_delta_log"
+_SHOWN_MAX: Final = 100
+"""Signs of a key."""
 _DIGITS_MAX: Final = 38
 """Of Spark's decimals."""
 
@@ -226,7 +229,7 @@ def _require_one(join: Join, path: Path) -> None:
     several = counts.filter(pc.field("count_all") > 1).slice(0, 1).to_pylist()
     for one in several:
         count = one.pop("count_all")
-        key = ", ".join(f"{name} = {value!r}" for name, value in one.items())
+        key = ", ".join(f"{name} = {value!r:.{_SHOWN_MAX}}" for name, value in one.items())
         raise PipelineError(
             f"{join.key}: {join.table} has {count:,} rows with {key}: a record would become as many. Make "
             "them one, or say many = true"
@@ -319,7 +322,10 @@ def _delta(join: Join) -> _Seen:
 
 def _parquet(join: Join) -> _Seen:
     try:
-        store, base = store_of(join.table) if "://" in join.table else (fs.LocalFileSystem(), join.table)
+        if "://" in join.table:
+            store, base = store_of(join.table)
+        else:  # a link that is turned to another folder is another table, also while it is read
+            store, base = fs.LocalFileSystem(), os.path.realpath(join.table)
         if store.get_file_info(f"{base.rstrip('/')}/{_LOG}").type == fs.FileType.Directory:
             # Its folder has the files of earlier versions too.
             raise PipelineError(f'{join.key}.kind: {join.table} is a Delta table: it must be "delta"')
@@ -334,7 +340,7 @@ def _parquet(join: Join) -> _Seen:
         return _Seen(version, factory.finish(factory.inspect()))
     except OSError as error:
         raise TableAwayError(join, first_line(error)) from error
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:  # the second one of a file's name
         raise PipelineError(f"{join.key}: {join.table}: {first_line(error)}") from error
 
 
@@ -367,5 +373,5 @@ def _hint(join: Join) -> str:
     if path.is_dir():
         return ', and there are Parquet files: is its kind "parquet"?' if any(path.glob("*.parquet")) else ""
     beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
-    meant = neighbour(path.name, beside)
+    meant = neighbour(path.name, [name for name in beside if name != path.name])
     return f"; did you mean {path.parent / meant}?" if meant is not None else ""
