@@ -16,6 +16,22 @@ from barnabas.records.batch import batch_headers
 Tree = dict[str, Any] | list[Any] | str | int | float | bool | None
 
 _UNSUPPORTED_VERSION: Final = 35
+_HEADER_FIELDS: Final = (
+    "base_offset",
+    "length",
+    "leader_epoch",
+    "magic",
+    "crc",
+    "attributes",
+    "last_offset_delta",
+    "base_timestamp",
+    "max_timestamp",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "count",
+    "position",
+)
 
 
 def decode(api: ApiKey, version: int, frame: bytes) -> tuple[Response | None, Tree]:
@@ -64,7 +80,7 @@ def _records(data: memoryview) -> list[dict[str, Any]]:
         body = bytes(data[header.position + 61 : end]).hex()
         # The checksum covers the time that the broker may have stamped.
         stamped = header.attributes & 8
-        fields = header._asdict()
+        fields = {name: getattr(header, name) for name in _HEADER_FIELDS}
         found.append(fields | {"crc": "stamped" if stamped else header.crc, "body": body})
     if end < len(data):
         found.append({"position": end, "no_whole_batch": bytes(data[end:]).hex()})

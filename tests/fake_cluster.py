@@ -112,7 +112,7 @@ class FakeCluster:
         tp = (topic, partition)
         batch = bytearray(batch)
         base = self.end(tp)
-        stamp(batch, 0, base, self.epochs[tp])
+        stamp(batch, parse_header(batch), base, self.epochs[tp])
         self.logs[tp].append(bytes(batch))
         return base
 

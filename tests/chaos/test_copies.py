@@ -3,7 +3,7 @@
 import pytest
 from copies import differences
 
-from barnabas.records.batch import build_batch, stamp
+from barnabas.records.batch import build_batch, parse_header, stamp
 from barnabas.records.record import Record
 
 
@@ -12,7 +12,7 @@ def log(*records):
     batches = []
     for offset, key, value in records:
         batch = bytearray(build_batch([Record(0, 1000 + offset, key, value)]))
-        stamp(batch, 0, offset, 0)
+        stamp(batch, parse_header(batch), offset, 0)
         batches.append(bytes(batch))
     return b"".join(batches)
 

@@ -3,7 +3,7 @@
 import pytest
 from sequences import disorder
 
-from barnabas.records.batch import build_batch, stamp
+from barnabas.records.batch import build_batch, parse_header, stamp
 from barnabas.records.record import Record
 
 
@@ -17,7 +17,7 @@ def found(tmp_path):
             batch = bytearray(
                 build_batch(records, producer_id=7, producer_epoch=epoch, base_sequence=sequence)
             )
-            stamp(batch, 0, offset, 0)
+            stamp(batch, parse_header(batch), offset, 0)
             data += batch
             offset += count
         (tmp_path / f"{0:020d}.log").write_bytes(data)

@@ -193,7 +193,8 @@ def test_a_marker_goes_with_the_last_records_of_its_own_transaction(steps):
         elif kind in {"commit", "abort"}:
             marker = EndTransactionMarker(ControlType[kind.upper()], 0)
             batch = build_marker(marker, timestamp=0, producer_id=producer_id, producer_epoch=0)
-            header = parse_header(batch)._replace(base_offset=offset)
+            header = parse_header(batch)
+            header.base_offset = offset
             may_go = transaction is None or not transaction.records_left
             assert cleaned.on_control_batch(batch, header) == may_go, (offset, steps)
             if kind == "abort" and not may_go:

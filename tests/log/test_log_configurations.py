@@ -16,7 +16,7 @@ from log_world import NOW_MS, TP, values_of
 
 from barnabas.core.slices import in_one_piece
 from barnabas.log.config import LogConfig
-from barnabas.records.batch import build_batch, stamp
+from barnabas.records.batch import build_batch, parse_header, stamp
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
 from seeds import examples
@@ -109,7 +109,7 @@ class Written(CompactedWorld):
 
     def copy(self, gap):
         records = bytearray(build_batch([Record(0, self.time, b"copied", b"x" * 10)]))
-        stamp(records, 0, self.the_log.log_end_offset + gap, self.epoch)
+        stamp(records, parse_header(records), self.the_log.log_end_offset + gap, self.epoch)
         self.the_log.append_as_follower(records, self.time)
 
     def delete(self, ahead):

@@ -13,7 +13,7 @@ from barnabas.log import gapless
 from barnabas.log.filesystem import OsFilesystem
 from barnabas.log.producers import AppendOrigin
 from barnabas.log.recovery import recover_log
-from barnabas.records.batch import build_batch, stamp
+from barnabas.records.batch import build_batch, parse_header, stamp
 from barnabas.records.control import ControlType, EndTransactionMarker, build_marker
 from barnabas.records.record import Record
 
@@ -530,7 +530,7 @@ def test_a_batch_that_repeats_an_offset_is_cut(world):
         expected = values_of(fill(manager.get_or_create(TP), 30))
         manager.shutdown(clean=False)
         extra = batch()
-        stamp(extra, 0, last, 0)
+        stamp(extra, parse_header(extra), last, 0)
         name = f"{0:020d}.log"
         damaged(world, name, world.disk.size(f"{ROOT}/{name}"), bytes(extra))
         log = world.started().get(TP)

@@ -169,7 +169,7 @@ def headers_of(data):
 def test_a_follower_append_comes_behind_what_waits(log, turn):
     deferred(log, turn, batch(2))
     replica = batch(1)
-    stamp(replica, 0, 3, 0)
+    stamp(replica, parse_header(replica), 3, 0)
 
     log.append_as_follower(replica)
 

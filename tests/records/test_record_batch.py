@@ -128,7 +128,7 @@ def test_header_fields():
 def test_stamp_leaves_the_checksum_alone():
     batch = bytearray(b"......" + build_batch([Record(0, 1, b"k", b"v")]))
     before = parse_header(batch, 6)
-    stamp(batch, 6, 2**40, 17)
+    stamp(batch, parse_header(batch, 6), 2**40, 17)
     after = parse_header(batch, 6)
 
     assert (after.base_offset, after.leader_epoch) == (2**40, 17)
@@ -160,7 +160,7 @@ def test_a_batch_that_compaction_has_emptied_is_a_header_and_nothing_else():
     struct.pack_into(">i", emptied, 57, 0)
 
     assert [header.count for header in batch_headers(one + emptied)] == [1, 0]
-    assert list(batch_headers(emptied)) == [parse_header(emptied)]
+    assert [header.size for header in batch_headers(emptied)] == [parse_header(emptied).size]
 
 
 def test_a_length_that_no_batch_can_have():

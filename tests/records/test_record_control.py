@@ -52,6 +52,7 @@ def test_types_of_later_versions():
 
 def test_an_emptied_control_batch_has_no_marker():
     batch = bytearray(build_batch([Record(0, 0, b"\0\0\0\1", b"\0" * 6)], control=True))
-    header = parse_header(batch)._replace(count=0)
+    header = parse_header(batch)
+    header.count = 0
 
     assert marker_of(batch, header) is None

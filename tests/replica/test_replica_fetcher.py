@@ -25,7 +25,7 @@ from barnabas.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from barnabas.records.batch import build_batch, stamp
+from barnabas.records.batch import build_batch, parse_header, stamp
 from barnabas.records.record import Record
 from barnabas.replica.fetcher.manager import ReplicaFetcherManager
 from barnabas.replica.partition import Partition
@@ -44,7 +44,7 @@ SETTINGS = FetchSettings(max_wait_ms=500, min_bytes=1, max_bytes=10_000, partiti
 def batch(offset, epoch, count=1):
     """Records as a leader of this epoch has them."""
     records = bytearray(build_batch([Record(n, 1_700_000_000_000, b"k", b"v") for n in range(count)]))
-    stamp(records, 0, offset, epoch)
+    stamp(records, parse_header(records), offset, epoch)
     return bytes(records)
 
 

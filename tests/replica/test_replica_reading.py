@@ -16,7 +16,7 @@ from barnabas.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from barnabas.records.batch import batch_headers, build_batch, stamp
+from barnabas.records.batch import batch_headers, build_batch, parse_header, stamp
 from barnabas.records.control import ControlType, EndTransactionMarker, build_marker
 from barnabas.records.record import Record
 from barnabas.replica.cached_partition import CachedPartition
@@ -260,7 +260,7 @@ def test_so_does_one_of_a_follower(rig, fetching):
     options = {"isolation": Isolation.TXN_COMMITTED, "leader_only": False}
     for offset, records in enumerate((transactional(), commit_marker())):
         copied = bytearray(records)
-        stamp(copied, 0, offset, 0)
+        stamp(copied, parse_header(copied), offset, 0)
         rig.partition.append_as_follower(copied)
         rig.partition.follow_offsets(offset, 0)
         if not offset:

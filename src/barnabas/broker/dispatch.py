@@ -297,8 +297,8 @@ class Dispatcher:
         """The one point through which every response leaves;
         work that waits for its turn to end comes here again with its response.
         """
-        now_ms = self._clock.monotonic_ms()
-        if self._quotas.enabled and not self._ends_turn:
+        if not self._ends_turn and self._quotas.enabled:
+            now_ms = self._clock.monotonic_ms()
             context.throttle_ms = throttle_ms(context, now_ms, exempt=not api.throttled)
             if context.throttle_ms > 0:
                 # The answer asks the client to wait. One that ignores it is muted: its requests are not read
@@ -317,7 +317,7 @@ class Dispatcher:
             (
                 context.arrived_ms,
                 context.handled_ms,
-                now_ms,
+                self._clock.monotonic_ms(),
                 context.size,
                 context.throttle_ms,
             )

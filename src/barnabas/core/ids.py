@@ -41,9 +41,12 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+_new_tuple: Final = tuple.__new__
+
+
 def topic_partition(topic: str, partition: int) -> TopicPartition:
     """``TopicPartition(topic, partition)`` in a third of the time, for what is done for each request."""
-    return tuple.__new__(TopicPartition, (topic, partition))
+    return _new_tuple(TopicPartition, (topic, partition))
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:

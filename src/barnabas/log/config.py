@@ -8,6 +8,7 @@ from barnabas.core.config import LONG_MAX
 from barnabas.records.batch import TimestampType
 from barnabas.records.compression import Codec
 
+_SMALL_INT_MAX: Final = (1 << 62) - 1
 _PRODUCER: Final = "producer"
 
 
@@ -44,6 +45,8 @@ class LogConfig:
     takes_batches_as_they_are: bool = field(init=False, default=True)
     """Whether a batch can be judged by its header alone and needs no change; asked at every append."""
     uses_append_time: bool = field(init=False, default=False)
+    flush_after: int = field(init=False, default=0)
+    """``flush.messages``, at most what is no object in compiled code: it is asked for twice an append."""
     roll_ms: int = field(init=False, default=0)
     """``maxSegmentMs``: the age at which a segment is closed;
     a compacted one in time for ``max.compaction.lag.ms``.
@@ -54,6 +57,7 @@ class LogConfig:
         changes = self.target_codec is not None or self.uses_append_time
         walks = self.is_compacted or self.validate_records or self.limits_timestamps
         object.__setattr__(self, "takes_batches_as_they_are", not (changes or walks))
+        object.__setattr__(self, "flush_after", min(self.flush_messages, _SMALL_INT_MAX))
         lag_ms = self.max_compaction_lag_ms if self.is_compacted else LONG_MAX
         object.__setattr__(self, "roll_ms", min(self.segment_ms, lag_ms))
 

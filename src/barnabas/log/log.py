@@ -136,7 +136,7 @@ class Log(LogState):
                 self.producers.check(header, origin, first_offset)
         last_offset = first_offset + header.last_offset_delta
         max_timestamp = header.max_timestamp
-        stamp(buffer, 0, first_offset, leader_epoch)
+        stamp(buffer, header, first_offset, leader_epoch)
         info = AppendInfo(
             first_offset,
             last_offset,
@@ -399,7 +399,7 @@ class Log(LogState):
     @property
     def flush_needed(self) -> bool:
         """Whether `flush.messages` asks for a sync before the last append may be answered."""
-        return self.log_end_offset - self.recovery_point >= self.config.flush_messages
+        return self.log_end_offset - self.recovery_point >= self.config.flush_after
 
     def flush_soon(self) -> Pending[None]:
         """Done when everything appended so far is durable; one sync serves all callers of one turn.

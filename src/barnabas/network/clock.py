@@ -5,8 +5,10 @@ import time
 from collections.abc import Callable
 
 from barnabas.core.clock import Timer
+from barnabas.core.compiled import mypyc_attr
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class LoopClock:
     """`core.clock.Clock` on an asyncio event loop."""
 

@@ -114,6 +114,7 @@ class FrameReader:
             start -= len(self._head)
             shared[start:_HEAD] = self._head
             self._head = b""
+        size: int
         if end - start >= _HEAD:
             (size,) = unpack(shared, start)
             if start + _HEAD + size == end and 0 <= size <= size_max:

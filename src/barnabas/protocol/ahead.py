@@ -294,9 +294,13 @@ class _NativeDecoderWriter:
         if self.views:
             self.line("view = view_of(buffer)")
             self.line("end: i64 = len(view)")
-            self.line("o: i64 = offset")
-            self.line("p: i64 = 0")
-            self.line("b: bytes = view[o : o + WINDOW].tobytes()")
+            # A small frame is copied whole: a slice of a view is one more object.
+            self.line("o: i64 = 0")
+            self.line("p: i64 = offset")
+            with self.text.block("if end > WINDOW:"):
+                self.line("o = offset")
+                self.line("p = 0")
+            self.line("b: bytes = view.tobytes() if end <= WINDOW else view[o : o + WINDOW].tobytes()")
         else:
             self.line("b: bytes = buffer if isinstance(buffer, bytes) else bytes(buffer)")
             self.line("end: i64 = len(b)")

@@ -27,6 +27,8 @@ from barnabas.protocol.wire import STRING_LENGTH_MAX, skip_unknown_tags, whole_u
 
 _FIXED: Final = Struct(">hhi")
 _FIXED_AND_LENGTH: Final = Struct(">hhih")
+_CLIENT_ID_AT: Final = 10
+_unpack_fixed: Final = _FIXED_AND_LENGTH.unpack_from
 _FRAME_AND_FIXED: Final = Struct(">ihhi")
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
@@ -70,15 +72,16 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     An unknown key or version is no error here: the header alone decides what the answer is.
     """
     try:
-        key, version, correlation_id, length = _FIXED_AND_LENGTH.unpack_from(frame)
+        fixed: tuple[int, int, int, int] = _unpack_fixed(frame)
+        key, version, correlation_id, length = fixed
         if version == 0 and key == ApiKey.CONTROLLED_SHUTDOWN:
             return RequestHeader(key, version, correlation_id), _FIXED.size
-        end = _FIXED_AND_LENGTH.size + max(length, 0)
+        end = _CLIENT_ID_AT + max(length, 0)
         if end > len(frame):
             raise Malformed(f"a client id of {length} bytes, more than there are")
         client_id = None
         if length >= 0:
-            client_id = bytes(frame[_FIXED_AND_LENGTH.size : end]).decode("utf-8", "replace")
+            client_id = str(frame[_CLIENT_ID_AT:end], "utf-8", "replace")
         if _is_flexible(key, version):
             end = _skip_tags(frame, end)
     except (StructError, IndexError, Malformed) as error:

@@ -14,7 +14,7 @@ A batch is opaque bytes wherever that suffices: most of a broker sees no more of
 import struct
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from barnabas.core.chunks import Buffer
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -62,8 +62,8 @@ _V0_OVERHEAD: Final = 14
 """The shortest length of any format: that of an empty message of format 0."""
 PLACE: Final = struct.Struct(">qi11xi")
 """Base offset, length and last offset delta: all that a search for an offset needs of a header."""
-_BASE_OFFSET: Final = struct.Struct(">q")
-_LEADER_EPOCH: Final = struct.Struct(">i")
+_FIRST_OF_HEADER: Final = struct.Struct(">qii")
+"""Base offset, length and leader epoch."""
 _ATTRIBUTES_TO_MAX_TIMESTAMP: Final = struct.Struct(">hiqq")
 
 
@@ -81,23 +81,57 @@ class TimestampType(IntEnum):
         return {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}[self.value]
 
 
-class BatchHeader(NamedTuple):
+class BatchHeader:
     """The 61 bytes in front of a batch's records, and where in the buffer they were found."""
 
-    base_offset: int
-    length: int
-    leader_epoch: int
-    magic: int
-    crc: int
-    attributes: int
-    last_offset_delta: int
-    base_timestamp: int
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    count: int  # type: ignore[assignment]  # Kafka's name wins over tuple.count
-    position: int
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "count",
+        "crc",
+        "last_offset_delta",
+        "leader_epoch",
+        "length",
+        "magic",
+        "max_timestamp",
+        "position",
+        "producer_epoch",
+        "producer_id",
+    )
+
+    def __init__(
+        self,
+        base_offset: int,
+        length: int,
+        leader_epoch: int,
+        magic: int,
+        crc: int,
+        attributes: int,
+        last_offset_delta: int,
+        base_timestamp: int,
+        max_timestamp: int,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        count: int,
+        position: int,
+    ) -> None:
+        self.base_offset = base_offset
+        self.length = length
+        self.leader_epoch = leader_epoch
+        self.magic = magic
+        self.crc = crc
+        self.attributes = attributes
+        self.last_offset_delta = last_offset_delta
+        self.base_timestamp = base_timestamp
+        self.max_timestamp = max_timestamp
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        self.count = count
+        self.position = position
 
     @property
     def size(self) -> int:
@@ -147,29 +181,57 @@ class BatchHeader(NamedTuple):
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & SEQUENCE_MAX
 
+    def __repr__(self) -> str:
+        return (
+            f"<BatchHeader {self.base_offset}..{self.last_offset} epoch={self.leader_epoch} of {self.size}"
+            f" bytes at {self.position}>"
+        )
+
 
 # Bound once: a broker parses a header for every batch that goes through it.
 _unpack_header: Final = _HEADER.unpack_from
-_pack_base_offset: Final = _BASE_OFFSET.pack_into
-_pack_leader_epoch: Final = _LEADER_EPOCH.pack_into
-_new_header: Final = tuple.__new__
+_pack_first: Final = _FIRST_OF_HEADER.pack_into
+
+
+def _header_of(fields: tuple[Any, ...], position: int) -> BatchHeader:
+    # One by one: compiled, a call with *fields makes a list and a tuple of them first.
+    offset, length, epoch, magic, crc, attributes, delta, base_ms, max_ms, producer, of, sequence, count = (
+        fields
+    )
+    return BatchHeader(
+        offset,
+        length,
+        epoch,
+        magic,
+        crc,
+        attributes,
+        delta,
+        base_ms,
+        max_ms,
+        producer,
+        of,
+        sequence,
+        count,
+        position,
+    )
 
 
 def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`; raises CORRUPT_MESSAGE when the buffer ends inside it."""
     try:
-        return _new_header(BatchHeader, (*_unpack_header(buffer, position), position))
+        fields: tuple[Any, ...] = _unpack_header(buffer, position)
     except struct.error:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE, f"Record batch at position {position} is cut inside its header"
         ) from None
+    return _header_of(fields, position)
 
 
 def parse_header_at(buffer: Buffer, index: int, position: int) -> BatchHeader:
     """The header at an index of a buffer;
     `position` is where the batch lies in the file that the buffer was read from.
     """
-    return _new_header(BatchHeader, (*_unpack_header(buffer, index), position))
+    return _header_of(_unpack_header(buffer, index), position)
 
 
 def only_header(buffer: Buffer) -> BatchHeader:
@@ -227,17 +289,18 @@ def batch_headers(buffer: Buffer, position: int = 0) -> Iterator[BatchHeader]:
 
 def compute_crc(buffer: Buffer, header: BatchHeader) -> int:
     position = header.position
-    return crc32c(memoryview(buffer)[position + CRC_COVERS_FROM : position + LOG_OVERHEAD + header.length])
+    view = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
+    return crc32c(view[position + CRC_COVERS_FROM : position + LOG_OVERHEAD + header.length])
 
 
 def has_valid_crc(buffer: Buffer, header: BatchHeader) -> bool:
     return compute_crc(buffer, header) == header.crc
 
 
-def stamp(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Writes base offset and leader epoch in place; the CRC does not cover them."""
-    _pack_base_offset(buffer, position, base_offset)
-    _pack_leader_epoch(buffer, position + LOG_OVERHEAD, leader_epoch)
+def stamp(buffer: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int) -> None:
+    """Writes base offset and leader epoch of a batch in place; the CRC does not cover them."""
+    # The length lies between the two: with it they are one call.
+    _pack_first(buffer, header.position, base_offset, header.length, leader_epoch)
 
 
 def stamp_timestamps(

@@ -7,6 +7,7 @@ a quarter of the time in which a broker starts. The extension module beside it i
 import importlib.machinery
 import importlib.util
 from collections.abc import Callable
+from typing import Final
 
 from barnabas.core.chunks import Buffer
 
@@ -23,5 +24,5 @@ def _load() -> Callable[[Buffer], int]:
     return checksum
 
 
-crc32c: Callable[[Buffer], int] = _load()
+crc32c: Final[Callable[[Buffer], int]] = _load()
 """The checksum of a buffer of any kind, without a copy; large ones with the interpreter lock released."""

@@ -299,7 +299,8 @@ def _batches(
             if not in_place or found.magic != MAGIC or not has_valid_crc(block, found):
                 raise _corrupt(path, position + found.position)
             end, last_offset = found.end, found.last_offset
-            yield view[found.position : end], found._replace(position=0)
+            batch = view[found.position : end]
+            yield batch, parse_header(batch)
         if not end:
             raise _corrupt(path, position)
         position += end
