@@ -157,7 +157,10 @@ def _start(side: str, folder: Path, trees: Trees) -> Counted:
     if side == "floor":
         return Counted(place, ["env"], [str(built("floor", PLAIN)), str(port), str(place)], port)
     installed = installation_of(side, trees, folder)
-    command = installed.command("-m", "barnabas", "serve", "--data", str(place / "data"), "--port", str(port))
+    # A loop that polls for 50 us before it sleeps would poll for ever by the clock that is held.
+    awake = "--set=barnabas.busy.poll.us=0"
+    serve = ["-m", "barnabas", "serve", "--data", str(place / "data"), "--port", str(port), awake]
+    command = installed.command(*serve)
     program_at = command.index(installed.python)
     return Counted(place, command[:program_at], command[program_at:], port)
 
