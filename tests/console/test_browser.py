@@ -180,6 +180,8 @@ def test_a_page_that_waits_shows_the_refusal_that_comes(browser, cluster, open_c
         browser.execute_script("return refresh()")
         assert "topic orders has no partition 99" in element(browser, "main .alarm").text
         assert browser.execute_script("return every") == 0
+        (refused,) = faults(browser)  # the browser notes it; what it notes next is another test's
+        assert "409" in refused
 
 
 def test_an_action_walks_from_its_button_to_the_audit_log(browser, cluster, open_console):
