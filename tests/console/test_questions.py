@@ -209,8 +209,11 @@ def test_one_user_does_not_push_out_the_answer_of_another(desk, once, most):
     desk.ask("of bob", patience_s=0, once=once, asker="bob")
     desk.release()
     desk.settled()
-    for number in range(most + 3):
-        desk.ask(number, patience_s=0, once=once, asker="alice")
+    for batch in range(most // 6 + 1):
+        desk.hold()  # nobody sees these either
+        for number in range(6):
+            desk.ask((batch, number), patience_s=0, once=once, asker="alice")
+        desk.release()
         desk.settled()
     ran = desk.ran
     assert desk.ask("of bob", once=once, asker="bob").reading.value == "answer"
