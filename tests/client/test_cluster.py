@@ -9,6 +9,7 @@ import pytest
 from barnabas.client.cluster import Cluster
 from barnabas.client.config import PRODUCER_CONFIG, client_config
 from barnabas.client.coordinator_link import COORDINATOR_ID_BASE, CoordinatorLink
+from barnabas.client.errors import ClientTimeoutError
 from barnabas.client.retries import Attempts, Deadline
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.network.backoff import ExponentialBackoff
@@ -175,6 +176,27 @@ def test_an_answer_about_a_new_topic_is_no_view_of_the_cluster_after_a_new_start
                 await asking
             assert [view for view in views if "a" not in view] == []
             assert set(cluster.metadata.topics) == {"a", "new"}
+
+    run(scenario())
+
+
+# --- what a person reads
+
+
+def test_many_that_wait_for_lost_brokers_are_one_line(run, fake, caplog):
+    async def scenario():
+        async with fake() as broker, cluster_of(broker) as cluster:
+            for outage in (1, 2):
+                await cluster.refresh()
+                broker.faults[ApiKey.METADATA].extend([hangup] * 60)
+                names = [f"t{outage}-{number}" for number in range(8)]
+                outcomes = await asyncio.gather(
+                    *(cluster.topic(name, Deadline(500)) for name in names), return_exceptions=True
+                )
+                assert {type(one) for one in outcomes} == {ClientTimeoutError}
+                broker.faults[ApiKey.METADATA].clear()
+                lines = [one for one in caplog.messages if one.startswith("client.waiting")]
+                assert len(lines) == outage, lines
 
     run(scenario())
 

@@ -125,6 +125,8 @@ class Cluster:
         """Whether any broker has."""
         self._findings: dict[int, AddressFinding] = {}
         """What is at the bootstrap servers that did not answer, by their ids."""
+        self._has_said_lost = False
+        """Whether a person has read that no broker answers, since the last that did."""
 
     @property
     def network(self) -> NetworkClient:
@@ -268,12 +270,21 @@ class Cluster:
                 if not is_retriable(error):
                     raise
                 last = error
-            if attempts.failed + 1 == _WARN_AFTER and not self._found:
+            if attempts.failed + 1 == _WARN_AFTER and not self._found and self._is_news(last):
                 _log.warning("client.waiting", problem=failure, error=last)
             if not await attempts.another():
                 last_words = self._found or str(last)
                 reason = f": {last_words}" if last_words else ""
                 raise ClientTimeoutError(f"{failure} in {deadline.total_ms:.0f} ms{reason}") from last
+
+    def _is_news(self, error: Exception) -> bool:
+        """Whether nobody has said yet that they wait because of this: a thousand may wait for one lost
+        broker, and one line is enough until an answer comes.
+        """
+        if isinstance(error, KafkaError):
+            return True
+        said, self._has_said_lost = self._has_said_lost, True
+        return not said
 
     async def _first(self, node: Node, sending: Coroutine[Any, Any, R]) -> R:
         """A request to a node before any has answered. Raises what it raises, and NoBrokerError."""
@@ -417,6 +428,7 @@ class Cluster:
         """
         if not partial:
             self._updated_at = time.monotonic()
+        self._has_said_lost = False
         if self._unanswered_since is not None:
             self._unanswered_since = None
             self._retire_all_but_known(self._bootstrap_nodes)
