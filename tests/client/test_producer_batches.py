@@ -21,22 +21,23 @@ from fake_cluster import HangUpError, hangup, produce_error
 FAST = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20}
 
 
-def limited(cluster, limit):
+def limited(cluster, limit, refusal=ErrorCode.MESSAGE_TOO_LARGE):
     """The broker takes no batch of more than this many bytes, as with ``max.message.bytes``."""
     store = cluster._store
 
     def checked(tp, batch):
-        return (ErrorCode.MESSAGE_TOO_LARGE, -1) if len(batch) > limit else store(tp, batch)
+        return (refusal, -1) if len(batch) > limit else store(tp, batch)
 
     cluster._store = checked
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 @pytest.mark.parametrize("idempotent", [True, False])
-def test_a_batch_that_is_too_large_is_split_until_it_fits(run, fake, codec, idempotent):
+@pytest.mark.parametrize("refusal", [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE])
+def test_a_batch_that_is_too_large_is_split_until_it_fits(run, fake, codec, idempotent, refusal):
     async def scenario():
         async with fake() as cluster:
-            limited(cluster, 400)
+            limited(cluster, 400, refusal)
             rng = random.Random(1)
             async with AsyncProducer(
                 cluster.bootstrap, linger_ms=10_000, compression_type=codec, enable_idempotence=idempotent

@@ -1,7 +1,7 @@
 """A class name has one home: what stands in two modules makes a reader ask which of them is meant."""
 
 import ast
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 SOURCES = Path(__file__).parents[2] / "src" / "barnabas"
@@ -49,6 +49,13 @@ def homes_by_name():
             if isinstance(node, ast.ClassDef):
                 homes[node.name].add(home)
     return homes
+
+
+def test_a_module_of_tests_has_a_name_of_its_own():
+    """pytest knows them by it: of two it collects one, and says that the other is not the file it is."""
+    names = Counter(path.name for path in Path(__file__).parents[1].rglob("test_*.py"))
+
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_a_class_name_has_one_home():

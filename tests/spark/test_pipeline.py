@@ -6,6 +6,7 @@ import io
 import re
 import socket
 import threading
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -251,6 +252,7 @@ def supervised(outcomes, restarts=3):
         say=said.append,
         events=None,
     )
+    watch.count_restart = partial(supervisor._Watch.count_restart, watch)
     try:
         supervisor._supervise(object, sink, watch)
     finally:

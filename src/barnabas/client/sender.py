@@ -57,6 +57,10 @@ _LOST_SEQUENCE: Final = frozenset(
         ErrorCode.INVALID_PRODUCER_EPOCH,
     }
 )
+_TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+"""For the topic's ``max.message.bytes``, and for its ``segment.bytes``. Batches of Kafka's client seldom come
+to that; ours grow (decision 0093).
+"""
 _STORED_PERHAPS: Final = frozenset(
     {
         ErrorCode.REQUEST_TIMED_OUT,
@@ -333,7 +337,7 @@ class Sender:
             else:
                 queue.restart()
                 self._again(queue, batch, error)
-        elif code is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
+        elif code in _TOO_LARGE and batch.count > 1:
             self._split(queue, batch)
         else:
             error = DeliveryError(queue.tp, code, answer.error_message)
@@ -351,8 +355,8 @@ class Sender:
         self._on_finished(batch, None)
 
     def _split(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """The topic takes no batch as large as this one (its ``max.message.bytes`` is below ``batch.size``):
-        its halves are sent, as often as it takes.
+        """The topic takes no batch as large as this one (``max.message.bytes``, or ``segment.bytes``): its
+        halves are sent, as often as it takes.
         """
         _log.debug("batch.split", partition=queue.tp, records=batch.count, size=batch.size_bytes)
         self._metrics.split()

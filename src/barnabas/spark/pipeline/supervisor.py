@@ -186,7 +186,8 @@ def _run(
             pipeline.format.ids.prepare()
         outcome = RunOutcome(sink, box)
         columns = {one.name: one.dataType.simpleString() for one in sink.schema.fields}
-        events.emit("started", columns=columns, reader_schema=version, **outcome.figures())
+        schema = None if version is None else str(version)
+        events.emit("started", columns=columns, reader_schema=schema, **outcome.figures())
         watch = _Watch(spark, pipeline, console, stop, outcome, events)
         _look_for_brokers(watch)
 
