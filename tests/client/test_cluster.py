@@ -187,7 +187,7 @@ def test_many_that_wait_for_lost_brokers_are_one_line(run, fake, caplog):
     async def scenario():
         async with fake() as broker, cluster_of(broker) as cluster:
             for outage in (1, 2):
-                await cluster.refresh()
+                await cluster.connect(Deadline(10_000))
                 broker.faults[ApiKey.METADATA].extend([hangup] * 60)
                 names = [f"t{outage}-{number}" for number in range(8)]
                 outcomes = await asyncio.gather(
