@@ -113,7 +113,7 @@ wheel: $(STAMP)  ## build a wheel for this machine, its hot modules compiled (ne
 	BARNABAS_COMPILE=1 $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 release-check: $(STAMP) ## build sdist and wheels, try them in empty environments, say what is missing for a release; publishes nothing
-	$(BIN)/python .ci/release.py $(if $(COMPILED),--compiled)
+	$(BIN)/python .ci/release.py $(if $(COMPILED),--compiled) $(PYTHONS:%=--python %)
 
 compile: $(STAMP) ## compile the hot modules of this checkout in place (needs a C compiler)
 	$(BIN)/python hatch_build.py
