@@ -156,6 +156,7 @@ def test_text_that_is_no_utf_8_leaves_a_table_that_all_can_read(world, kind):
     assert (second["deep"], third["deep"]) == (None, {"a b": {"c": "\ufffd("}})
 
 
+@pytest.mark.campaign
 def test_large_records_go_to_topics_too(world, topic_name):
     """To that of dead letters as they came."""
     letters = topic_name("letters")
@@ -217,7 +218,9 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", place], check=True)
 
 
-@pytest.mark.parametrize("path", ["disk/table", "disk/lake/{shop}"])
+@pytest.mark.parametrize(
+    "path", drawn_by_this_run(["disk/table", "disk/lake/{shop}"], "tables on a full disk")
+)
 @pytest.mark.parametrize("kind", drawn_by_this_run(["parquet", "delta", "iceberg"], "full disk"))
 def test_a_disk_that_is_full_is_one_line_and_takes_the_batch_once_it_has_room(world, small_disk, kind, path):
     _, enlarge = small_disk
