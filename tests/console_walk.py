@@ -180,8 +180,21 @@ class Walk:
         return heading if heading == "Done" else element(self.browser, ".alarm").text
 
     def _pressed(self, button, title):
-        element(self.browser, button).click()
-        return self.heading(title)
+        """The heading that comes. A preview that takes longer than a page is asked for again, as the page
+        says.
+        """
+        while True:
+            self.browser.execute_script("window.isPressed = true")
+            element(self.browser, button).click()
+            until(
+                self.browser,
+                lambda one: one.execute_script(
+                    "return !window.isPressed && document.readyState == 'complete'"
+                ),
+            )
+            alarms = self.browser.find_elements(By.CSS_SELECTOR, ".alarm")
+            if not any("ask for the preview again" in one.text for one in alarms):
+                return self.heading(title)
 
 
 def operate(walk, broker, topic, group):

@@ -13,7 +13,8 @@ answered yet; the question goes on:
   one that has just come. That is how a page fills when it is loaded again, also where each answer takes
   longer than anybody waits.
 - A refusal is an answer, and handed over in the same way. What has failed without an answer is not: the next
-  who asks may have more luck. It is said beside the answer that is missing again.
+  who asks may have more luck, and it is said beside the answer that is missing again. Only of what is given
+  once, as a preview, the next who asks is told the failure: else they would ask for it for ever.
 - Once something was changed (`changed`), nobody is given as new what was asked before that: who has made an
   access rule sees it in the list.
 - The questions under way, and the answers that are kept, are bounded in number for each cluster, and no user
@@ -242,7 +243,8 @@ class Questions:
                 refusal = None
                 if isinstance(error, BarnabasError) and not isinstance(error, _UNANSWERED):
                     refusal = error
-                is_new = refusal is not None and not question.is_seen
+                # What is asked for once is waited for: who comes back for it reads why it does not come.
+                is_new = (once or refusal is not None) and not question.is_seen
             self._keep(key, _Kept(reading, is_new, once, question.asker, now_ms(), refusal))
 
     def _late(self, key: Hashable) -> Observation[Any] | None:

@@ -52,7 +52,7 @@ class Done:
 
 async def plan(console: Console, watched: WatchedCluster, kind: str, user: str, wanted: Any) -> Preview:
     """The preview of a change. Raises ForbiddenError, OperationError, KafkaError, and NotAnsweredError where
-    it takes longer than a page: who asks for the same again gets it.
+    it takes longer than a page: who asks for the same again gets it, or why there is none.
     """
     check_allowed(console)
     needs = action_needs(kind, wanted)
@@ -62,8 +62,10 @@ async def plan(console: Console, watched: WatchedCluster, kind: str, user: str, 
     asker = "" if console.login is None else user
     answer = await watched.ask(key, lambda admin: KINDS[kind].plan(admin, wanted), once=True, asker=asker)
     planned = answer.reading.value
-    if planned is None:
+    if planned is None and answer.is_pending:
         raise NotAnsweredError(f"{answer.reading.error}: nothing was done; ask for the preview again")
+    if planned is None:
+        raise OperationError(f"there is no preview: {answer.reading.error}")
     return console.plans.keep(watched.name, kind, user, planned, now_ms(), needs)
 
 
