@@ -68,8 +68,8 @@ def test_perf_tools(kafka39, both, topics):
 
 
 def test_perf_tool_with_transactions(kafka39, both, topics):
-    """So many records at this rate are several transactions of 20 ms; the last one ends with them. A second of
-    them: on a busy machine the first transaction may take half of it.
+    """So many records at this rate are several transactions of 20 ms; the last one ends with them. A second
+    of them: on a busy machine the first transaction may take half of it.
     """
     sending = ("--num-records", "200", "--payload-monotonic", "--throughput", "200")
     sending += ("--transaction-duration-ms", "20", "--producer-props", f"bootstrap.servers={kafka39}")
