@@ -162,6 +162,17 @@ def test_a_refusal_that_came_late_is_for_the_next_who_asks(desk, once):
     assert seen(desk.ask(once=once)) == ("answer", None, False)
 
 
+def test_who_comes_back_for_a_preview_that_failed_reads_why_and_the_next_one_asks_anew(desk):
+    desk.outcome = ClientTimeoutError("partition 0 has no leader")
+    desk.ask(patience_s=0, once=True)
+    desk.release()
+    desk.settled()
+    desk.outcome = "answer"
+    assert seen(desk.ask(patience_s=0, once=True)) == (None, "partition 0 has no leader", False)
+    assert desk.ran == 1
+    assert seen(desk.ask(once=True)) == ("answer", None, False)
+
+
 def test_nobody_is_given_as_new_what_was_asked_before_a_change(desk):
     desk.outcome = "before"
     desk.ask(patience_s=0)
