@@ -240,6 +240,7 @@ def built(program: str, *options: str) -> Path:
     if compiler is None:
         raise UnavailableError(f"no C compiler found to build bench/floor/{program}.c with")
     place = kafka_harness.cache_folder().parent / "".join([f"bench-{program}", *options])
+    place.parent.mkdir(parents=True, exist_ok=True)
     source = CHECKOUT / "bench" / "floor" / f"{program}.c"
     subprocess.run([compiler, "-O2", "-march=native", *options, "-o", str(place), str(source)], check=True)
     return place

@@ -250,7 +250,6 @@ def test_a_pipeline_waits_for_a_registry_that_is_away(spark, broker, topic_name,
 
 
 def test_confluents_own_serializer_is_understood(registry, tmp_path):
-    pytest.importorskip("authlib", reason="LOUD: confluent-kafka's serializers need authlib")
     from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.avro import AvroSerializer
     from confluent_kafka.serialization import MessageField, SerializationContext
