@@ -17,6 +17,8 @@ answered yet; the question goes on:
   once, as a preview, the next who asks is told the failure: else they would ask for it for ever.
 - Once something was changed (`changed`), nobody is given as new what was asked before that: who has made an
   access rule sees it in the list.
+- What fails in another way than Kafka's errors say (a connection that breaks within an answer, a bug of ours)
+  is no answer either: it is said where the answer would be, and a bug is written to the console's log.
 - The questions under way, and the answers that are kept, are bounded in number for each cluster, and no user
   takes the places of all others.
 
@@ -39,10 +41,13 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 from barnabas.client.errors import ClientTimeoutError
 from barnabas.console.reading import FRESH_MS, Observation, read
 from barnabas.core.errors import BarnabasError
+from barnabas.core.eventlog import EventLog
 from barnabas.network.errors import DisconnectedError
 from barnabas.operations.clock import now_ms
 
 T = TypeVar("T")
+
+_log = EventLog("console")
 
 PATIENCE_S: Final = 0.7
 """How long a page waits: all pages answer within a second."""
@@ -57,12 +62,17 @@ ONCE_MAX: Final = 6
 _NOTED_EVERY_S: Final = 0.3
 SILENT_MS: Final = 250.0
 """Who has owed an answer for so long is said not to have answered."""
+_WORDS_MAX: Final = 500
 _UNANSWERED: Final = (ClientTimeoutError, DisconnectedError, TimeoutError)
 """No answer, which is something else than an answer that refuses."""
 
 
 class NotAnsweredError(BarnabasError):
     """What was asked for is not answered yet, or not at all: who asks again may get it (HTTP 503)."""
+
+
+class UnexpectedError(BarnabasError):
+    """What failed in another way than Kafka's errors say (HTTP 500)."""
 
 
 class LiveAnswer(NamedTuple, Generic[T]):
@@ -169,10 +179,12 @@ class Questions:
                 self._keep(key, replace(kept, is_new=False))
             try:
                 found: T = future.result()
-            except _UNANSWERED as error:
-                return LiveAnswer(self._last(key).failed(_words(error)), is_pending=False)
             except concurrent.futures.CancelledError:
                 raise BarnabasError("the cluster is not looked at any more") from None
+            except Exception as error:
+                if _is_refusal(error):
+                    raise
+                return LiveAnswer(self._last(key).failed(words_of(error)), is_pending=False)
             return LiveAnswer(read(found, now_ms()), is_pending=False)
 
     def changed(self) -> None:
@@ -239,10 +251,12 @@ class Questions:
                 reading = read(future.result(), now_ms())
                 is_new, refusal = not question.is_seen, None
             else:
-                reading = self._last(key).failed(_words(error))
-                refusal = None
-                if isinstance(error, BarnabasError) and not isinstance(error, _UNANSWERED):
-                    refusal = error
+                reading = self._last(key).failed(words_of(error))
+                refusal = error if isinstance(error, BarnabasError) and _is_refusal(error) else None
+                if not isinstance(error, (BarnabasError, OSError)):
+                    # Of a key the first part alone: what a preview is asked for may have a password.
+                    subject = key[0] if isinstance(key, tuple) else key
+                    _log.error("console.question", question=subject, error=repr(error), exc_info=error)
                 # What is asked for once is waited for: who comes back for it reads why it does not come.
                 is_new = (once or refusal is not None) and not question.is_seen
             self._keep(key, _Kept(reading, is_new, once, question.asker, now_ms(), refusal))
@@ -289,11 +303,19 @@ class Questions:
         return f"<Questions running={running} kept={len(self._kept)}>"
 
 
-def _words(error: BaseException) -> str:
-    """Why there is no answer: a timeout by itself says nothing."""
+def _is_refusal(error: BaseException) -> bool:
+    """Whether somebody has answered, and said no."""
+    return isinstance(error, BarnabasError) and not isinstance(error, _UNANSWERED)
+
+
+def words_of(error: BaseException) -> str:
+    """Why there is no answer, in one line: a timeout by itself says nothing, and a bug of ours little."""
     if isinstance(error, TimeoutError) and not str(error):
         return "no answer came in time"
-    return str(error) or type(error).__name__
+    said, kind = " ".join(str(error).split())[:_WORDS_MAX], type(error).__name__
+    if isinstance(error, BarnabasError) or (said and isinstance(error, OSError)):
+        return said or kind
+    return f"{kind}: {said}" if said else kind
 
 
 async def _done(future: "concurrent.futures.Future[Any]", seconds: float) -> None:

@@ -24,7 +24,7 @@ from barnabas.console.health.outcome import Level
 from barnabas.console.health.verdict import Verdict, verdict
 from barnabas.console.history.sampler import CommitWatch, samples_of
 from barnabas.console.kept_admin import KeptAdmin
-from barnabas.console.questions import SILENT_MS, LiveAnswer, Question, Questions
+from barnabas.console.questions import SILENT_MS, LiveAnswer, Question, Questions, UnexpectedError, words_of
 from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.console.trend import Trend
 from barnabas.core.errors import BarnabasError
@@ -286,6 +286,11 @@ class WatchedCluster:
             raise BarnabasError(
                 f"the cluster {self.name} is not looked at any more: whether it was done is not known"
             ) from error
+        except BarnabasError:
+            raise
+        except Exception as error:
+            _log.error("console.change", cluster=self.name, error=repr(error), exc_info=True)
+            raise UnexpectedError(f"{words_of(error)}: whether it was done is not known") from error
         finally:
             # Also where it failed: a part of it may have been done.
             self.questions.changed()
@@ -344,8 +349,10 @@ class WatchedCluster:
                 await looking
             except asyncio.CancelledError:
                 return
-            except (BarnabasError, OSError) as error:
-                self._problem = str(error)
+            except Exception as error:
+                self._problem = words_of(error)
+                if not isinstance(error, (BarnabasError, OSError)):  # a bug of ours must not end the looks
+                    _log.error("console.look", cluster=self.name, error=repr(error), exc_info=True)
                 if isinstance(error, AuthenticationError):
                     retry_s = self.pace.refused_s
                 with self._rounds:

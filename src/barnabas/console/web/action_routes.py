@@ -65,7 +65,7 @@ async def plan(console: Console, watched: WatchedCluster, kind: str, user: str, 
     if planned is None and answer.is_pending:
         raise NotAnsweredError(f"{answer.reading.error}: nothing was done; ask for the preview again")
     if planned is None:
-        raise OperationError(f"there is no preview: {answer.reading.error}")
+        raise NotAnsweredError(f"there is no preview: {answer.reading.error}; nothing was done")
     return console.plans.keep(watched.name, kind, user, planned, now_ms(), needs)
 
 
@@ -104,7 +104,10 @@ async def undo(console: Console, watched: WatchedCluster, plan_id: str, user: st
             "there is nothing to take back: no such change was done, or nothing takes back what it did"
         )
     kind = entry.undo.kind
-    wanted = TypeAdapter(_action(kind).parameters).validate_python(entry.undo.parameters)
+    try:
+        wanted = TypeAdapter(_action(kind).parameters).validate_python(entry.undo.parameters)
+    except ValidationError as error:
+        raise OperationError(f"the audit log does not say how: {_first_of(error)}") from error
     found = await plan(console, watched, kind, user, wanted)
     left = {one.subject: one.after for one in entry.effects if one.after not in _UNSAID}
     changed = [
@@ -217,8 +220,7 @@ def pages(add: AddRoute, prefix: str, render: Callable[..., Response]) -> None:
         try:
             wanted = TypeAdapter(action.parameters).validate_python(given)
         except ValidationError as error:
-            first = error.errors()[0]
-            raise OperationError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+            raise OperationError(_first_of(error)) from error
         try:
             found = await plan(console, watched, kind, user_of(request), wanted)
         except NotAnsweredError as error:
@@ -247,6 +249,12 @@ def _action(kind: str) -> ActionKind:
     if kind not in KINDS:
         raise NotHereError(f"there is no action {kind!r}; there are {', '.join(KINDS)}")
     return KINDS[kind]
+
+
+def _first_of(error: ValidationError) -> str:
+    """What is wrong with the first parameter that is."""
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 async def sent_form(request: Request, console: Console) -> dict[str, str]:

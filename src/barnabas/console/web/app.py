@@ -20,7 +20,7 @@ from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from barnabas import __version__
 from barnabas.console.access import entrance
@@ -31,7 +31,7 @@ from barnabas.console.access.login import RefusedLoginError, TooManyError
 from barnabas.console.access.roles import EVERY, Need, ResourceKind, Verb
 from barnabas.console.access.rules import button_needs
 from barnabas.console.console import Console, ForbiddenError, NotHereError
-from barnabas.console.questions import NotAnsweredError
+from barnabas.console.questions import NotAnsweredError, UnexpectedError
 from barnabas.console.views import overview as overviews
 from barnabas.console.views.history import RANGES, HistoryView, history
 from barnabas.console.web import (
@@ -46,7 +46,10 @@ from barnabas.console.web.chart import chart
 from barnabas.console.web.guard import Guard, form_token
 from barnabas.console.web.routes import SHOWN, console_of_request, user_of
 from barnabas.core.errors import BarnabasError
+from barnabas.core.eventlog import EventLog
 from barnabas.operations.clock import now_ms
+
+_log = EventLog("console")
 
 API: Final = "/api/v1"
 _TEMPLATES: Final = files("barnabas.console") / "templates"
@@ -78,7 +81,35 @@ def application(console: Console) -> ASGIApp:
         scope.setdefault("state", {})["console"] = console
         await behind(scope, receive, send)
 
-    return Guard(with_console, console.hosts)
+    return Guard(Unbroken(with_console), console.hosts)
+
+
+class Unbroken:
+    """An ASGI application around another one: whatever that raises, a bug of ours among it, is answered in
+    one line, and stands in the console's log.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers."""
+        is_begun = is_ended = False
+
+        async def noted(message: Message) -> None:
+            nonlocal is_begun, is_ended
+            is_begun = True
+            is_ended = message["type"] == "http.response.body" and not message.get("more_body", False)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        except Exception as error:
+            _log.error("console.request", path=scope.get("path"), error=repr(error), exc_info=True)
+            if not is_begun:  # the page that says so failed, too
+                await JSONResponse({"error": _fault_of(error)}, 500)(scope, receive, send)
+            elif not is_ended:
+                raise  # the server breaks the connection: what was sent is no whole answer
 
 
 @cache
@@ -123,7 +154,9 @@ def routes_of(has_login: bool, has_provider: bool) -> FastAPI:
     action_routes.pages(page, pages_below, render)
     limit_routes.pages(page, pages_below)
     app.mount("/static", StaticFiles(directory=str(_STATIC)), name="static")
-    for kind in (NotHereError, ForbiddenError, BarnabasError, HTTPException, RequestValidationError):
+    # FastAPI answers with the handler of Exception, and raises it again all the same.
+    kinds = (NotHereError, ForbiddenError, BarnabasError, HTTPException, RequestValidationError, Exception)
+    for kind in kinds:
         app.add_exception_handler(kind, _refused)
     return app
 
@@ -224,12 +257,14 @@ def _may_add(console: Console, user: str) -> bool:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """What cannot be done, as JSON below the API and as a page elsewhere."""
+    """What cannot be done, or has failed, as JSON below the API and as a page elsewhere."""
     if isinstance(error, HTTPException):
         status, why = error.status_code, str(error.detail)
     elif isinstance(error, RequestValidationError):
         each = error.errors()[0]
         status, why = 422, f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}"
+    elif not isinstance(error, BarnabasError):
+        status, why = 500, _fault_of(error)
     else:
         codes: dict[type, int] = {
             NotHereError: 404,
@@ -238,11 +273,17 @@ async def _refused(request: Request, error: Exception) -> Response:
             RefusedLoginError: 401,
             TooManyError: 429,
             NotAnsweredError: 503,
+            UnexpectedError: 500,
         }
         status, why = codes.get(type(error), 409), str(error)
     if request.url.path.startswith(API):
         return JSONResponse({"error": why}, status)
     return render(request, "refused.html", status, why=why, code=status)
+
+
+def _fault_of(error: Exception) -> str:
+    """What whoever asked may know of an error of the console: what it says may be of others."""
+    return f"the console has failed here ({type(error).__name__}); its log says more"
 
 
 @cache
