@@ -15,8 +15,8 @@ from rich.console import Console
 from barnabas.admin import Admin, NewTopic
 from barnabas.core.ids import TopicPartition as Tp
 from barnabas.records.batch import batch_headers, decode_batch
-from barnabas.spark.pipeline import supervisor
-from barnabas.spark.pipeline.settings import load
+from barnabas.spark.pipeline.file.settings import load
+from barnabas.spark.pipeline.running import supervisor
 from waiting import until
 
 Records = dict[int, tuple[str, int | None]]

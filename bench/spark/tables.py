@@ -11,10 +11,10 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from barnabas.spark.pipeline.routed_sink import RoutedSink
-from barnabas.spark.pipeline.routes import TableRoute
-from barnabas.spark.pipeline.sink import Destination
-from barnabas.spark.pipeline.sink_settings import Sink
+from barnabas.spark.pipeline.file.sink_settings import Sink
+from barnabas.spark.pipeline.many_tables.routed_sink import RoutedSink
+from barnabas.spark.pipeline.many_tables.routes import TableRoute
+from barnabas.spark.pipeline.sinks.sink import Destination
 from bench.figures import Measure
 from bench.processes import processor_time
 from bench.rounds import Effort, Row, Turn

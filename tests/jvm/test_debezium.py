@@ -102,8 +102,8 @@ class World:
             until(there, f"{count} records", 90)
 
     def run(self):
-        from barnabas.spark.pipeline import supervisor
-        from barnabas.spark.pipeline.settings import load
+        from barnabas.spark.pipeline.file.settings import load
+        from barnabas.spark.pipeline.running import supervisor
 
         return supervisor.run(self.spark, load(self.folder / "shop.toml"), Console(file=io.StringIO()))
 

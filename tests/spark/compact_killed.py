@@ -18,7 +18,7 @@ import append_killed
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from barnabas.spark.pipeline.sink_settings import Sink
+from barnabas.spark.pipeline.file.sink_settings import Sink
 from barnabas.spark.pipeline.tables.parquet import ParquetFolder
 
 DAYS = {"1": "day=1", "a b/%": "day=a b%2F%25"}
@@ -35,7 +35,7 @@ def open_table(sink):
     """
     if sink.kind == "parquet":
         return ParquetFolder(sink.path)
-    from barnabas.spark.pipeline import sink as sinks
+    from barnabas.spark.pipeline.sinks import sink as sinks
 
     return sinks.open_table(sink)
 

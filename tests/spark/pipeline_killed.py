@@ -9,7 +9,7 @@ import signal
 import sys
 
 from barnabas.cli.main import main
-from barnabas.spark.pipeline import sink
+from barnabas.spark.pipeline.sinks import sink
 
 POINTS = ("before-write", "after-write", "before-commit", "after-commit", "before-checkpoint")
 # The call of a table that is its commit point.

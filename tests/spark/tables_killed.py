@@ -10,7 +10,8 @@ import sys
 import threading
 
 from barnabas.cli.main import main
-from barnabas.spark.pipeline import named_tables, routed_sink, sink
+from barnabas.spark.pipeline.many_tables import named_tables, routed_sink
+from barnabas.spark.pipeline.sinks import sink
 from barnabas.spark.pipeline.tables.delta import DeltaFolder
 from barnabas.spark.pipeline.tables.iceberg import IcebergFolder
 from barnabas.spark.pipeline.tables.logged import LoggedTable

@@ -19,9 +19,9 @@ from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline import supervisor
-from barnabas.spark.pipeline.format_settings import Format
-from barnabas.spark.pipeline.settings import load
+from barnabas.spark.pipeline.file.format_settings import Format
+from barnabas.spark.pipeline.file.settings import load
+from barnabas.spark.pipeline.running import supervisor
 from barnabas.spark.pipeline.tables.evolution import merged
 
 PAGE = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text()
@@ -189,7 +189,7 @@ def test_a_python_transformation_beside_the_file(spark, pipeline, tmp_path, topi
 
 @pytest.mark.spark
 def test_malformed_values_end_a_query_or_are_kept(spark):
-    from barnabas.spark.pipeline.frames import decoded
+    from barnabas.spark.pipeline.rows.frames import decoded
 
     for kind, good, bad in (("json", '{"a": 1, "b": 2}', '{"a": 1, "b": "x"}'), ("csv", "1;2", "1;x")):
         frame = spark.createDataFrame([(good.encode(),), (bad.encode(),), (None,)], "value binary")

@@ -14,9 +14,9 @@ import pytest
 
 import barnabas
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.settings import load
-from barnabas.spark.pipeline.sink import BatchSink, Destination, compact, open_table
-from barnabas.spark.pipeline.sink_settings import Sink
+from barnabas.spark.pipeline.file.settings import load
+from barnabas.spark.pipeline.file.sink_settings import Sink
+from barnabas.spark.pipeline.sinks.sink import BatchSink, Destination, compact, open_table
 from barnabas.spark.pipeline.tables.compaction import groups, merge
 from barnabas.spark.pipeline.tables.parquet import ParquetFolder
 from seeds import drawn_by_this_run

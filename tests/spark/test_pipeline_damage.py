@@ -10,11 +10,11 @@ from deltalake import DeltaTable
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.events import Events, last_event
-from barnabas.spark.pipeline.replay import replay
-from barnabas.spark.pipeline.settings import load
-from barnabas.spark.pipeline.sink import open_table, query_id, table_schema
-from barnabas.spark.pipeline.status import status
+from barnabas.spark.pipeline.dead_letters.replay import replay
+from barnabas.spark.pipeline.file.settings import load
+from barnabas.spark.pipeline.reports.events import Events, last_event
+from barnabas.spark.pipeline.reports.status import status
+from barnabas.spark.pipeline.sinks.sink import open_table, query_id, table_schema
 
 DAMAGED = ("", "{", "[]", "null", "7", '"text"', '{"batch": []}', "\x00\x00", "[" * 100_000)
 ROWS = StructType([StructField("id", IntegerType())])

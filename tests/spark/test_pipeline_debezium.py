@@ -14,9 +14,9 @@ from rich.console import Console
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline import supervisor
-from barnabas.spark.pipeline.debezium import decimal_of
-from barnabas.spark.pipeline.settings import load
+from barnabas.spark.pipeline.file.settings import load
+from barnabas.spark.pipeline.rows.debezium import decimal_of
+from barnabas.spark.pipeline.running import supervisor
 from seeds import drawn_by_this_run
 
 pytestmark = pytest.mark.spark

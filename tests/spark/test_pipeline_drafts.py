@@ -13,10 +13,10 @@ from barnabas.admin import Admin, NewTopic
 from barnabas.cli.main import cli
 from barnabas.client import Producer
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline import supervisor
 from barnabas.spark.pipeline.drafts import text, types
 from barnabas.spark.pipeline.drafts.draft import Draft
-from barnabas.spark.pipeline.settings import load
+from barnabas.spark.pipeline.file.settings import load
+from barnabas.spark.pipeline.running import supervisor
 
 
 class World:

@@ -14,9 +14,9 @@ from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.sink import BatchSink, Destination
-from barnabas.spark.pipeline.sink_settings import Sink
-from barnabas.spark.pipeline.staging import complete
+from barnabas.spark.pipeline.file.sink_settings import Sink
+from barnabas.spark.pipeline.sinks.sink import BatchSink, Destination
+from barnabas.spark.pipeline.sinks.staging import complete
 from barnabas.spark.pipeline.tables.delta import DeltaFolder
 from barnabas.spark.pipeline.tables.parquet import ParquetFolder
 from barnabas.spark.pipeline.tables.table import OURS

@@ -22,9 +22,10 @@ from barnabas.client import Consumer, Producer
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline import named_tables, supervisor
-from barnabas.spark.pipeline.settings import load
-from barnabas.spark.pipeline.sink import open_table
+from barnabas.spark.pipeline.file.settings import load
+from barnabas.spark.pipeline.many_tables import named_tables
+from barnabas.spark.pipeline.running import supervisor
+from barnabas.spark.pipeline.sinks.sink import open_table
 from seeds import drawn_by_this_run
 from waiting import until
 

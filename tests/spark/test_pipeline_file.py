@@ -5,7 +5,7 @@ import re
 import pytest
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.settings import load
+from barnabas.spark.pipeline.file.settings import load
 
 WHOLE = """
 checkpoint = "c"

@@ -24,13 +24,13 @@ from rich.console import Console
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.spark.errors import FormatError, PipelineError
-from barnabas.spark.pipeline import supervisor
-from barnabas.spark.pipeline.format_settings import Format
+from barnabas.spark.pipeline.file.format_settings import Format
+from barnabas.spark.pipeline.file.settings import load
 from barnabas.spark.pipeline.formats.avro import AvroDecoder
 from barnabas.spark.pipeline.formats.decoder import column_of
 from barnabas.spark.pipeline.formats.protobuf import ProtobufDecoder
-from barnabas.spark.pipeline.frames import decoded
-from barnabas.spark.pipeline.settings import load
+from barnabas.spark.pipeline.rows.frames import decoded
+from barnabas.spark.pipeline.running import supervisor
 
 UTC = dt.UTC
 NOON = dt.datetime(2026, 3, 1, 12, 0, 0, 250_000, UTC)

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline import joins
-from barnabas.spark.pipeline.joined_tables import Copies, TableAwayError, forget_batch, settled
-from barnabas.spark.pipeline.settings import load
+from barnabas.spark.pipeline.file.settings import load
+from barnabas.spark.pipeline.joined import joins
+from barnabas.spark.pipeline.joined.joined_tables import Copies, TableAwayError, forget_batch, settled
 
 FILE = """
 checkpoint = "checkpoint"
@@ -130,8 +130,8 @@ _KEYS = st.sampled_from(["table", "kind", "on", "columns", "as", "how", "many", 
 
 @given(st.dictionaries(_KEYS, _VALUES, max_size=8))
 def test_no_section_of_any_form_raises_anything_else(tmp_path_factory, section):
-    from barnabas.spark.pipeline.join_settings import joins_of
-    from barnabas.spark.pipeline.section import Section
+    from barnabas.spark.pipeline.file.join_settings import joins_of
+    from barnabas.spark.pipeline.file.section import Section
 
     good = {"table": "t", "kind": "delta", "on": ["a"]}
     failure = None
@@ -386,7 +386,7 @@ def test_a_table_that_is_away_is_waited_for(airlines):
 
 def test_files_that_go_while_they_are_read_are_waited_for(airlines, monkeypatch):
     """A vacuum, or a compaction of plain Parquet; what the table is then is read at the next look."""
-    from barnabas.spark.pipeline import joined_tables
+    from barnabas.spark.pipeline.joined import joined_tables
 
     airlines.write(AIRLINES)
     copies, write, calls = airlines.begin(), joined_tables._write, []
@@ -409,7 +409,7 @@ def test_files_that_go_while_they_are_read_are_waited_for(airlines, monkeypatch)
 
 
 def test_a_table_that_never_stands_still_is_away(airlines, monkeypatch):
-    from barnabas.spark.pipeline import joined_tables
+    from barnabas.spark.pipeline.joined import joined_tables
 
     airlines.write(AIRLINES)
     copies, write = airlines.begin(), joined_tables._write

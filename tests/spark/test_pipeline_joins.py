@@ -16,8 +16,8 @@ from barnabas.cli.main import cli
 from barnabas.client import Consumer, Producer
 from barnabas.core.ids import TopicPartition
 from barnabas.spark import sessions
-from barnabas.spark.pipeline import joined_tables
-from barnabas.spark.pipeline.sink import BatchSink
+from barnabas.spark.pipeline.joined import joined_tables
+from barnabas.spark.pipeline.sinks.sink import BatchSink
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -8,8 +8,8 @@ import json
 import pytest
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.section import Section
-from barnabas.spark.pipeline.settings import load
+from barnabas.spark.pipeline.file.section import Section
+from barnabas.spark.pipeline.file.settings import load
 from tls_certificates import PEM, Authority
 
 BROKERS = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "flights"}

@@ -17,8 +17,8 @@ from pyiceberg.catalog import load_catalog
 from pyspark.sql.types import ByteType, StructField, StructType
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.sink import BatchSink, Destination, compact, open_table, table_schema
-from barnabas.spark.pipeline.sink_settings import Sink
+from barnabas.spark.pipeline.file.sink_settings import Sink
+from barnabas.spark.pipeline.sinks.sink import BatchSink, Destination, compact, open_table, table_schema
 
 pytestmark = pytest.mark.spark
 

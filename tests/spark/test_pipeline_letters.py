@@ -13,9 +13,9 @@ from barnabas.admin import Admin, NewTopic
 from barnabas.client import Consumer, Producer
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline import supervisor
-from barnabas.spark.pipeline.replay import replay
-from barnabas.spark.pipeline.settings import load
+from barnabas.spark.pipeline.dead_letters.replay import replay
+from barnabas.spark.pipeline.file.settings import load
+from barnabas.spark.pipeline.running import supervisor
 from seeds import drawn_by_this_run
 
 pytestmark = pytest.mark.spark

@@ -9,9 +9,9 @@ import pytest
 from openlineage.client import OpenLineageClient
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline import lineage
-from barnabas.spark.pipeline.events import Events
-from barnabas.spark.pipeline.settings import load
+from barnabas.spark.pipeline.file.settings import load
+from barnabas.spark.pipeline.reports import lineage
+from barnabas.spark.pipeline.reports.events import Events
 
 FILE = """
 name = "flights"

@@ -8,8 +8,8 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.sink import BatchSink, Destination, compact, open_table
-from barnabas.spark.pipeline.sink_settings import Sink
+from barnabas.spark.pipeline.file.sink_settings import Sink
+from barnabas.spark.pipeline.sinks.sink import BatchSink, Destination, compact, open_table
 from barnabas.spark.pipeline.tables.rewriting import Changes
 from seeds import drawn_by_this_run
 

@@ -26,7 +26,7 @@ from barnabas.client import Consumer, Producer
 from barnabas.core.ids import TopicPartition
 from barnabas.spark import discovered
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.settings import load
+from barnabas.spark.pipeline.file.settings import load
 from spark_processes import HOME, environment, standalone_cluster
 
 ROOT = Path(__file__).parents[2]

@@ -15,10 +15,10 @@ from rich.console import Console
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.operations.schemas.registry import RegistryAwayError, RegistryClient, RegistryError
-from barnabas.spark.pipeline import supervisor
+from barnabas.spark.pipeline.file.settings import load
 from barnabas.spark.pipeline.formats.avro import AvroDecoder
 from barnabas.spark.pipeline.formats.registry import RegistrySchemas
-from barnabas.spark.pipeline.settings import load
+from barnabas.spark.pipeline.running import supervisor
 from schema_registry import SchemaRegistry, serving
 
 READER = {

@@ -10,9 +10,9 @@ import pytest
 from deltalake import DeltaTable
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline import replay as replaying
-from barnabas.spark.pipeline.sink import open_table
-from barnabas.spark.pipeline.sink_settings import DeadLetters, Sink
+from barnabas.spark.pipeline.dead_letters import replay as replaying
+from barnabas.spark.pipeline.file.sink_settings import DeadLetters, Sink
+from barnabas.spark.pipeline.sinks.sink import open_table
 
 KINDS = {"topic": "string", "partition": "integer", "offset": "long", "key": "binary", "value": "binary"}
 HEADERS = {"type": "array", "containsNull": True, "elementType": {"type": "struct", "fields": [

@@ -18,9 +18,10 @@ from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.follower import lag_of
 from barnabas.spark.offsets import SourceOffset
-from barnabas.spark.pipeline import report, run_history, supervisor
-from barnabas.spark.pipeline.events import Events
-from barnabas.spark.pipeline.settings import load
+from barnabas.spark.pipeline.file.settings import load
+from barnabas.spark.pipeline.reports import report, run_history
+from barnabas.spark.pipeline.reports.events import Events
+from barnabas.spark.pipeline.running import supervisor
 
 FILE = """
 checkpoint = "checkpoint"

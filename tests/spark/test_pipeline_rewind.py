@@ -16,10 +16,10 @@ from pyiceberg.catalog import load_catalog
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import OffsetError, PipelineError
 from barnabas.spark.offsets import EARLIEST, LATEST, SourceOffset
-from barnabas.spark.pipeline import rewind
-from barnabas.spark.pipeline.routes import TableRoute
-from barnabas.spark.pipeline.sink import open_table
-from barnabas.spark.pipeline.sink_settings import DeadLetters, Sink
+from barnabas.spark.pipeline.file.sink_settings import DeadLetters, Sink
+from barnabas.spark.pipeline.many_tables.routes import TableRoute
+from barnabas.spark.pipeline.running import rewind
+from barnabas.spark.pipeline.sinks.sink import open_table
 from barnabas.spark.pipeline.tables.rewriting import Changes
 from barnabas.spark.pipeline.tables.table import Staged
 from barnabas.spark.planner import FoundTopics

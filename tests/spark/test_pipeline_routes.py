@@ -14,12 +14,13 @@ from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.spark import ddl
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline import named_tables, routes, supervisor, trial
-from barnabas.spark.pipeline.expectations import Expectation, Tally
-from barnabas.spark.pipeline.routed_sink import require_columns
-from barnabas.spark.pipeline.settings import load
-from barnabas.spark.pipeline.sink import BatchSink, Destination, compact, open_table
-from barnabas.spark.pipeline.status import status
+from barnabas.spark.pipeline.file.settings import load
+from barnabas.spark.pipeline.many_tables import named_tables, routes
+from barnabas.spark.pipeline.many_tables.routed_sink import require_columns
+from barnabas.spark.pipeline.reports.status import status
+from barnabas.spark.pipeline.rows.expectations import Expectation, Tally
+from barnabas.spark.pipeline.running import supervisor, trial
+from barnabas.spark.pipeline.sinks.sink import BatchSink, Destination, compact, open_table
 from seeds import drawn_by_this_run
 from waiting import until
 

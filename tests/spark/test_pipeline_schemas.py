@@ -17,11 +17,11 @@ from barnabas.client import Producer
 from barnabas.operations.schemas.protobuf import frame_indexes
 from barnabas.operations.schemas.registry import RegistryAwayError
 from barnabas.spark.errors import FormatError, PipelineError
-from barnabas.spark.pipeline import supervisor
+from barnabas.spark.pipeline.file.settings import load
 from barnabas.spark.pipeline.formats.json_schema import columns_of
 from barnabas.spark.pipeline.formats.proto_text import message_name
 from barnabas.spark.pipeline.formats.reader_schema import keep, settled
-from barnabas.spark.pipeline.settings import load
+from barnabas.spark.pipeline.running import supervisor
 from schema_registry import SchemaRegistry, serving
 
 PROTO = """
@@ -322,7 +322,7 @@ def test_a_new_version_adds_columns_and_one_that_does_not_fit_stops(
         words = rf"^column id is string now and bigint in the table.*version 3 of {topic}-value, id 3\)$"
         with pytest.raises(PipelineError, match=words):
             run()
-        from barnabas.spark.pipeline.schema_report import report
+        from barnabas.spark.pipeline.reports.schema_report import report
 
         found = report(spark, load(path), 100)
         assert found.reads_by == f"version 3 of {topic}-value, id 3"

@@ -14,10 +14,10 @@ from barnabas.admin import Admin, NewTopic
 from barnabas.cli.main import cli
 from barnabas.client import Producer
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline import supervisor
-from barnabas.spark.pipeline.settings import load
-from barnabas.spark.pipeline.status import problems, status
-from barnabas.spark.pipeline.trial import attempt
+from barnabas.spark.pipeline.file.settings import load
+from barnabas.spark.pipeline.reports.status import problems, status
+from barnabas.spark.pipeline.running import supervisor
+from barnabas.spark.pipeline.running.trial import attempt
 from seeds import drawn_by_this_run
 
 pytestmark = pytest.mark.spark
@@ -202,7 +202,7 @@ def test_a_broker_that_is_away_leaves_the_rest_of_the_status(world):
 
 
 def test_a_run_that_was_killed_is_told_from_one_that_runs(world):
-    from barnabas.spark.pipeline.sink import open_table
+    from barnabas.spark.pipeline.sinks.sink import open_table
 
     world.send(b'{"id": 1}')
     world.run()

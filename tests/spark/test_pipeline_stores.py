@@ -26,11 +26,11 @@ from rich.console import Console
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.spark.errors import PipelineError, first_line
-from barnabas.spark.pipeline import supervisor
-from barnabas.spark.pipeline.settings import load
-from barnabas.spark.pipeline.sink import open_table
-from barnabas.spark.pipeline.sink_settings import Sink
-from barnabas.spark.pipeline.status import status
+from barnabas.spark.pipeline.file.settings import load
+from barnabas.spark.pipeline.file.sink_settings import Sink
+from barnabas.spark.pipeline.reports.status import status
+from barnabas.spark.pipeline.running import supervisor
+from barnabas.spark.pipeline.sinks.sink import open_table
 from barnabas.spark.pipeline.tables import rest_catalog
 from barnabas.spark.pipeline.tables.parquet import ParquetFolder
 from barnabas.spark.pipeline.tables.places import Objects, is_address

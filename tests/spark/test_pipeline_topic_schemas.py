@@ -16,10 +16,11 @@ from barnabas.cli.main import cli
 from barnabas.client import Producer
 from barnabas.spark import sessions
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline import supervisor, topic_tables
+from barnabas.spark.pipeline.file.settings import load
 from barnabas.spark.pipeline.formats.reader_schema import keep, settled
-from barnabas.spark.pipeline.settings import load
-from barnabas.spark.pipeline.sink import BatchSink
+from barnabas.spark.pipeline.many_tables import topic_tables
+from barnabas.spark.pipeline.running import supervisor
+from barnabas.spark.pipeline.sinks.sink import BatchSink
 from schema_registry import SchemaRegistry, serving
 from waiting import until
 

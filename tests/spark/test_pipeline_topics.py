@@ -11,10 +11,11 @@ from barnabas.admin import Admin, NewTopic
 from barnabas.client import Consumer, Producer
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline import records, supervisor
-from barnabas.spark.pipeline.settings import load
-from barnabas.spark.pipeline.sink import compact, open_table
-from barnabas.spark.pipeline.status import status
+from barnabas.spark.pipeline.file.settings import load
+from barnabas.spark.pipeline.reports.status import status
+from barnabas.spark.pipeline.rows import records
+from barnabas.spark.pipeline.running import supervisor
+from barnabas.spark.pipeline.sinks.sink import compact, open_table
 
 FILE = """
 checkpoint = "checkpoint"

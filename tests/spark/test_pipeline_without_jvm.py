@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from rich.console import Console
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline import supervisor
+from barnabas.spark.pipeline.running import supervisor
 
 
 @pytest.fixture(

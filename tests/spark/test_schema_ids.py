@@ -16,10 +16,10 @@ from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline import supervisor
+from barnabas.spark.pipeline.file.settings import load
 from barnabas.spark.pipeline.formats.avro import AvroDecoder
 from barnabas.spark.pipeline.formats.schema_ids import SchemaIds
-from barnabas.spark.pipeline.settings import load
+from barnabas.spark.pipeline.running import supervisor
 
 
 def schema(*names):

@@ -17,11 +17,12 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
-from barnabas.spark.pipeline import named_tables, routed_sink, sink
-from barnabas.spark.pipeline.routed_sink import RoutedSink
-from barnabas.spark.pipeline.routes import TableRoute
-from barnabas.spark.pipeline.sink import BatchSink, Destination
-from barnabas.spark.pipeline.sink_settings import Sink
+from barnabas.spark.pipeline.file.sink_settings import Sink
+from barnabas.spark.pipeline.many_tables import named_tables, routed_sink
+from barnabas.spark.pipeline.many_tables.routed_sink import RoutedSink
+from barnabas.spark.pipeline.many_tables.routes import TableRoute
+from barnabas.spark.pipeline.sinks import sink
+from barnabas.spark.pipeline.sinks.sink import BatchSink, Destination
 from barnabas.spark.pipeline.tables.logged import LoggedTable
 from barnabas.spark.pipeline.tables.rewriting import Changes
 from seeds import drawn_by_this_run

@@ -18,7 +18,9 @@ from rich.console import Console
 
 from barnabas.spark import sessions
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline import settings, sink, supervisor
+from barnabas.spark.pipeline.file import settings
+from barnabas.spark.pipeline.running import supervisor
+from barnabas.spark.pipeline.sinks import sink
 from barnabas.spark.pipeline.tables.delta import DeltaFolder
 from barnabas.spark.pipeline.tables.iceberg import IcebergFolder
 from barnabas.spark.pipeline.tables.parquet import ParquetFolder

@@ -18,10 +18,10 @@ from barnabas.core.errors import BarnabasError
 from barnabas.core.extras import extra
 
 if TYPE_CHECKING:
-    from barnabas.spark.pipeline.schema_report import SchemaReport
-    from barnabas.spark.pipeline.settings import Pipeline
-    from barnabas.spark.pipeline.status import PipelineStatus
-    from barnabas.spark.pipeline.trial import Trial
+    from barnabas.spark.pipeline.file.settings import Pipeline
+    from barnabas.spark.pipeline.reports.schema_report import SchemaReport
+    from barnabas.spark.pipeline.reports.status import PipelineStatus
+    from barnabas.spark.pipeline.running.trial import Trial
 
 _SIZE_MAX = 1 << 40
 FILE = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
@@ -119,7 +119,7 @@ def check(file: Path) -> None:
       barnabas pipeline check flights.toml
     """
     settings, supervisor = _modules()
-    from barnabas.spark.pipeline import topic_tables
+    from barnabas.spark.pipeline.many_tables import topic_tables
 
     found = settings.load(file)
     topics = topic_tables.each(found, ask=False)
@@ -149,7 +149,8 @@ def schema(file: Path, records: int, as_json: bool) -> None:
       barnabas pipeline schema flights.toml
     """
     settings, supervisor = _modules()
-    from barnabas.spark.pipeline import schema_report, topic_tables
+    from barnabas.spark.pipeline.many_tables import topic_tables
+    from barnabas.spark.pipeline.reports import schema_report
 
     found = settings.load(file)
     topics = topic_tables.each(found, ask=True)
@@ -254,7 +255,8 @@ def try_(file: Path, records: int) -> None:
       barnabas pipeline try flights.toml
     """
     settings, supervisor = _modules()
-    from barnabas.spark.pipeline import topic_tables, trial
+    from barnabas.spark.pipeline.many_tables import topic_tables
+    from barnabas.spark.pipeline.running import trial
 
     found = settings.load(file)
     topics = topic_tables.each(found, ask=True)
@@ -298,7 +300,7 @@ def status(files: tuple[Path, ...], as_json: bool, max_lag: int | None, max_age:
       barnabas pipeline status flights.toml --max-lag 100000 --json
     """
     settings, _ = _modules()
-    from barnabas.spark.pipeline import status as standing
+    from barnabas.spark.pipeline.reports import status as standing
 
     found = [standing.status(settings.load(file)) for file in files]
     told = {one.name: standing.problems(one, lag_max=max_lag, age_max_s=max_age) for one in found}
@@ -363,7 +365,7 @@ def report(file: Path, output: Path | None) -> None:
 
 def _write_page(found: "Pipeline", page: Path) -> None:
     """Writes the page about a pipeline."""
-    from barnabas.spark.pipeline import report as reporting
+    from barnabas.spark.pipeline.reports import report as reporting
 
     text = reporting.page(found)
     try:
@@ -382,7 +384,7 @@ def replay(file: Path) -> None:
       barnabas pipeline replay flights.toml
     """
     settings, _ = _modules()
-    from barnabas.spark.pipeline import replay as replaying
+    from barnabas.spark.pipeline.dead_letters import replay as replaying
 
     found = settings.load(file)
     click.echo(f"{found.name}: {replaying.replay(found):,} records sent again")
@@ -418,7 +420,7 @@ def rewind(file: Path, to: dt.datetime, dry_run: bool) -> None:
       barnabas pipeline rewind flights.toml --to 2026-11-01T00:00:00Z
     """
     settings, _ = _modules()
-    from barnabas.spark.pipeline import rewind as rewinding
+    from barnabas.spark.pipeline.running import rewind as rewinding
 
     found = settings.load(file)
     done = rewinding.rewind(found, to, dry_run=dry_run)
@@ -458,7 +460,7 @@ def compact(file: Path, target_size: int, dry_run: bool) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    from barnabas.spark.pipeline import sink
+    from barnabas.spark.pipeline.sinks import sink
 
     found = settings.load(file)
     with Console(stderr=True).status(f"{escape(found.name)}: reading the table") as status:
@@ -477,5 +479,6 @@ def compact(file: Path, target_size: int, dry_run: bool) -> None:
 
 def _modules() -> tuple[ModuleType, ModuleType]:
     with extra("spark", "a pipeline"):
-        from barnabas.spark.pipeline import settings, supervisor
+        from barnabas.spark.pipeline.file import settings
+        from barnabas.spark.pipeline.running import supervisor
     return settings, supervisor

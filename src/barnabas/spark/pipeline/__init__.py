@@ -1,6 +1,9 @@
 """Topics into tables, from one TOML file: ``barnabas pipeline run FILE.toml``.
 
-`settings` reads the file, `frames` makes the DataFrame that it describes, `sink` writes the files of its
-batches and hands them to a table of the folder `tables` (`routed_sink` to many), and `supervisor` keeps the
-stream going.
+A batch goes through the rooms from left to right::
+
+    file -> rows (formats, joined) -> dead_letters -> sinks, many_tables -> tables
+
+`running` keeps it going, `reports` tell of it, and `drafts` write a first file. Each folder says what its
+modules are.
 """

@@ -15,7 +15,7 @@ from typing import Final
 
 from barnabas.operations.schemas.registry import RegisteredSchema, RegistryAwayError, RegistryError
 from barnabas.spark.errors import FormatError, PipelineError
-from barnabas.spark.pipeline.format_settings import Format
+from barnabas.spark.pipeline.file.format_settings import Format
 from barnabas.spark.pipeline.formats.latest import NoSubjectError, Version
 from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
 
