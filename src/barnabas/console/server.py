@@ -16,6 +16,7 @@ from barnabas.console.console import Console
 from barnabas.console.health.outcome import Level
 from barnabas.console.health.verdict import Verdict
 from barnabas.console.watched import WatchedCluster
+from barnabas.console.web import connections
 from barnabas.console.web.app import API, application
 from barnabas.core.errors import BarnabasError
 from barnabas.operations.clock import now_ms
@@ -52,14 +53,13 @@ def server_of(console: Console, tls: TlsFiles | None = None) -> uvicorn.Server:
     """
     config = uvicorn.Config(
         application(console),
-        log_level="warning",
         access_log=False,
         server_header=False,
         lifespan="off",
-        limit_concurrency=200,
         timeout_graceful_shutdown=3,
         # Who asks is the peer: a header that anybody can write says nothing here.
         proxy_headers=False,
+        **connections.settings(),
     )
     config.load()
     if tls is not None:

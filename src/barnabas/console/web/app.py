@@ -18,6 +18,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -104,6 +105,8 @@ class Unbroken:
 
         try:
             await self._app(scope, receive, noted)
+        except ClientDisconnect:
+            pass  # nobody is there to be answered
         except Exception as error:
             _log.error("console.request", path=scope.get("path"), error=repr(error), exc_info=True)
             if not is_begun:  # the page that says so failed, too
@@ -260,6 +263,8 @@ async def _refused(request: Request, error: Exception) -> Response:
     """What cannot be done, or has failed, as JSON below the API and as a page elsewhere."""
     if isinstance(error, HTTPException):
         status, why = error.status_code, str(error.detail)
+    elif isinstance(error, ClientDisconnect):
+        status, why = 400, "the request ended before its body"
     elif isinstance(error, RequestValidationError):
         each = error.errors()[0]
         status, why = 422, f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}"

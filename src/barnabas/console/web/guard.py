@@ -7,7 +7,7 @@
   from no browser at all; forms carry a token besides.
 - What only reads may come from a page of somebody else when a link to a page is followed, and in no other
   way: looking at records costs the cluster something, also when the answer is not shown to who asked.
-- A body has a bound.
+- A body has a bound, and so has the number of headers. A path begins with a slash.
 """
 
 import hmac
@@ -15,10 +15,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 BODY_BYTES_MAX: Final = 1 << 20
+_TOO_LARGE: Final = f"a body has at most {BODY_BYTES_MAX} bytes"
+HEADERS_MAX: Final = 200
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": (
@@ -58,7 +61,7 @@ class Guard:
                 message["headers"] = headers.raw
             await send(message)
 
-        refusal = self._refusal(scope["method"], Headers(scope=scope))
+        refusal = _malformed(scope) or self._refusal(scope["method"], Headers(scope=scope))
         if refusal is not None:
             code, why = refusal
             await JSONResponse({"error": why}, code)(scope, receive, with_headers)
@@ -70,8 +73,8 @@ class Guard:
         if _name_of(host) not in self._hosts:
             return 421, "this console is not called by that name: add it with --allow-host"
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > BODY_BYTES_MAX:
-            return 413, f"a body has at most {BODY_BYTES_MAX} bytes"
+        if not (length.isascii() and length.isdigit()) or int(length) > BODY_BYTES_MAX:
+            return 413, _TOO_LARGE
         is_ours = headers.get("sec-fetch-site", "same-origin") in {"same-origin", "none"}
         if method in _SAFE:
             is_link = (
@@ -86,6 +89,17 @@ class Guard:
         return None
 
 
+def _malformed(scope: Scope) -> tuple[int, str] | None:
+    if scope["http_version"] not in {"1.0", "1.1"}:
+        return 505, "HTTP is spoken here in its versions 1.0 and 1.1"
+    if len(scope["headers"]) > HEADERS_MAX:
+        return 431, f"a request has at most {HEADERS_MAX} headers"
+    if not scope["path"].startswith("/"):
+        # OPTIONS *, CONNECT, or what is meant for a proxy.
+        return 400, "a path begins with a slash"
+    return None
+
+
 def _name_of(host: str) -> str:
     """The host without its port."""
     if host.startswith("["):
@@ -94,7 +108,7 @@ def _name_of(host: str) -> str:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """The body, cut off where it is larger than it said it would be."""
+    """The body. Raises HTTPException where it is larger than it said it would be."""
     seen = 0
 
     async def bounded() -> Message:
@@ -103,7 +117,7 @@ def _bounded(receive: Receive) -> Receive:
         if message["type"] == "http.request":
             seen += len(message.get("body", b""))
             if seen > BODY_BYTES_MAX:
-                return {"type": "http.disconnect"}
+                raise HTTPException(413, _TOO_LARGE)
         return message
 
     return bounded
