@@ -1,5 +1,6 @@
 """``barnabas serve --brokers N``: the brokers of a machine, their parent, and what becomes of them."""
 
+import asyncio
 import os
 import re
 import resource
@@ -16,7 +17,7 @@ import pytest
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.core.processors import processor_s
-from barnabas.node.machine.broker_processes import RESTARTS_MAX
+from barnabas.node.machine.broker_processes import RESTARTS_MAX, parent_is_gone
 from racks import Rack
 from serving import READY_SECONDS, die_with_parent, free_port
 from waiting import until
@@ -549,3 +550,21 @@ def test_clients_that_hammer_a_broker_are_no_sign_that_its_start_gets_on(join_cl
     assert "Error: not ready, and without work for 2 s: broker 1\n" in said
     assert asked > 0
     assert controller.stop() == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="the system does not tell of a process's end")
+def test_who_waits_for_its_parents_end_sets_no_timer():
+    class Timerless(asyncio.SelectorEventLoop):
+        def call_at(self, when, callback, *args, context=None):
+            raise AssertionError(f"{callback} is to wake the loop")
+
+    async def wait_a_while():
+        waiting = asyncio.ensure_future(parent_is_gone(os.getppid()))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+    with asyncio.Runner(loop_factory=Timerless) as runner:
+        runner.run(wait_a_while())

@@ -270,3 +270,17 @@ def test_ports_that_cannot_be_are_said_before_any_broker_starts(tmp_path, given,
     with pytest.raises(click.ClickException, match=re.escape(said)):
         rack_service.run(options)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broker_has_from_its_parent_what_it_needs_and_loads_nothing_by_itself(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+    started = Rack(tmp_path / "data", "--brokers", "1", "--port", "0")
+    try:
+        started.wait_until_ready()
+    finally:
+        assert started.end() == 0
+    loaded = re.findall(
+        r"^(\[1\] )?import time:[ \d]+\|[ \d]+\| +(\S+)$", started.errors.read_text(), re.MULTILINE
+    )
+    assert ("", "barnabas.node.broker_node") in loaded
+    assert [module for broker, module in loaded if broker] == []

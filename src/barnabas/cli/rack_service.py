@@ -1,9 +1,11 @@
 """``barnabas serve --brokers N``: the command line of each broker of a machine, and the parent's own life."""
 
 import asyncio
+import codecs
 import errno
 import os
 import secrets
+import select
 import signal
 import socket
 import sys
@@ -68,13 +70,17 @@ def run(options: RackOptions) -> None:
     _refuse_shared(options)
     _refuse_few_descriptors(count)
     data.mkdir(parents=True, exist_ok=True)
-    # What all brokers have in memory: here once, and not in each of them. The groups are loaded late there.
+    # What all brokers have in memory: here once, and not in each of them. The groups are loaded late there,
+    # and the codec by the first host's name that is looked up.
     import barnabas.coordinator.consumer.assignors
     import barnabas.coordinator.consumer.groups
     import barnabas.node.broker_node
 
+    if hasattr(select, "epoll"):  # else brokers run on asyncio's own loop
+        import barnabas.network.event_loop
     if options.config["metrics.port"] >= 0:
         import barnabas.node.broker_metrics  # noqa: F401
+    codecs.lookup("idna")
     asyncio.run(_run([*ids], options, data))
 
 
@@ -187,9 +193,10 @@ def arguments_of(
 def _live(arguments: Sequence[str], token: str | None) -> NoReturn:
     """A broker's life as ``barnabas serve``, in a child; `token` is that of its metrics."""
     from barnabas.cli.main import main
-    from barnabas.node.metrics_access import MACHINE_TOKEN
 
     if token is not None:
+        from barnabas.node.metrics_access import MACHINE_TOKEN
+
         os.environ[MACHINE_TOKEN] = token
     sys.argv = ["barnabas", *arguments]
     main()
@@ -227,10 +234,13 @@ async def _run(ids: list[int], options: RackOptions, data: Path) -> None:
     secret = secrets.token_bytes(32)
 
     def live(each: int, port: int | None) -> NoReturn:
-        from barnabas.node.machine.machine_metrics import token_of
+        token = None
+        if options.config["metrics.port"] >= 0:
+            # The parent has it loaded then. In a child alone it would be 9 MB of each broker.
+            from barnabas.node.machine.machine_metrics import token_of
 
-        arguments = arguments_of(each, ids.index(each), port, options, data, parent)
-        _live(arguments, token_of(secret, each) if options.config["metrics.port"] >= 0 else None)
+            token = token_of(secret, each)
+        _live(arguments_of(each, ids.index(each), port, options, data, parent), token)
 
     rack = BrokerProcesses(ids, live)
     endpoint, metrics_url = await _serve_metrics(rack, options.config, secret)

@@ -56,6 +56,7 @@ RESTART_MS_MAX: Final = 30_000
 RESTARTS_MAX: Final = 5
 BROKERS_MAX: Final = 256
 PARENT_LOOK_S: Final = 0.5
+"""How often a broker looks whether its parent is there, where the system does not tell it."""
 _LINE_BYTES_MAX: Final = 1 << 20
 
 
@@ -361,5 +362,18 @@ class BrokerProcesses:
 
 async def parent_is_gone(parent: int) -> None:
     """Returns when this process is no child of its parent any more."""
-    while os.getppid() == parent:  # noqa: ASYNC110 - nobody tells
-        await asyncio.sleep(PARENT_LOOK_S)
+    try:
+        descriptor = os.pidfd_open(parent)
+    except (OSError, AttributeError):  # it is gone, or there is no such call, as on macOS
+        while os.getppid() == parent:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(PARENT_LOOK_S)
+        return
+    gone, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_reader(descriptor, gone.set)
+    try:
+        # A parent that was gone before the descriptor was opened: its pid may be another's by now.
+        if os.getppid() == parent:
+            await gone.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
