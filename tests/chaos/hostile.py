@@ -1,20 +1,24 @@
 """Hostile clients beside healthy ones: who behaves must not notice.
 
-    python tests/chaos/hostile.py [--seconds 10] [--way NAME ...] [--descriptors 1024]
+    python tests/chaos/hostile.py [--secure] [--seconds 10] [--way NAME ...] [--descriptors 1024]
+        [--log-level warning]
 
 A broker of its own with few descriptors, a producer with one record in flight and acks=all, a group with one
-member. Each way of `hostile_clients` runs beside them for some seconds, in a process of its own. It reports
-for each how many records were acknowledged meanwhile, their latency, whether the member lost its partitions,
-and the broker's memory before, at its peak and after. What was acknowledged has to be read by the group in
-the end.
+member. Each way of `hostile_clients` runs beside them for some seconds, in a process of its own; with
+`--secure` each of `hostile_strangers`, and those who behave log in over TLS. It reports for each how many
+records were acknowledged meanwhile, their latency, whether the member lost its partitions, the broker's
+memory before, at its peak and after, and how much it wrote to its log. What was acknowledged has to be read
+by the group in the end, and no line of the log is long or has a password.
 """
 
 import argparse
+import ssl
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,8 +26,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "fuzz"))
 
+import hostile_clients
+import hostile_strangers
 from confluent_kafka import Consumer, KafkaError
-from hostile_clients import WAYS
 from wire_peer import WirePeer, batch, produce
 
 from barnabas.protocol.messages.create_topics import (
@@ -31,13 +36,16 @@ from barnabas.protocol.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from serving import ServeProcess, die_with_parent
+from barnabas.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from serving import ServeProcess, die_with_parent, free_port
+from tls_certificates import Authority
 
-CLIENTS = Path(__file__).with_name("hostile_clients.py")
 DESCRIPTORS = 1024
 HEALTHY_P99_MS = 50
 MEMORY_GROWTH_MAX = 0.2
 MEMORY_SECONDS = 10
+LINE_CHARACTERS_MAX = 2000
 SESSION_MS = 6000
 BULK_BYTES = 32 * 1024 * 1024
 SETTINGS = {
@@ -45,6 +53,72 @@ SETTINGS = {
     "group.min.session.timeout.ms": 1000,
     "group.initial.rebalance.delay.ms": 0,
 }
+
+
+class OpenDoor:
+    """A listener in plaintext, and who comes to it."""
+
+    program = hostile_clients
+
+    def settings(self, _port: int) -> Mapping[str, object]:
+        """What the broker is configured with."""
+        return {}
+
+    def peer(self, port: int) -> WirePeer:
+        """A connection of one who behaves."""
+        return WirePeer(port)
+
+    def client(self) -> Mapping[str, str]:
+        """How librdkafka connects."""
+        return {}
+
+
+class LockedDoor(OpenDoor):
+    """A listener with SASL_SSL."""
+
+    program = hostile_strangers
+    USER, SECRET = "alice", "alice-secret-that-no-log-may-show"
+
+    def __init__(self, folder: Path) -> None:
+        authority = Authority()
+        self._ca = authority.pem(folder / "ca.pem")
+        self._key = authority.sign("localhost", "127.0.0.1").pem(folder / "broker.pem")
+        self._context = ssl.create_default_context(cafile=self._ca)
+
+    def settings(self, port: int) -> Mapping[str, object]:
+        modules = "org.apache.kafka.common.security"
+        listener = "listener.name.sasl_ssl"
+        return {
+            "listeners": f"SASL_SSL://127.0.0.1:{port},PLAINTEXT://127.0.0.1:{free_port()}",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": self._key,
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,OAUTHBEARER",
+            f"{listener}.plain.sasl.jaas.config": (
+                f'{modules}.plain.PlainLoginModule required user_{self.USER}="{self.SECRET}";'
+            ),
+            f"{listener}.oauthbearer.sasl.jaas.config": (
+                f"{modules}.oauthbearer.OAuthBearerLoginModule required "
+                'unsecuredValidatorRequiredScope="nobody has it";'
+            ),
+        }
+
+    def peer(self, port: int) -> WirePeer:
+        peer = WirePeer(port)
+        peer.socket = self._context.wrap_socket(peer.socket, server_hostname="localhost")
+        assert peer.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == 0
+        token = f"\0{self.USER}\0{self.SECRET}".encode()
+        assert peer.ask(SaslAuthenticateRequest(auth_bytes=token), 2).error_code == 0
+        return peer
+
+    def client(self) -> Mapping[str, str]:
+        return {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": self.USER,
+            "sasl.password": self.SECRET,
+            "ssl.ca.location": self._ca,
+        }
 
 
 @dataclass(frozen=True)
@@ -57,6 +131,7 @@ class Outcome:
     memory_before: int
     memory_peak: int
     memory_after: int
+    log_bytes: int
 
     @property
     def p99_ms(self) -> float:
@@ -78,7 +153,8 @@ class Outcome:
             f"{self.way:22} {len(self.latencies_ms):6} records, p99 {self.p99_ms:7.1f} ms, worst "
             f"{self.worst_ms:7.1f} ms, "
             f"partitions lost {self.lost_partitions}, memory {self.memory_before / mb:.0f} -> "
-            f"{self.memory_peak / mb:.0f} -> {self.memory_after / mb:.0f} MB"
+            f"{self.memory_peak / mb:.0f} -> {self.memory_after / mb:.0f} MB, "
+            f"{self.log_bytes / 1024:.0f} KB of log"
         )
 
 
@@ -87,7 +163,7 @@ class Member:
     reads all the time, counts what it reads and how often it lost something.
     """
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, connects: Mapping[str, str]) -> None:
         self.lost = 0
         self.values: set[bytes] = set()
         self.assigned = threading.Event()
@@ -100,6 +176,7 @@ class Member:
                 "session.timeout.ms": SESSION_MS,
                 "heartbeat.interval.ms": 500,
                 "log_level": 0,
+                **connects,
             }
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -137,12 +214,18 @@ class HarmedError(Exception):
 class Siege:
     """One broker, those who behave, and the ways of those who do not."""
 
-    def __init__(self, folder: Path, descriptors: int = DESCRIPTORS) -> None:
-        options = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
-        self.server = ServeProcess(folder / "data", *options, descriptors=descriptors)
+    def __init__(
+        self, folder: Path, door: OpenDoor, descriptors: int = DESCRIPTORS, log_level: str = "warning"
+    ) -> None:
+        self._door = door
+        port = free_port()
+        settings = {**SETTINGS, **door.settings(port)}
+        options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+        options += ["--log-level", log_level]
+        self.server = ServeProcess(folder / "data", *options, port=port, descriptors=descriptors)
         self.broker = self.server.wait_until_ready()
         self.sent = 0
-        with WirePeer(self.broker.port) as peer:
+        with door.peer(self.broker.port) as peer:
             # Small segments: a broker that has no descriptor left fails at the next roll.
             small = CreatableTopicConfig(name="segment.bytes", value="16384")
             topic = CreatableTopic(name="healthy", num_partitions=1, replication_factor=1, configs=[small])
@@ -151,8 +234,8 @@ class Siege:
             peer.create("bulk")
             for _ in range(BULK_BYTES >> 20):
                 assert peer.produce("bulk", batch(*[bytes(1 << 17)] * 7)).error_code == 0
-        self.producer = WirePeer(self.broker.port)
-        self.member = Member(self.broker.bootstrap)
+        self.producer = door.peer(self.broker.port)
+        self.member = Member(self.broker.bootstrap, door.client())
         assert self.member.assigned.wait(30), "the healthy group did not form"
         for _ in range(200):
             self._send_one()
@@ -179,9 +262,9 @@ class Siege:
     def endure(self, way: str, seconds: float) -> Outcome:
         """The healthy ones go on while one way is tried; what it did to them."""
         before, lost = self.memory_bytes(), self.member.lost
-        peak = before
+        peak, logged = before, self.server.log.stat().st_size
         latencies: list[float] = []
-        command = [sys.executable, str(CLIENTS), way, str(self.broker.port), str(seconds)]
+        command = [sys.executable, self._door.program.__file__, way, str(self.broker.port), str(seconds)]
         # Asks for a signal only.
         hostile = subprocess.Popen(command, preexec_fn=die_with_parent)  # noqa: PLW1509
         try:
@@ -199,7 +282,8 @@ class Siege:
         ) and time.monotonic() < deadline:
             self._send_one()
             time.sleep(0.05)
-        return Outcome(way, latencies, self.member.lost - lost, before, peak, after)
+        logged = self.server.log.stat().st_size - logged
+        return Outcome(way, latencies, self.member.lost - lost, before, peak, after, logged)
 
     def unread(self) -> int:
         """Acknowledged records that the group has not read once it was given the time."""
@@ -232,15 +316,24 @@ def problems(outcome: Outcome, p99_ms: float) -> list[str]:
 
 
 def run(
-    folder: Path, seconds: float, *, ways: list[str], p99_ms: float, descriptors: int = DESCRIPTORS
+    folder: Path,
+    seconds: float,
+    *,
+    door: OpenDoor,
+    ways: list[str] | None = None,
+    p99_ms: float,
+    descriptors: int = DESCRIPTORS,
+    log_level: str = "warning",
 ) -> list[str]:
-    """All ways in turn, a line each; the problems. A broker that was harmed is replaced by a new one."""
+    """All ways of those who come to the door in turn, or these, a line each; the problems. A broker that was
+    harmed is replaced by a new one.
+    """
     found: list[str] = []
-    left = list(ways)
+    left = ways or [*door.program.WAYS]
     while left:
         place = folder / f"broker-{len(left)}"
         place.mkdir()
-        found += _besiege(Siege(place, descriptors), left, seconds, p99_ms)
+        found += _besiege(Siege(place, door, descriptors, log_level), left, seconds, p99_ms)
     return found
 
 
@@ -273,6 +366,16 @@ def _besiege(siege: Siege, left: list[str], seconds: float, p99_ms: float) -> li
         found.append(
             f"a traceback in the broker's log:\n{log[max(0, log.index('Traceback') - 500) :][:3000]}"
         )
+    found += [
+        f"a line of {len(line)} characters in the broker's log: {line[:200]}"
+        for line in log.splitlines()
+        if len(line) > LINE_CHARACTERS_MAX
+    ][:3]
+    found += [
+        f"the broker's log has the password {secret}"
+        for secret in (LockedDoor.SECRET, hostile_strangers.WRONG_SECRET)
+        if secret in log
+    ]
     return found
 
 
@@ -282,16 +385,23 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seconds", type=float, default=10, help="for each way")
-    parser.add_argument("--way", action="append", choices=list(WAYS), help="this one only")
+    parser.add_argument("--secure", action="store_true", help="strangers at a listener with TLS and log-ins")
+    parser.add_argument("--way", action="append", help="this one only")
     parser.add_argument("--descriptors", type=int, default=DESCRIPTORS, help="the broker's limit")
+    parser.add_argument("--log-level", default="warning", help="the broker's")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
+        door = LockedDoor(Path(folder)) if given.secure else OpenDoor()
+        if unknown := {*(given.way or ())} - {*door.program.WAYS}:
+            parser.error(f"no such way: {', '.join(unknown)}; there are {', '.join(door.program.WAYS)}")
         found = run(
             Path(folder),
             given.seconds,
-            ways=given.way or list(WAYS),
+            door=door,
+            ways=given.way,
             p99_ms=HEALTHY_P99_MS,
             descriptors=given.descriptors,
+            log_level=given.log_level,
         )
     sys.stdout.write("\n".join([*found, ""]))
     return 1 if found else 0

@@ -17,7 +17,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "fuzz"))
@@ -44,8 +44,8 @@ PIPELINE_REQUESTS = 2_000
 SLOW_READERS = 20
 
 
-def main() -> None:
-    """Carries out one way for some seconds."""
+def as_a_stranger(ways: Mapping[str, Callable[[int, float], None]]) -> None:
+    """Carries out one way for some seconds, as the command line says."""
     way, port, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
     # A real one sits on another machine: it takes no processor from those that are measured.
     os.nice(15)
@@ -55,10 +55,10 @@ def main() -> None:
         resource.RLIMIT_NOFILE,
         (wanted if hard == resource.RLIM_INFINITY else min(hard, max(soft, wanted)), hard),
     )
-    WAYS[way](port, time.monotonic() + seconds)
+    ways[way](port, time.monotonic() + seconds)
 
 
-def _connect(port: int) -> socket.socket | None:
+def connect(port: int) -> socket.socket | None:
     """A connection that waits for nothing longer than a second; None if the broker lets nobody in."""
     try:
         return socket.create_connection(("127.0.0.1", port), timeout=1)
@@ -66,12 +66,12 @@ def _connect(port: int) -> socket.socket | None:
         return None
 
 
-def _send(peer: socket.socket, data: bytes) -> None:
+def send(peer: socket.socket, data: bytes) -> None:
     with contextlib.suppress(OSError):
         peer.sendall(data)
 
 
-def _before(deadline: float) -> Iterator[int]:
+def rounds(deadline: float) -> Iterator[int]:
     """Rounds until the time is over."""
     number = 0
     while time.monotonic() < deadline:
@@ -79,11 +79,16 @@ def _before(deadline: float) -> Iterator[int]:
         number += 1
 
 
+def wait_until(deadline: float) -> None:
+    """Does nothing more."""
+    time.sleep(max(0.0, deadline - time.monotonic()))
+
+
 def idle_connections(port: int, deadline: float) -> None:
     """More connections than the broker has descriptors, all silent until the end."""
     peers: list[socket.socket] = []
-    for _ in _before(deadline):
-        if len(peers) < IDLE_CONNECTIONS and (peer := _connect(port)):
+    for _ in rounds(deadline):
+        if len(peers) < IDLE_CONNECTIONS and (peer := connect(port)):
             peers.append(peer)
         else:
             time.sleep(0.05)
@@ -95,10 +100,10 @@ def half_frames(port: int, deadline: float) -> None:
     """Connections that claim 100 MB, send two, and end there."""
     peers: list[socket.socket] = []
     data = struct.pack(">i", CLAIMED_BYTES) + bytes(HALF_FRAME_BYTES)
-    for number in _before(deadline):
-        if number < HALF_FRAMES and (peer := _connect(port)):
+    for number in rounds(deadline):
+        if number < HALF_FRAMES and (peer := connect(port)):
             peers.append(peer)
-            _send(peer, data)
+            send(peer, data)
         else:
             time.sleep(0.05)
     for peer in peers:
@@ -107,8 +112,8 @@ def half_frames(port: int, deadline: float) -> None:
 
 def flood_of_connections(port: int, deadline: float) -> None:
     """Connects and closes as fast as it can, every other time with a reset."""
-    for number in _before(deadline):
-        if peer := _connect(port):
+    for number in rounds(deadline):
+        if peer := connect(port):
             if number % 2:
                 peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             peer.close()
@@ -117,8 +122,8 @@ def flood_of_connections(port: int, deadline: float) -> None:
 def no_frames(port: int, deadline: float) -> None:
     """Sizes and headers that no client sends, and noise."""
     rng = random.Random(port)
-    for number in _before(deadline):
-        peer = _connect(port)
+    for number in rounds(deadline):
+        peer = connect(port)
         if peer is None:
             continue
         kinds = (
@@ -129,17 +134,17 @@ def no_frames(port: int, deadline: float) -> None:
             struct.pack(">ihhih", 10, rng.randrange(100), rng.randrange(20), number, -1),
             struct.pack(">i", 300) + rng.randbytes(300),
         )
-        _send(peer, kinds[number % len(kinds)])
+        send(peer, kinds[number % len(kinds)])
         peer.close()
 
 
 def bytes_one_by_one(port: int, deadline: float) -> None:
     """Two hundred connections that send a request a byte at a time."""
     frame = frame_of(MetadataRequest(topics=None))
-    peers = [peer for _ in range(200) if (peer := _connect(port))]
-    for number in _before(deadline):
+    peers = [peer for _ in range(200) if (peer := connect(port))]
+    for number in rounds(deadline):
         for peer in peers:
-            _send(peer, frame[number % len(frame) : number % len(frame) + 1])
+            send(peer, frame[number % len(frame) : number % len(frame) + 1])
         time.sleep(0.01)
 
 
@@ -166,10 +171,10 @@ def _pipeline(port: int, deadline: float, data: bytes, *, connections: int, read
     selector = selectors.DefaultSelector()
     wanted = selectors.EVENT_WRITE | (selectors.EVENT_READ if reads else 0)
     for _ in range(connections):
-        if peer := _connect(port):
+        if peer := connect(port):
             peer.setblocking(False)
             selector.register(peer, wanted, [0])
-    for _ in _before(deadline):
+    for _ in rounds(deadline):
         for key, events in selector.select(0.05):
             peer, sent = key.fileobj, key.data
             try:
@@ -191,10 +196,10 @@ def absurd_requests(port: int, deadline: float) -> None:
     """Every API with very many entries wherever its request has a list, one after the other."""
     versions = _advertised(port)
     frames = [_absurd(key, version) for key, version in versions.items()]
-    for number in _before(deadline):
-        if peer := _connect(port):
+    for number in rounds(deadline):
+        if peer := connect(port):
             peer.settimeout(2)
-            _send(peer, frames[number % len(frames)])
+            send(peer, frames[number % len(frames)])
             with contextlib.suppress(OSError):
                 peer.recv(1 << 16)
             peer.close()
@@ -255,4 +260,4 @@ WAYS = {
 }
 
 if __name__ == "__main__":
-    main()
+    as_a_stranger(WAYS)

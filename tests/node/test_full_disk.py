@@ -1,5 +1,5 @@
 """A broker whose disk is full:
-producers wait, readers go on, and records are taken again when there is room.
+producers wait, readers go on, and records are taken again when there is room. So are users and access rules.
 """
 
 import contextlib
@@ -13,10 +13,14 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from barnabas.admin.admin import Admin
+from barnabas.admin.quotas import UserScramCredentialDeletion, UserScramCredentialUpsertion
 from barnabas.admin.types import NewTopic
-from barnabas.core.errors import ErrorCode
+from barnabas.core.acl import Operation
+from barnabas.core.errors import ErrorCode, KafkaError
+from serving import free_port
 from transactional_ids import coordinated, init
 from waiting import until
+from wrong_logins import is_let_in, login, rules, secured
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
 
@@ -130,3 +134,43 @@ def test_a_full_disk_below_the_state_of_transactions(serve, small_disk):
     with WirePeer(again.port) as peer:
         coordinated(peer)
         assert peer.ask(init("clerk"), 2).producer_epoch == 2
+
+
+@pytest.mark.timeout(240)
+def test_a_full_disk_below_the_users_leaves_them_as_they_are(serve, small_disk, run):
+    """A user who could not be written is none, one who could not be removed is still there."""
+    port = free_port()
+    settings = [word for pair in secured(port).items() for word in ("--set", "{}={}".format(*pair))]
+    server = serve(small_disk, *settings, port=port)
+    server.wait_until_ready()
+
+    def added(user):
+        return UserScramCredentialUpsertion(user, "SCRAM-SHA-256", f"{user}-password")
+
+    def who_is_let_in():
+        ways = {user: login(port, user, "SCRAM-SHA-256", f"{user}-password") for user in ("alice", "bob")}
+        return [user for user, way in ways.items() if run(is_let_in(way), TIMEOUT_S)]
+
+    removed = UserScramCredentialDeletion("alice", "SCRAM-SHA-256")
+    with Admin(login(port, "admin")) as admin:
+        admin.quotas.alter_scram_credentials([added("alice")])
+        room = small_disk / "ballast"
+        with room.open("wb", buffering=0) as ballast:
+            for size in (4096, 1):
+                with contextlib.suppress(OSError):
+                    while ballast.write(bytes(size)):
+                        pass
+        for change in (added("bob"), removed):
+            with pytest.raises(KafkaError):
+                admin.quotas.alter_scram_credentials([change])
+        with pytest.raises(KafkaError):
+            admin.acls.create(rules(Operation.WRITE))
+        assert who_is_let_in() == ["alice"]
+        room.unlink()
+        admin.quotas.alter_scram_credentials([added("bob"), removed])
+        assert who_is_let_in() == ["bob"]
+    log = server.log.read_text()
+    assert "is full: free some space there" in log
+    assert "password" not in log
+    assert "Traceback" not in log
+    assert server.stop() == 0

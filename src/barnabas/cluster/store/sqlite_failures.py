@@ -16,7 +16,7 @@ _NO_SPACE: Final = {errno.ENOSPC, errno.EDQUOT}
 _SPACE_NEEDED_BYTES: Final = 256 * 1024
 """With less than this free, an I/O error of SQLite is taken for a full disk: it does not say which it was."""
 
-FREE_SPACE: Final = "free some space there, then start again"
+FREE_SPACE: Final = "free some space there, then start again what has ended"
 RESTORE: Final = (
     "restore it from a backup, or see whether `sqlite3 FILE .recover` still reads it; without it the topics "
     "are not known any more"
