@@ -32,6 +32,8 @@ HALF_HANDSHAKES = 1500
 HALF_TOKENS = 400
 TOKEN_BYTES_MAX = 524_288
 """sasl.server.max.receive.size"""
+TOKEN_SIZES = (TOKEN_BYTES_MAX, 80_000, 16_000)
+"""The largest of a frame, of OAUTHBEARER and of SCRAM, nearly."""
 WRONG_SECRET = "hunter2-that-no-log-may-show"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER", "GSSAPI", "", "X" * 10_000)
 
@@ -207,9 +209,9 @@ def log_ins_out_of_order(port: int, deadline: float) -> None:
             peer.close()
 
 
-def _huge_tokens() -> Iterator[bytes]:
-    """Log-ins with the largest first message of each mechanism, the right ones among them in form."""
-    room = TOKEN_BYTES_MAX - 1000
+def _huge_tokens(size: int) -> Iterator[bytes]:
+    """Log-ins with the largest first message of each mechanism, right and wrong in form."""
+    room = size - 1000
     deep = base64.urlsafe_b64encode(b'{"sub":' + b"[" * (room // 2)).rstrip(b"=")
     number = base64.urlsafe_b64encode(b'{"sub":"a","exp":' + b"9" * (room // 2) + b"}").rstrip(b"=")
     none = base64.urlsafe_b64encode(b'{"alg":"none"}').rstrip(b"=")
@@ -236,7 +238,7 @@ def _huge_tokens() -> Iterator[bytes]:
 
 def huge_tokens(port: int, deadline: float) -> None:
     """Log-ins as large as they may be, and larger."""
-    said = [*_huge_tokens()]
+    said = [token for size in TOKEN_SIZES for token in _huge_tokens(size)]
     for number in rounds(deadline):
         if found := _tunnel(port):
             peer, tunnel = found

@@ -1,4 +1,4 @@
-"""The five commands of docs/security-first-steps.md, run as they stand there: what is printed is what it
+"""The commands of docs/security-first-steps.md, run as they stand there: what is printed is what it
 shows, and what it says of the files is so.
 """
 
@@ -25,7 +25,7 @@ def steps(port):
 @pytest.mark.timeout(240)
 def test_from_nothing_to_tls_scram_and_rules(shell, tmp_path):
     commands = list(steps(free_port()))
-    assert len(commands) == 5 + 3
+    assert len(commands) == 5 + 3 + 5
     for number, (command, shown) in enumerate(commands):
         told = f"done-{number}"
         if command.endswith("&"):
@@ -39,4 +39,5 @@ def test_from_nothing_to_tls_scram_and_rules(shell, tmp_path):
         assert f"| `{name}` |" in PAGE
         assert stat.S_IMODE((data / name).stat().st_mode) == 0o600
     assert stat.S_IMODE(data.stat().st_mode) == 0o700
-    assert stat.S_IMODE((tmp_path / "alice.properties").stat().st_mode) == 0o600
+    for user in ("alice", "bob"):
+        assert stat.S_IMODE((tmp_path / f"{user}.properties").stat().st_mode) == 0o600

@@ -119,6 +119,18 @@ def test_what_is_no_first_message(message):
         ScramServer(SHA_256, find).evaluate(message)
 
 
+def test_a_message_that_would_hold_the_loop_is_not_read():
+    """512 KB of a name took 70 ms, and anybody may send them."""
+
+    def first(size):
+        message = b"n,,n=alice,r=nonce,more="
+        return message + b"x" * (size - len(message))
+
+    assert ScramServer(SHA_256, find).evaluate(first(scram.MESSAGE_BYTES_MAX)).startswith(b"r=nonce")
+    with pytest.raises(SaslExchangeError, match="longer than 16384 bytes"):
+        ScramServer(SHA_256, find).evaluate(first(scram.MESSAGE_BYTES_MAX + 1))
+
+
 @pytest.mark.parametrize("change", [b"c=biws,", b"c=eSws,"])
 def test_a_final_message_is_of_the_head_that_came_first(change):
     client, server = ScramClient(SHA_256, "alice", "alice-secret"), ScramServer(SHA_256, find)

@@ -191,7 +191,7 @@ class SecureFolder:
             "ssl.truststore.type": "PEM",
             "ssl.truststore.certificates": certificate_text(self.authority.read_bytes()),
         }
-        return _properties(f"How {user} connects, from any machine. Keep it secret.", settings)
+        return _properties("How a user connects, from any machine. Keep it secret.", settings)
 
     async def _make_users(self, user: str) -> None:
         folders = [found.parent for data in self._data for found in data.glob(f"*/{META_PROPERTIES}")]

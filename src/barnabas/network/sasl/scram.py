@@ -33,8 +33,12 @@ TOKEN_AUTH: Final = "tokenauth"  # noqa: S105 - an option's name
 MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 CLIENT_ITERATIONS_MAX: Final = 100_000
 """What a server may ask of a client: 16,384 is the most that Kafka stores, and these take 50 ms."""
+MESSAGE_BYTES_MAX: Final = 16 * 1024
+"""No client needs more. A message that is as large as a frame of a log-in may be (512 KB) would hold the loop
+for 70 ms, and anybody may send one.
+"""
 
-_NAME: Final = r"(?:[^,=\x00]|=2C|=3D)+"
+_NAME: Final = r"(?:[^,=\x00]++|=2C|=3D)+"
 _CLIENT_FIRST: Final = re.compile(
     rf"(?P<head>[ny],(?:a=(?P<authzid>{_NAME}))?,)"
     rf"(?P<bare>(?:m=[^,]+,)?n=(?P<user>{_NAME}),r=(?P<nonce>[\x21-\x2B\x2D-\x7E]+)(?P<extensions>(?:,[A-Za-z]+=[^,]*)*))"
@@ -77,6 +81,8 @@ class ScramServer:
         self.user: str | None = None
 
     def evaluate(self, token: bytes) -> bytes:
+        if len(token) > MESSAGE_BYTES_MAX:
+            raise SaslExchangeError(f"a SCRAM message is longer than {MESSAGE_BYTES_MAX} bytes")
         try:
             text = token.decode("utf-8")
         except UnicodeDecodeError:

@@ -16,10 +16,17 @@ from typing import Final
 
 from barnabas.core.eventlog import EventLog
 from barnabas.network.sasl.mechanism import SaslAuthenticationError, SaslExchangeError
-from barnabas.network.sasl.oauthbearer.token import BearerToken, TokenRefusedError, Validate
+from barnabas.network.sasl.oauthbearer.token import (
+    TOKEN_CHARACTERS_MAX,
+    BearerToken,
+    TokenRefusedError,
+    Validate,
+)
 
 NAME: Final = "OAUTHBEARER"
 MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+MESSAGE_BYTES_MAX: Final = TOKEN_CHARACTERS_MAX + 16 * 1024
+"""A token, and room for extensions. As of SCRAM: a larger one would hold the loop for long."""
 
 _log: Final = EventLog("network")
 _READ: Final = b"\x01"
@@ -29,7 +36,7 @@ _TEXT_SHOWN_MAX: Final = 400
 _EXTENSION_NAME: Final = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE: Final = re.compile(r"[\x21-\x7E \t\r\n]+")
 _CLIENT_FIRST: Final = re.compile(
-    r"n,(?:a=(?P<authzid>(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|=2C|=3D)+))?,\x01"
+    r"n,(?:a=(?P<authzid>(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]++|=2C|=3D)+))?,\x01"
     r"(?P<pairs>(?:[A-Za-z]+=[\x21-\x7E \t\r\n]+\x01)*)\x01"
 )
 _AUTH_VALUE: Final = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_~+/.a-zA-Z0-9]+=*)", re.ASCII)
@@ -52,6 +59,8 @@ class OAuthBearerServer:
         if token == _READ and self._refusal is not None:
             raise SaslAuthenticationError(self._refusal)
         self._refusal = None
+        if len(token) > MESSAGE_BYTES_MAX:
+            raise SaslExchangeError(f"an OAUTHBEARER message is longer than {MESSAGE_BYTES_MAX} bytes")
         authorization_id, value = _parse(token)
         try:
             valid = self._validate(value)
