@@ -34,7 +34,7 @@ logs = "copy"
 [source]
 kafka.bootstrap.servers = "{broker}"
 subscribe = "{topic}"
-maxOffsetsPerTrigger = 600
+maxOffsetsPerTrigger = 1600
 [format]
 kind = "json"
 schema = "n INT"

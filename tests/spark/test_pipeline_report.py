@@ -19,7 +19,7 @@ from barnabas.spark.errors import PipelineError
 from barnabas.spark.follower import lag_of
 from barnabas.spark.offsets import SourceOffset
 from barnabas.spark.pipeline.file.settings import load
-from barnabas.spark.pipeline.reports import report, run_history
+from barnabas.spark.pipeline.reports import report, run_history, status
 from barnabas.spark.pipeline.reports.events import Events
 from barnabas.spark.pipeline.running import supervisor
 
@@ -258,7 +258,8 @@ def test_a_pipeline_that_never_ran_has_a_page(tmp_path):
     assert page.asked == []
 
 
-def test_without_events_the_checkpoint_has_the_batches(tmp_path):
+def test_without_events_the_checkpoint_has_the_batches(tmp_path, monkeypatch):
+    monkeypatch.setattr(status, "_TIMEOUT_MS", 500)  # its broker is away
     pipeline = load(written(tmp_path, [], **{'events = "lake.events"\n': ""}))
     for number, (offset, began_ms) in enumerate([(4, 1000), (4, 2000), (10, 3000)]):
         for folder in ("offsets", "commits"):

@@ -15,6 +15,7 @@ from barnabas.cli.main import cli
 from barnabas.client import Producer
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.file.settings import load
+from barnabas.spark.pipeline.reports import status as status_module
 from barnabas.spark.pipeline.reports.status import problems, status
 from barnabas.spark.pipeline.running import supervisor
 from barnabas.spark.pipeline.running.trial import attempt
@@ -191,7 +192,8 @@ def test_the_command_has_an_exit_code_and_json(world):
     assert "problem: its lag is 2" in bad.output
 
 
-def test_a_broker_that_is_away_leaves_the_rest_of_the_status(world):
+def test_a_broker_that_is_away_leaves_the_rest_of_the_status(world, monkeypatch):
+    monkeypatch.setattr(status_module, "_TIMEOUT_MS", 500)
     world.send(b'{"id": 1}')
     world.run()
     world.path.write_text(world.path.read_text().replace(world.broker, "127.0.0.1:1"))
