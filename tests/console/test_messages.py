@@ -1,5 +1,6 @@
 """The page of messages, its REST and its command: the same records, decoded, masked, in bounds."""
 
+import asyncio
 import base64
 import http.server
 import io
@@ -17,10 +18,15 @@ from barnabas.admin import NewTopic
 from barnabas.cli.main import cli
 from barnabas.client import Producer
 from barnabas.console.access.files import WatchedFile
+from barnabas.console.views import messages as message_views
+from barnabas.operations.errors import OperationError
+from barnabas.operations.messages.browse import MessageQuery
 from barnabas.operations.messages.masks import parsed
 from barnabas.operations.schemas.registry import RegistryClient
 from barnabas.operations.schemas.source import SchemaSource
+from barnabas.testing import Fault
 from schema_registry import SchemaRegistry, serving
+from waiting import until
 
 USER = {"type": "record", "name": "User", "fields": [
     {"name": "id", "type": "long"},
@@ -318,3 +324,36 @@ def test_options_that_cannot_be_meant_are_one_line(options, said):
     result = CliRunner().invoke(cli, words)
     assert result.exit_code
     assert said in (result.output + str(result.exception))
+
+
+def test_one_user_leaves_places_to_look_at_records_to_others(cluster, open_console):
+    site = open_console(cluster.bootstrap_servers, patience_s=0)
+    site.look()
+    held = cluster.plant(Fault("ListOffsets", delay_ms=60_000, count=None))
+
+    def look(user, number):
+        seen = site.watched.seen_through(lambda snapshot: snapshot, user)
+        wanted = MessageQuery("orders", partition=0, start=str(number))
+        try:
+            return asyncio.run(message_views.messages(site.console, seen, wanted)).state.why
+        except OperationError as error:
+            return str(error)
+
+    def have(count):
+        until(lambda: f"{count} of 6" in repr(site.watched._readers), f"{count} to look")
+
+    try:
+        for number in range(6):
+            look("alice", number)
+        words = "alice looks at 3 places of this cluster now: try again in a moment"
+        until(lambda: look("alice", 5) == words, "the refusal")
+        have(3)
+        for number in range(2):
+            look("bob", 10 + number)
+        have(5)
+        look("carol", 20)
+        have(6)
+        words = "too many look at records of this cluster now: try again in a moment"
+        until(lambda: look("dave", 30) == words, "the refusal")
+    finally:
+        held.remove()

@@ -8,7 +8,7 @@ import pytest
 from barnabas.client import ClientTimeoutError
 from barnabas.console import questions as questions_module
 from barnabas.console.kept_admin import KeptAdmin
-from barnabas.console.questions import EACH_MAX, KEPT_MAX, ONCE_MAX, RUNNING_MAX, Questions
+from barnabas.console.questions import KEPT_MAX, ONCE_MAX, RUNNING_MAX, Questions
 from barnabas.core.errors import BarnabasError
 from barnabas.operations.errors import OperationError
 from waiting import until
@@ -206,13 +206,14 @@ def test_a_question_from_before_a_change_answers_nobody_who_asks_after_it(desk):
 
 
 def test_one_user_does_not_take_the_places_of_another(desk):
-    for number in range(RUNNING_MAX):
-        found = desk.ask(number, patience_s=0, asker="alice")
-    assert found.reading.error == f"{EACH_MAX} questions of alice wait for their answers"
-    desk.ask("of bob", patience_s=0, asker="bob")
+    for user, most in [("alice", 8), ("bob", 4), ("carol", 2)]:
+        for number in range(RUNNING_MAX):
+            found = desk.ask((user, number), patience_s=0, asker=user)
+        assert found.reading.error == f"{most} questions of {user} wait for their answers"
+    desk.ask("of dave", patience_s=0, asker="dave")
     desk.release()
     desk.settled()
-    assert desk.ran == EACH_MAX + 1
+    assert desk.ran == 8 + 4 + 2 + 1
 
 
 @pytest.mark.parametrize(("once", "most"), [(False, KEPT_MAX), (True, ONCE_MAX)])

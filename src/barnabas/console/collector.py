@@ -5,17 +5,18 @@ Theory of operation
 A round asks, one after the other, for what changes always: brokers, topics with leaders and in-sync
 replicas, ends of logs, groups. What changes seldom or costs much is asked for every so many rounds (log
 directories, configurations), or for a part of it in each round, the longest unread first (descriptions and
-positions of groups, configurations of topics): more groups make no round longer. Each step puts its piece
-into the snapshot as soon as it has it. A step that fails or takes too long leaves the values as they were,
-with the error beside them; the steps after it run all the same. The client has one request in flight to
-each broker.
+positions of groups, configurations of topics): more groups make no round longer. For the time of its newest
+record a broker looks through a log, so it is asked where the log is not as it was (`SeenLog`). Each step
+puts its piece into the snapshot as soon as it has it. A step that fails or takes too long leaves the values
+as they were, with the error beside them; the steps after it run all the same. The client has one request in
+flight to each broker.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from barnabas.admin import AsyncAdmin, ConfigResource, GroupState, OffsetAndMetadata, TopicDescription
 from barnabas.client import AsyncConsumer
@@ -27,7 +28,7 @@ from barnabas.console.reading import FRESH_MS, Observation, known, merged, read
 from barnabas.console.snapshot import ClusterChange, ClusterSnapshot, NextRecord, Scrape
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import TopicPartition, Uuid
 from barnabas.network.errors import UnsupportedVersionError
 from barnabas.operations.certificates import CertificateReader
 from barnabas.operations.clock import now_ms
@@ -43,6 +44,8 @@ _MISSED: Final = 3
 """With so many looks that did not come, a value is old."""
 _UNDELIVERED_MAX: Final = 50_000
 """Changes that wait for the history; the oldest go first."""
+_NEWEST_ROUNDS: Final = 30
+"""In so many rounds the newest time of each partition is read again where its log is as it was."""
 TOPIC_KEYS: Final = ("cleanup.policy", "min.insync.replicas", "retention.bytes", "retention.ms")
 _REBALANCING: Final = frozenset({GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE})
 
@@ -78,6 +81,17 @@ class Pace:
         return max(FRESH_MS, _MISSED * every * max(round(self.round_s * 1000), took_ms))
 
 
+class SeenLog(NamedTuple):
+    """What differs where a log may have other records than before: another topic has the name now, another
+    leader may have truncated what it had, something was appended or deleted.
+    """
+
+    topic_id: Uuid
+    leader_epoch: int
+    start: int | None
+    end: int
+
+
 class Collector:
     """Reads one cluster; `snapshot` is what it knows."""
 
@@ -102,6 +116,10 @@ class Collector:
         self._round = 0
         self._leaders = _leaders_of(snapshot.topics.value or {} if snapshot else {})
         """All partitions with their leaders, as the topics were read last."""
+        self._newest_of: dict[TopicPartition, SeenLog] = {}
+        """Of which state of its log the newest time is."""
+        self._next_of: dict[tuple[TopicPartition, int], tuple[Uuid, int]] = {}
+        """In which topic, and under which leader, the time of a place was read."""
         self._undelivered: list[ClusterChange] = []
         self.snapshot = snapshot or ClusterSnapshot()
 
@@ -376,31 +394,67 @@ class Collector:
                 if one is not None and end is not None and one.offset < end:
                     behind[tp, one.offset] = end
         times_known = self.snapshot.next_records
-        # A place without a record up to the end then may have one by now; one with a record keeps its time.
+        logs = self._logs({tp for tp, _ in behind})
+        places = {place: logs[place[0]][:2] for place in behind if place[0] in logs}
+        # A place without a record up to the end then may have one by now; one with a record keeps its time,
+        # as long as the log is that of the same topic, and of the same leader.
         due = [
             place
             for place in behind
             if place not in times_known
             or (was := times_known[place].value) is None
             or (was.time_ms is None and was.end < behind[place])
+            or (place in places and places[place] != self._next_of.get(place))
         ]
         due = _oldest(due, times_known, self._pace.next_records)
-        partitions = {tp for tp, _ in behind}
-        newest = await self._offsets(MAX_TIMESTAMP, partitions)
-        self._put(
-            newest_ms=merged(self.snapshot.newest_ms, _values(newest, "timestamp"), now_ms(), partitions)
-        )
+        await self._newest({tp for tp, _ in behind}, logs)
         answers: dict[tuple[TopicPartition, int], NextRecord | BarnabasError] = {}
-        for places in _each_partition_once(due):
-            found = await self._times(places, behind)
-            for place in places:
+        for each in _each_partition_once(due):
+            found = await self._times(each, behind)
+            for place in each:
                 tp, start = place
                 answers[place] = (
                     NextRecord(start, behind[place], found[tp])
                     if tp in found
                     else BarnabasError("the next record could not be fetched in time")
                 )
+        read_now = {place: places.get(place) for place, one in answers.items() if isinstance(one, NextRecord)}
+        next_of = {place: read_now.get(place, self._next_of.get(place)) for place in behind}
+        self._next_of = {place: one for place, one in next_of.items() if one is not None}
         self._put(next_records=merged(times_known, answers, now_ms(), behind))
+
+    def _logs(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, SeenLog]:
+        """The states of these logs, as far as this round has read them."""
+        topics, ends = self.snapshot.topics, self.snapshot.ends
+        asked, found = set(wanted), {}
+        for name in {tp.topic for tp in asked} if topics.error is None else ():
+            if (described := (topics.value or {}).get(name)) is None:
+                continue
+            for one in described.partitions:
+                tp = TopicPartition(name, one.partition)
+                end = ends.get(tp)
+                if tp not in asked or one.leader_epoch < 0 or end is None or end.error or end.value is None:
+                    continue
+                start = known(self.snapshot.starts, tp)
+                found[tp] = SeenLog(described.topic_id, one.leader_epoch, start, end.value)
+        return found
+
+    async def _newest(self, partitions: set[TopicPartition], logs: Mapping[TopicPartition, SeenLog]) -> None:
+        """The times of the newest records: of logs that are not as they were, and of some of the others in
+        each round, as compaction takes records without a trace in what is read of a log.
+        """
+        before = self.snapshot.newest_ms
+        still = {
+            tp
+            for tp, state in logs.items()
+            if tp in before and not before[tp].error and self._newest_of.get(tp) == state
+        }
+        again = _oldest(still, before, -(-len(still) // _NEWEST_ROUNDS))
+        due = (partitions - still).union(again)
+        answers = _values(await self._offsets(MAX_TIMESTAMP, due), "timestamp")
+        failed = {tp for tp, one in answers.items() if isinstance(one, BarnabasError)}
+        self._newest_of = {tp: state for tp, state in logs.items() if tp not in failed}
+        self._put(newest_ms=merged(before, answers, now_ms(), partitions))
 
     async def _times(
         self,

@@ -1,10 +1,44 @@
-"""Room among things that are kept for a while, each for somebody: nobody pushes out what others have."""
+"""Room among things that are kept for a while, each for somebody: nobody pushes out what others have, and
+places that are taken for a while, of which nobody takes all.
+"""
 
 from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+
+
+class FairPlaces:
+    """Places for whoever does something that costs: who has some already gets one more only while more than
+    as many are left. Of six one user gets three, the next two, a third one the last.
+    """
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._taken: Counter[str] = Counter()
+
+    def take(self, user: str) -> bool:
+        """Takes a place, if there is one for this user; without a name, where users are not told apart, any
+        that is left.
+        """
+        left = self._total - self._taken.total()
+        if left <= (self._taken[user] if user else 0):
+            return False
+        self._taken[user] += 1
+        return True
+
+    def leave(self, user: str) -> None:
+        """Gives one back."""
+        self._taken[user] -= 1
+        self._taken += Counter()  # who has none is forgotten
+
+    def of(self, user: str) -> int:
+        """How many a user has."""
+        return self._taken[user]
+
+    def __repr__(self) -> str:
+        return f"<FairPlaces {self._taken.total()} of {self._total}>"
 
 
 def make_room(

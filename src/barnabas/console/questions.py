@@ -53,8 +53,6 @@ PATIENCE_S: Final = 0.7
 """How long a page waits: all pages answer within a second."""
 RUNNING_MAX: Final = 16
 """Questions under way to one cluster: each has a connection of its own."""
-EACH_MAX: Final = 8
-"""Of these, those of one user."""
 KEPT_MAX: Final = 32
 """Answers that are kept of one cluster."""
 ONCE_MAX: Final = 6
@@ -212,8 +210,10 @@ class Questions:
         running = [*self._outdated, *(question for question, _ in self._running.values())]
         if len(running) >= RUNNING_MAX:
             return f"{RUNNING_MAX} questions wait for their answers"
-        if asker and sum(each.asker == asker for each in running) >= EACH_MAX:
-            return f"{EACH_MAX} questions of {asker} wait for their answers"
+        mine = sum(each.asker == asker for each in running) if asker else 0
+        # As many as one user has are left for the others: eight of sixteen, then four.
+        if mine >= RUNNING_MAX - len(running):
+            return f"{mine} questions of {asker} wait for their answers"
         return None
 
     def _begin(self, key: Hashable, run: Run[T], question: Question, *, once: bool) -> _Running:

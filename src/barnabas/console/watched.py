@@ -19,6 +19,7 @@ from barnabas.admin import AsyncAdmin
 from barnabas.client import AsyncConsumer, AsyncProducer, ClientTimeoutError
 from barnabas.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, PRODUCER_CONFIG, client_config
 from barnabas.console.collector import BrokersScraper, Collector, Pace, Scraper
+from barnabas.console.fair_room import FairPlaces
 from barnabas.console.health.checks import CHECKS
 from barnabas.console.health.outcome import Level
 from barnabas.console.health.verdict import Verdict, verdict
@@ -84,8 +85,8 @@ class WatchedCluster:
         self.history: ClusterHistory | None = None
         """What is remembered; a check for a script remembers nothing."""
         self.alerts: AlertBook | None = None
-        self.readers = threading.BoundedSemaphore(_READERS_MAX)
-        """Who looks at records now: each has a client of its own."""
+        self._readers = FairPlaces(_READERS_MAX)
+        """Who looks at records now: each has a client of its own. Only the loop of the cluster asks it."""
         self._commits = CommitWatch()
         self._verdict: tuple[int, str | None, Verdict] | None = None
         self._options = {key.replace(".", "_"): value for key, value in options.items()}
@@ -237,14 +238,23 @@ class WatchedCluster:
     async def ask_records(
         self, key: Hashable, work: Callable[[AsyncConsumer], Awaitable[T]], **options: Any
     ) -> LiveAnswer[T]:
-        """The same with a consumer of its own; the answer is kept for one who asks."""
+        """The same with a consumer of its own; the answer is kept for one who asks. Few look at records at a
+        time, and no user takes the places of all others: OperationError for one more.
+        """
 
         async def run(question: Question) -> T:
-            async with asyncio.timeout(CALL_TIMEOUT_S):
-                consumer = self._consumer(options)
-                question.silent = lambda: self._named(consumer.silent_brokers(SILENT_MS))
-                async with consumer:
-                    return await work(consumer)
+            if not self._readers.take(question.asker):
+                mine = self._readers.of(question.asker) if question.asker else 0
+                who = f"{question.asker} looks at {mine} places" if mine else "too many look at records"
+                raise OperationError(f"{who} of this cluster now: try again in a moment")
+            try:
+                async with asyncio.timeout(CALL_TIMEOUT_S):
+                    consumer = self._consumer(options)
+                    question.silent = lambda: self._named(consumer.silent_brokers(SILENT_MS))
+                    async with consumer:
+                        return await work(consumer)
+            finally:
+                self._readers.leave(question.asker)
 
         return await self.questions.ask(key, run, once=True, asker=self._asker)
 

@@ -1,4 +1,4 @@
-"""Records of a topic, for a page and REST: `operations.messages` reads, this bounds how many read at once."""
+"""Records of a topic, for a page and REST: `operations.messages` reads them."""
 
 from dataclasses import dataclass, fields
 
@@ -7,7 +7,6 @@ from barnabas.console.console import Console
 from barnabas.console.figure import Figure
 from barnabas.console.views.live import state_of
 from barnabas.console.watched import WatchedCluster
-from barnabas.operations.errors import OperationError
 from barnabas.operations.messages.browse import MessageQuery, MessagesView, browse
 from barnabas.operations.messages.decoding import Choice
 from barnabas.operations.messages.reading import RecordReader
@@ -38,12 +37,7 @@ async def messages(
     reader = RecordReader(wanted.topic, masks, console.schemas, key=key, value=value)
 
     async def read(consumer: AsyncConsumer) -> MessagesView:
-        if not watched.readers.acquire(blocking=False):
-            raise OperationError("too many look at records of this cluster now: try again in a moment")
-        try:
-            return await browse(consumer, wanted, reader)
-        finally:
-            watched.readers.release()
+        return await browse(consumer, wanted, reader)
 
     # The masks, too: what was read before they changed is not what may be seen now.
     asked = ("messages", repr(wanted), key, value, masks)
