@@ -24,6 +24,7 @@ from barnabas.console.web.routes import SHOWN
 
 WAIT_S = 100
 """Chromium may have the machine with servers and JVMs."""
+_REFUSED = {"Not done", "Not here", "Not shown"}
 PICTURES = os.environ.get("BARNABAS_PICTURES", "")
 """A folder: the walk through the pages leaves a picture of each there."""
 
@@ -144,7 +145,7 @@ class Walk:
                 name = re.sub(r"[^a-z0-9]+", "-", path.lower()).strip("-") or "overview"
                 self.browser.save_screenshot(str(Path(PICTURES) / f"{name}.png"))
             wrong += [(path, one) for one in faults(self.browser)]
-            if heading in {"Not done", "Not here"}:
+            if heading in _REFUSED:
                 wrong.append((path, element(self.browser, "main").text))
         return wrong
 
@@ -171,7 +172,7 @@ class Walk:
 
     def _confirmed(self, title, button="main form button"):
         heading = self._pressed(button, title)
-        if heading in {"Not done", "Not here"}:
+        if heading in _REFUSED:
             return element(self.browser, ".alarm").text
         # What has to be typed stands on the page.
         field = element(self.browser, "input[name=confirm]")

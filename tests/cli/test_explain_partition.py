@@ -56,6 +56,7 @@ def test_a_partition_is_explained_before_and_after_its_leader_dies(join_cluster,
         shown = explain("lone", 0, *server).stdout
         assert "none: in-sync replicas 2, of which none live" in shown
         assert "there is no leader to tell" in shown
+        assert "without a leader nobody can write" in shown
     servers[1].kill()
 
 

@@ -19,7 +19,7 @@ def _topics():
 
     return [
         NewTopic("on-both", assignment={0: [0, 1]}),
-        NewTopic("on-one", assignment={0: [1]}),
+        NewTopic("on-one", assignment={0: [1], 1: [0]}),
     ]
 
 
@@ -36,7 +36,8 @@ def test_a_dead_broker_is_marked_and_everything_answers(kafka, open_console):
 
     rows = {one["id"]: one for one in site.get("/brokers")["brokers"]}
     assert (rows[1]["endpoint"]["state"], rows[1]["endpoint"]["why"]) == ("unknown", "not in the cluster")
-    (lost,) = site.get("/topics/on-one")["partitions"]
+    lost, led = site.get("/topics/on-one")["partitions"]
+    assert led["leader"]["value"] == 0
     assert lost["leader"]["value"] == "none"
     assert lost["end"]["state"] != "ok"
     (kept,) = site.get("/topics/on-both")["partitions"]
@@ -47,7 +48,26 @@ def test_a_dead_broker_is_marked_and_everything_answers(kafka, open_console):
     assert health["missing-brokers"]["level"] == "warning"
     changes = {(one["what"], one["subject"]) for one in site.get("/controller")["changes"]}
     assert {("leader", "on-one-0"), ("broker", "broker 1")} <= changes
-    assert "no leader" in site.page("/topics/on-one")
+    page = site.page("/topics/on-one")
+    assert "no leader" in page
+    assert 'href="/c/demo/explain/partition/on-one-0">why?' in page
+
+    # What is wrong is said as what is wrong, not as what would be right.
+    reasons = site.get("/health")["reasons"]
+    assert any(one.startswith("partitions have no leader: on-one-0. ") for one in reasons)
+    assert any(one.startswith("brokers that have replicas are missing: broker 1 with ") for one in reasons)
+    assert "Broker 1: not in the cluster" in site.page("/brokers/1")
+
+    # The partition that nobody leads holds no other one.
+    shown = site.get("/messages", topic="on-one", start="earliest")
+    assert ([one["partition"] for one in shown["ranges"]], shown["left_out"]) == ([1], [0])
+    assert "explain/partition/on-one-0" in site.page("/messages", topic="on-one")
+    follows = site.get("/messages", topic="on-one", positions="0:3,1:0", follow=True)
+    assert follows["next"] == "0:3,1:0"
+    for asked in ({"partition": 0}, {"partition": 0, "positions": "0:3"}):
+        refused = site.request("GET", "/api/v1/clusters/demo/messages", params={"topic": "on-one", **asked})
+        words = "partition 0 of topic on-one has no leader: nobody can read it now"
+        assert (refused.status_code, refused.json()) == (409, {"error": words})
 
 
 def test_a_broker_that_does_not_answer_leaves_the_others_as_they_are(kafka, open_console):

@@ -71,6 +71,14 @@ def test_an_unknown_cluster_is_said_in_one_line(site):
     assert "there is no cluster" in site.request("GET", "/c/other").text
 
 
+def test_a_page_that_is_not_shown_says_where_to_go(site):
+    page = site.request("GET", "/c/demo/topics/not-there").text
+    assert ("<h1>Not here</h1>" in page, 'href="/c/demo/topics">All topics' in page) == (True, True)
+    page = site.request("GET", "/c/demo/store").text
+    assert ("<h1>Not shown</h1>" in page, 'href="/c/demo">The overview of demo' in page) == (True, True)
+    assert "<h1>Not done</h1>" in site.request("POST", "/c/demo/actions/delete-topic").text
+
+
 def test_a_wrong_parameter_is_said_in_one_line(site):
     answer = site.request("GET", "/api/v1/clusters/demo/topics", params={"size": "many"})
     assert answer.status_code == 422

@@ -260,19 +260,6 @@ def test_committed_offsets_are_read(site):
     assert json.loads(one["value"]["text"])["data"]["offset"] == 3
 
 
-def test_the_number_of_those_who_read_at_once_is_bounded(site):
-    held = 0
-    while site.watched.readers.acquire(blocking=False):
-        held += 1
-    try:
-        answer = site.request("GET", "/api/v1/clusters/demo/messages", params={"topic": "orders"})
-        assert (answer.status_code, "too many" in answer.text) == (409, True)
-    finally:
-        for _ in range(held):
-            site.watched.readers.release()
-    assert site.get("/messages", topic="orders")["records"]
-
-
 @pytest.mark.parametrize("wrong", [{"filter": "x"}, {"positions": "0:1:2"}, {"positions": "a"}])
 def test_what_is_no_question_is_refused_in_one_line(site, wrong):
     answer = site.request("GET", "/api/v1/clusters/demo/messages", params={"topic": "orders", **wrong})

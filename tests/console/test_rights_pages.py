@@ -162,7 +162,10 @@ def test_what_cannot_be_read_is_unknown_and_says_why(open_console):
         for path in ("/acls", "/quorum", "/tokens"):
             state = site.get(path)["state"]
             assert (state["state"], bool(state["why"])) == ("unknown", True), path
-            assert "unknown" in site.page(path).lower()
+            page = site.page(path)
+            assert "Unknown: " in page
+            assert "unknown" not in page.partition('id="not-known"')[2].partition("</p>")[2].lower()
+        assert "it keeps its metadata in ZooKeeper" in site.page("/quorum")
 
 
 def test_the_quorum_has_voters_lag_and_epoch(acting, monkeypatch):

@@ -62,12 +62,20 @@ def test_pages_have_marks_where_they_belong(browser, damaged, open_console):
         assert walk.pages(subjects) == []
         walk.open("/topics/alone")
         states = {row[0]: (row[1], row[7]) for row in walk.rows(1)}
-        assert (states["0"], states["1"]) == (("none", "no leader"), ("0", "in order"))
+        assert (states["0"], states["1"]) == (("none", "no leader why?"), ("0", "in order"))
+        element(browser, "main a[href$='/explain/partition/alone-0']").click()
+        assert "without a leader nobody can write" in element(browser, "main table").text
+        walk.open("/brokers/2")
+        assert "not in the cluster" in element(browser, "main .alarm").text
+        walk.open("/messages?topic=alone&start=earliest")
+        assert "partition 0" in element(browser, "#left-out").text
+        assert element(browser, "#found").text.startswith("0 records found")
         walk.open("/topics/kept")
-        assert [row[7].partition(",")[0] for row in walk.rows(1)] == ["under-replicated"] * 2
+        assert [row[7].partition(" why?")[0] for row in walk.rows(1)] == ["under-replicated"] * 2
         walk.open("/transactions/hanging")
         assert "alone-0: the partition has no leader" in element(browser, "main").text
         walk.open("/health")
+        assert [row[2] for row in walk.rows(1)][:3] == ["critical", "critical", "warning"]
         wrong = {
             row[1].splitlines()[-1]: row[5] for row in walk.rows(1) if row[2] not in {"good", "no source"}
         }

@@ -144,10 +144,11 @@ def _leader(found: PartitionStations) -> str:
 
 def _in_sync(found: PartitionStations) -> str:
     count, needed = len(found.metadata.isr), found.minimum
+    isr = f"{_numbers(found.metadata.isr)}; min.insync.replicas={needed}"
+    if found.metadata.leader < 0:
+        return f"{isr}; without a leader nobody can write"
     taken = "takes" if count >= needed else "refuses"
-    return (
-        f"{_numbers(found.metadata.isr)}; min.insync.replicas={needed}, so it {taken} records with acks=all"
-    )
+    return f"{isr}, so it {taken} records with acks=all"
 
 
 def _missing(found: PartitionStations) -> list[Line]:

@@ -44,6 +44,8 @@ class HealthCheck:
     dimension: str
     title: str
     """What is right, with {limit} for the limit."""
+    wrong: str
+    """What is wrong where it is not right, for the verdict's reasons."""
     limit: float
     level: Level
     """When it is not right."""
@@ -58,6 +60,8 @@ class CheckOutcome:
     key: str
     dimension: str
     title: str
+    wrong: str
+    """What is wrong where it is beyond the limit."""
     level: Level
     number: float | None
     limit: float
@@ -85,5 +89,14 @@ def outcome(check: HealthCheck, snapshot: ClusterSnapshot, limit: float, now_ms:
     else:
         level, why = Level.GOOD, "as it should be"
     return CheckOutcome(
-        check.key, check.dimension, title, level, found.number, limit, len(found.bad), subjects, why
+        check.key,
+        check.dimension,
+        title,
+        check.wrong.format(limit=f"{limit:g}"),
+        level,
+        found.number,
+        limit,
+        len(found.bad),
+        subjects,
+        why,
     )

@@ -41,7 +41,7 @@ def verdict(
         (one for one in found if one.level in {Level.CRITICAL, Level.WARNING, Level.UNKNOWN}),
         key=lambda one: -order.index(one.level),
     )
-    reasons = [f"{one.title}: {one.why}" for one in said]
+    reasons = [f"{one.title if one.level is Level.UNKNOWN else one.wrong}: {one.why}" for one in said]
     missing = sum(one.level is Level.NO_SOURCE for one in found)
     if not reasons and problem is None:
         reasons = [f"{len(found) - missing} checks are as they should be"]

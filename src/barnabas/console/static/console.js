@@ -21,12 +21,18 @@ function isWritten(form) {
   });
 }
 
+// What a form is about, wherever it stands on the page: rows change their places.
+function subject(form) {
+  const hidden = [...form.querySelectorAll("input[type=hidden]:not([name=token])")];
+  return [form.getAttribute("action"), ...hidden.map((one) => `${one.name}=${one.value}`)].join(" ");
+}
+
 // A form that somebody is about to send stays as it is, where the new page has the same one.
 function keepForms(read) {
   const old = [...main.querySelectorAll("form")], fresh = [...read.querySelectorAll("form")];
-  old.forEach((form, place) => {
-    const same = fresh[place]?.getAttribute("action") === form.getAttribute("action");
-    if (same && isWritten(form)) fresh[place].replaceWith(form);
+  old.filter(isWritten).forEach((form) => {
+    const like = (one) => subject(one) === subject(form);
+    fresh.filter(like)[old.filter(like).indexOf(form)]?.replaceWith(form);
   });
 }
 

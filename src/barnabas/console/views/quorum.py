@@ -10,6 +10,8 @@ from barnabas.console.reading import Freshness
 from barnabas.console.views.live import LiveView, asked
 from barnabas.console.watched import WatchedCluster
 from barnabas.core.ids import TopicPartition
+from barnabas.network.errors import UnsupportedVersionError
+from barnabas.operations.errors import OperationError
 from barnabas.operations.hanging_transactions import hanging_where_known
 
 _TIMEOUT_MS: Final = 3_000
@@ -69,7 +71,11 @@ async def quorum(watched: WatchedCluster) -> QuorumView:
     """Voters and observers, the leader first."""
 
     async def ask(admin: AsyncAdmin) -> list[QuorumView]:
-        found = await admin.cluster.describe_quorum(timeout_ms=_TIMEOUT_MS)
+        try:
+            found = await admin.cluster.describe_quorum(timeout_ms=_TIMEOUT_MS)
+        except UnsupportedVersionError as error:
+            # Brokers before KIP-595, and all that keep their metadata in ZooKeeper.
+            raise OperationError("this cluster has no quorum: it keeps its metadata in ZooKeeper") from error
         end = next((one.log_end_offset for one in found.voters if one.replica_id == found.leader_id), -1)
 
         def row(one: QuorumReplica, *, is_voter: bool) -> QuorumRow:
@@ -121,7 +127,7 @@ async def hanging(watched: WatchedCluster) -> HangingView:
     [(rows, unread)] = answers
     state = replace(state, value=len(rows))
     if unread and state.state is Freshness.OK:
-        why = f"{len(unread)} partitions were not looked at"
+        why = f"partitions that were not looked at: {len(unread)}"
         state = replace(state, state=Freshness.STALE, age_s=None, why=why)
     named = [f"{tp}: {why}" for tp, why in sorted(unread.items())[:_UNREAD_SHOWN]]
     return HangingView(state, is_pending, rows, named, len(unread))

@@ -283,7 +283,8 @@ async def _refused(request: Request, error: Exception) -> Response:
         status, why = codes.get(type(error), 409), str(error)
     if request.url.path.startswith(API):
         return JSONResponse({"error": why}, status)
-    return render(request, "refused.html", status, why=why, code=status)
+    is_change = request.method not in {"GET", "HEAD"}
+    return render(request, "refused.html", status, why=why, code=status, changes=is_change)
 
 
 def _fault_of(error: Exception) -> str:

@@ -36,7 +36,7 @@ def number(value: object) -> str:
         return "" if value is None else str(value)
     if isinstance(value, float) and (0 < abs(value) < 0.05 or abs(value) >= _DIGITS_OF_FLOAT):
         return f"{value:.2g}"
-    if isinstance(value, float) and abs(value) < 100:
+    if isinstance(value, float) and abs(value) < 100 and not value.is_integer():
         return f"{value:,.1f}"
     return f"{round(value):,}"
 

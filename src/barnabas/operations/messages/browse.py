@@ -103,6 +103,8 @@ class MessageQuery:
     committed_only: bool = False
     follow: bool = False
     """Whether somebody goes on with what comes: `next` is given at the end, too."""
+    left_out: Sequence[int] = ()
+    """Partitions that are not looked at, as nobody leads them: one of these would hold all others."""
 
     @property
     def options(self) -> dict[str, object]:
@@ -125,7 +127,15 @@ async def browse(consumer: AsyncConsumer, wanted: MessageQuery, reader: RecordRe
         raise OperationError(
             f"topic {wanted.topic} has no partition {wanted.partition}: it has {len(numbers)}"
         )
-    chosen = [TopicPartition(wanted.topic, each) for each in numbers if wanted.partition in {None, each}]
+    chosen = [
+        TopicPartition(wanted.topic, each)
+        for each in numbers
+        if wanted.partition in {None, each} and each not in wanted.left_out
+    ]
+    if not chosen:
+        which = "no partition" if wanted.partition is None else f"partition {wanted.partition}"
+        has = "has a leader" if wanted.partition is None else "has no leader"
+        raise OperationError(f"{which} of topic {wanted.topic} {has}: nobody can read it now")
     begins, ends = await consumer.beginning_offsets(chosen), await consumer.end_offsets(chosen)
     sections = await _sections(consumer, wanted, begins, ends)
     found = await _read(consumer, wanted, reader, sections)
@@ -140,6 +150,8 @@ async def browse(consumer: AsyncConsumer, wanted: MessageQuery, reader: RecordRe
         for one, (tp, (_, bound)) in zip(ranges, sorted(sections.items()), strict=True)
         if one.stop < bound or wanted.follow
     }
+    # Who goes on from here reads these once they are led again.
+    left |= {one for one in (wanted.positions or "").split(",") if one and _number(one) in wanted.left_out}
     each = _share(wanted, len(sections))
     back = {
         f"{one.partition}:{max(one.start - each, one.start - one.earlier)}-{one.start}"
@@ -173,7 +185,12 @@ async def _partitions(consumer: AsyncConsumer, topic: str) -> list[int]:
 
 
 def _cursor(parts: set[str]) -> str | None:
-    return ",".join(sorted(parts, key=lambda one: int(one.partition(":")[0]))) or None
+    return ",".join(sorted(parts, key=_number)) or None
+
+
+def _number(part: str) -> int:
+    """The partition that a part of a cursor is of."""
+    return int(part.partition(":")[0])
 
 
 @dataclass(slots=True)
