@@ -15,6 +15,7 @@ from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.dead_letters.replay import replay
 from barnabas.spark.pipeline.file.settings import load
+from barnabas.spark.pipeline.reports.status import status
 from barnabas.spark.pipeline.running import supervisor
 from seeds import drawn_by_this_run
 
@@ -156,6 +157,27 @@ def test_letters_of_a_batch_that_comes_again_are_in_their_table_once(world, monk
 
     assert ds.dataset(world.folder / "table~dlq").to_table()["offset"].to_pylist() == [0]
     assert world.ids() == [1]
+
+
+def test_letters_of_a_batch_that_is_tried_again_count_once(world, monkeypatch):
+    """A run had counted them with each try, and its status had more dead letters than records."""
+    from barnabas.spark.pipeline.tables.delta import DeltaFolder
+
+    rule = '[[expect]]\nrule = "delay >= -120"\nviolation = "deadLetter"\n'
+    world.file(more=rule).replace("attempts = 0", 'attempts = 2\nbackoff = "1ms"')
+    world.send(b"x", row(1), row(2, -121))
+    commit, tries = DeltaFolder._commit, []
+
+    def fails_once(*args):
+        tries.append(args)
+        return commit(*args) if len(tries) > 1 else 1 / 0
+
+    monkeypatch.setattr(DeltaFolder, "_commit", fails_once)
+    outcome = world.run()
+
+    assert (outcome.letters, outcome.violations) == (2, {"delay >= -120": 1})
+    assert (outcome.restarts, len(world.dead_records())) == (1, 4)
+    assert status(load(world.folder / "letters.toml")).letters == 2
 
 
 @pytest.mark.parametrize("limit", ["maxRecords = 1", "maxShare = 0.5"])

@@ -43,9 +43,11 @@ class LetterBox:
         self._open = ExitStack()
         self._table: BatchSink | None = None
         self.letters = 0
-        """Those that were written."""
+        """Those that were written; of a batch that came again, as many as it had the last time."""
         self.violations: Counter[str] = Counter()
         """How many of them have violated each rule."""
+        self._newest: tuple[int, int, dict[str, int]] = (-1, 0, {})
+        """The newest batch, and what it has added to both."""
 
     def __enter__(self) -> Self:
         if self._limits.table is not None:
@@ -107,17 +109,26 @@ class LetterBox:
     def put(self, bad: "DataFrame", count: int, batch: int) -> None:
         """Writes the letters of a batch of so many records. Raises PipelineError for too many."""
         found, by_rule = self._counted(bad)
-        if found == 0:
-            return
-        one = bad.first()
-        judge(found, count, self._limits, f"{one.topic}-{one.partition} offset {one.offset}: {one.reason}")
-        if self._table is not None:
-            self._table.write(bad, batch)
-        else:
-            rows = as_records(bad, self._pipeline.name)
-            records.send(rows, self._pipeline.source, self._limits.topic)
-        self.letters += found
-        self.violations.update(by_rule)
+        if found:
+            one = bad.first()
+            which = f"{one.topic}-{one.partition} offset {one.offset}: {one.reason}"
+            judge(found, count, self._limits, which)
+            if self._table is not None:
+                self._table.write(bad, batch)
+            else:
+                rows = as_records(bad, self._pipeline.name)
+                records.send(rows, self._pipeline.source, self._limits.topic)
+        self._add(batch, found, by_rule)
+
+    def _add(self, batch: int, found: int, by_rule: dict[str, int]) -> None:
+        """Counts the letters of a batch, in place of those that an earlier try of it has had."""
+        before, had, had_by_rule = self._newest
+        if before != batch:
+            had, had_by_rule = 0, {}
+        self.letters += found - had
+        self.violations += Counter(by_rule)
+        self.violations -= Counter(had_by_rule)
+        self._newest = batch, found, by_rule
 
     def _counted(self, bad: "DataFrame") -> tuple[int, dict[str, int]]:
         """How many letters there are, and how many of them by each rule."""
