@@ -163,12 +163,12 @@ class Connection:
             return
         fields = {"peer": f"{self.address[0]}:{self.address[1]}", "listener": self.listener.name}
         if isinstance(error, CloseConnection):
-            events.warning("network.connection_closed", **fields, reason=error.reason)
+            self._processor.faults.warning("network.connection_closed", **fields, reason=error.reason)
         elif isinstance(error, ConnectionError | TimeoutError):
             events.debug("network.connection_lost", **fields, reason=error)
         elif isinstance(error, ProtocolError):
             # An answer that cannot be written, to a request with names that cannot be repeated.
-            events.warning("network.answer_unwritable", **fields, reason=error)
+            self._processor.faults.warning("network.answer_unwritable", **fields, reason=error)
         elif isinstance(error, OSError):
             events.error("network.connection_failed", **fields, reason=error)
         else:

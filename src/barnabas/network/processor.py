@@ -18,6 +18,7 @@ from typing import Final
 
 from barnabas.core.clock import Clock, Timer
 from barnabas.network.conversation import Conversation
+from barnabas.network.fault_log import FaultLog
 from barnabas.network.frames import FrameReader, ReceiveMemory
 from barnabas.network.peer import Service
 from barnabas.network.sasl.server import SaslListener, SaslServerAuthenticator
@@ -39,6 +40,8 @@ class Processor:
         self.clock = clock
         self.settings = settings
         self.threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="network-read-ahead")
+        self.faults = FaultLog(clock)
+        """The lines of the log about what peers did wrong."""
         self._memory = ReceiveMemory()
         self._scheduled: list[Callable[[], None]] = []
         self._queue: deque[Callable[[], None]] = deque()
@@ -53,7 +56,9 @@ class Processor:
         listener = self.sasl.get(conversation.peer.listener.name)
         if listener is not None:
             bytes_max = self.settings.request_bytes_max
-            authenticator = SaslServerAuthenticator(listener, self.service, self.clock, bytes_max)
+            authenticator = SaslServerAuthenticator(
+                listener, self.service, self.clock, bytes_max, self.faults
+            )
             conversation.serve(authenticator, min(listener.receive_bytes_max, bytes_max))
 
     def new_reader(self) -> FrameReader:
@@ -105,6 +110,7 @@ class Processor:
         self._stopped = True
         if self._trim_timer is not None:
             self._trim_timer.cancel()
+        self.faults.close()
         self.threads.shutdown(wait=True, cancel_futures=True)
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from barnabas.network.connection import Connection, events
+from barnabas.network.connection import Connection
 from barnabas.network.errors import AuthenticationError
 from barnabas.network.peer import ANONYMOUS, ListenerId
 from barnabas.network.plain_connection import PlainConnection
@@ -145,7 +145,7 @@ class TlsConnection(PlainConnection):
 
     def _refuse(self, reason: str) -> None:
         host, port = self.address
-        events.info(
+        self._processor.faults.info(
             "network.tls_handshake_failed", peer=f"{host}:{port}", listener=self.listener.name, reason=reason
         )
         self.close()

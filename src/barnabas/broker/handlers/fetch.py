@@ -54,6 +54,10 @@ _SELECT: Final = 1
 _READ: Final = 2
 _ANSWER: Final = 3
 
+# Bound once: every request asks for these, and an enum takes its time to find a member.
+_MAY_READ: Final = Operation.READ
+_TOPIC: Final = Resource.TOPIC
+
 Results: TypeAlias = list[tuple[CachedPartition, PartitionData]]
 
 
@@ -220,7 +224,7 @@ class _Fetch(Work[FetchResponse]):
 
     def _ask_for(self, topic: str) -> bool:
         context = self._context
-        allowed = context.authorize(Operation.READ, Resource.TOPIC, topic, self._times_named)
+        allowed = context.authorize(_MAY_READ, _TOPIC, topic, self._times_named)
         self._may_read[topic] = allowed
         return allowed
 

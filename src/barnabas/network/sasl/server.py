@@ -22,9 +22,9 @@ from typing import Final
 from barnabas.core.chunks import Chunks
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode
-from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
 from barnabas.network.errors import CloseConnection
+from barnabas.network.fault_log import FaultLog
 from barnabas.network.peer import Outcome, Peer, Service
 from barnabas.network.sasl.mechanism import SaslAuthenticationError, SaslExchangeError, SaslServer
 from barnabas.network.sasl.states import REQUESTS, SaslEvent, SaslState, after
@@ -33,8 +33,6 @@ from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.framing import RequestHeader, decode_request_header, encode_response
 from barnabas.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-
-_log = EventLog("network")
 
 _HANDSHAKE: Final = int(ApiKey.SASL_HANDSHAKE)
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
@@ -76,6 +74,7 @@ class SaslServerAuthenticator:
         "_began_again_ms",
         "_clock",
         "_exchange",
+        "_faults",
         "_listener",
         "_mechanism",
         "_principal",
@@ -88,12 +87,18 @@ class SaslServerAuthenticator:
     )
 
     def __init__(
-        self, listener: SaslListener, service: Service, clock: Clock, request_bytes_max: int
+        self,
+        listener: SaslListener,
+        service: Service,
+        clock: Clock,
+        request_bytes_max: int,
+        faults: FaultLog,
     ) -> None:
         """`service` answers once the client has logged in, to frames of `request_bytes_max` at most."""
         self._listener = listener
         self._service = service
         self._clock = clock
+        self._faults = faults
         self._request_bytes_max = request_bytes_max
         self._mechanism = ""
         self._exchange: SaslServer | None = None
@@ -285,7 +290,7 @@ class SaslServerAuthenticator:
         """Ends the connection after the delay, with the answer if there is one."""
         self.state = after(self.state, SaslEvent.REFUSED)
         self._listener.counts.failed += 1
-        _log.info(
+        self._faults.info(
             "network.authentication_failed",
             peer=f"{peer.address[0]}:{peer.address[1]}",
             listener=peer.listener.name,
