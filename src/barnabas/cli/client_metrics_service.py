@@ -2,18 +2,16 @@
 
 import asyncio
 import random
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from barnabas.admin import AlterConfigOp, AlterOp, AsyncAdmin, ConfigEntry, ConfigResource, ResourceType
 from barnabas.cli.facts import print_facts
-from barnabas.cli.options import ToolError, admin_options, connected_admin, printable
+from barnabas.cli.options import HALF_A_MINUTE, ToolError, admin_options, connected_admin, printable
 from barnabas.core.client_metrics_config import INTERVAL_MS, MATCH, METRICS
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import random_uuid, uuid_text
-
-_TIMEOUT_MS: Final = 30_000
 
 
 def run(given: dict[str, Any]) -> None:
@@ -26,7 +24,7 @@ def run(given: dict[str, Any]) -> None:
 
 async def _run(given: dict[str, Any]) -> None:
     options = admin_options(given["command-config"], given["bootstrap-server"], "barnabas-client-metrics")
-    async with connected_admin(options, _TIMEOUT_MS) as admin:
+    async with connected_admin({**HALF_A_MINUTE, **options}) as admin:
         if given["alter"]:
             await _alter(admin, given)
         elif given["delete"]:
@@ -50,15 +48,15 @@ async def _alter(admin: AsyncAdmin, given: dict[str, Any]) -> None:
         for key, text in texts.items()
         if text is not None
     ]
-    await admin.configs.alter({_resource(name): changes}, timeout_ms=_TIMEOUT_MS)
+    await admin.configs.alter({_resource(name): changes})
     click.echo(printable(f"Altered client metrics config for {name}."))
 
 
 async def _delete(admin: AsyncAdmin, name: str) -> None:
     resource = _resource(name)
-    described = (await admin.configs.describe(resource, timeout_ms=_TIMEOUT_MS))[resource]
+    described = (await admin.configs.describe(resource))[resource]
     changes = [AlterConfigOp(key, "", AlterOp.DELETE) for key in described]
-    await admin.configs.alter({resource: changes}, timeout_ms=_TIMEOUT_MS)
+    await admin.configs.alter({resource: changes})
     click.echo(printable(f"Deleted client metrics config for {name}."))
 
 
@@ -81,7 +79,7 @@ async def _describe(admin: AsyncAdmin, name: str | None, *, as_json: bool) -> No
 
 async def _entries(admin: AsyncAdmin, name: str) -> list[ConfigEntry]:
     resource = _resource(name)
-    entries = (await admin.configs.describe(resource, timeout_ms=_TIMEOUT_MS))[resource]
+    entries = (await admin.configs.describe(resource))[resource]
     return sorted(entries.values(), key=lambda entry: entry.name)
 
 
@@ -91,7 +89,7 @@ async def _facts(admin: AsyncAdmin, name: str) -> dict[str, Any]:
 
 async def configured(admin: AsyncAdmin, of: ResourceType) -> list[str]:
     """The names of all resources of a type that have settings of their own."""
-    listed = await admin.configs.list_resources([of], timeout_ms=_TIMEOUT_MS)
+    listed = await admin.configs.list_resources([of])
     return [resource.name for resource in listed]
 
 

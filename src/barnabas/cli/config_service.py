@@ -27,14 +27,20 @@ from barnabas.cli.config_flags import (
 )
 from barnabas.cli.facts import print_facts
 from barnabas.cli.java_errors import EXECUTION, java_text
-from barnabas.cli.options import ToolError, admin_options, connected_admin, printable, properties
+from barnabas.cli.options import (
+    HALF_A_MINUTE,
+    ToolError,
+    admin_options,
+    connected_admin,
+    printable,
+    properties,
+)
 from barnabas.core.config import Source
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import validate_topic_name
 from barnabas.operations.java_order import text_order
 from barnabas.operations.own_configs import is_own, unset_keys
 
-_TIMEOUT_MS: Final = 30_000
 _RESOURCES: Final = {
     TOPICS: ResourceType.TOPIC,
     BROKERS: ResourceType.BROKER,
@@ -83,7 +89,7 @@ def run(given: Given, arguments: Sequence[str]) -> None:
 async def _run(given: Given) -> None:
     options = admin_options(given["command-config"], given["bootstrap-server"], "barnabas-configs")
     entity, quotas_of = entity_of(given), quota_entities(given)
-    async with connected_admin(options, _TIMEOUT_MS) as admin:
+    async with connected_admin({**HALF_A_MINUTE, **options}) as admin:
         if quotas_of and given["alter"]:
             await quota_service.alter(admin, quotas_of, _added(given), deleted_keys(given))
         elif quotas_of:
@@ -171,7 +177,7 @@ async def _names(admin: AsyncAdmin, entity: Entity) -> list[str]:
 async def _entries(admin: AsyncAdmin, entity: Entity, *, everything: bool) -> list[ConfigEntry]:
     """The entries of an entity by name: all of them, or those that were set for just this entity."""
     resource = _resource(entity)
-    described = (await admin.configs.describe(resource, synonyms=True, timeout_ms=_TIMEOUT_MS))[resource]
+    described = (await admin.configs.describe(resource, synonyms=True))[resource]
     return sorted(
         (entry for entry in described.values() if everything or is_own(resource, entry)),
         key=lambda entry: entry.name,
@@ -215,7 +221,7 @@ async def _alter(admin: AsyncAdmin, entity: Entity, added: Mapping[str, str], de
         # not set. Single operations come to the same, and keep what another tool sets at this moment.
         operations = [one for one in operations if one.name not in deleted]
     operations += [AlterConfigOp(key, "", AlterOp.DELETE) for key in deleted]
-    await admin.configs.alter({resource: operations}, timeout_ms=2 * _TIMEOUT_MS)
+    await admin.configs.alter({resource: operations})
     if entity.name:
         click.echo(f"Completed updating config for {entity.noun} {entity.name}.")
     else:

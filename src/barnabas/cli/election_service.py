@@ -8,14 +8,13 @@ import click
 
 from barnabas.admin import ElectionType
 from barnabas.cli.java_errors import EXECUTION, java_text
-from barnabas.cli.options import INT_MAX, ToolError, admin_options, connected_admin
+from barnabas.cli.options import HALF_A_MINUTE, INT_MAX, ToolError, admin_options, connected_admin
 from barnabas.cli.partition_json import BadJsonError, parse_election, text_of
 from barnabas.client.errors import ClientTimeoutError
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.operations.java_order import partition_order
 
-_TIMEOUT_MS: Final = 30_000
 _TIMED_OUT: Final = "Timeout waiting for election results"
 _REFUSED: Final = "Not authorized to perform leader election"
 
@@ -54,9 +53,8 @@ def _partitions(given: Mapping[str, Any]) -> list[TopicPartition] | None:
 async def _elect(
     given: Mapping[str, Any], kind: ElectionType, partitions: Iterable[TopicPartition] | None
 ) -> Results:
-    defaults = {"default.api.timeout.ms": _TIMEOUT_MS, "request.timeout.ms": _TIMEOUT_MS // 2}
     options = admin_options(given["command-config"], given["bootstrap-server"], "barnabas-leader-election")
-    async with connected_admin({**defaults, **options}) as admin:
+    async with connected_admin({**HALF_A_MINUTE, **options}) as admin:
         return await admin.partitions.try_elect_leaders(partitions, kind)
 
 

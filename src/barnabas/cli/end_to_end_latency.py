@@ -11,13 +11,13 @@ import click
 from barnabas.admin import AsyncAdmin, NewTopic
 from barnabas.cli.options import ToolError
 from barnabas.client import AsyncConsumer, AsyncProducer, ConsumerRecord
+from barnabas.client.config import ADMIN_CONFIG
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 
 WAIT_S: Final = 60.0
 """How long a record may take before the measurement ends (``POLL_TIMEOUT_MS``)."""
 _STEP: Final = 1000
-_ADMIN_KEYS: Final = ("bootstrap_servers", "client_id", "security_protocol")
 _PERCENTILES: Final = {"50th": 0.5, "99th": 0.99, "99.9th": 0.999}
 
 
@@ -75,9 +75,7 @@ async def measure(
 
 async def _partitions(topic: str, options: dict[str, Any]) -> list[TopicPartition]:
     """The partitions of the topic, which is made with one where it is not there."""
-    known = {
-        key: value for key, value in options.items() if key in _ADMIN_KEYS or key.startswith(("sasl", "ssl"))
-    }
+    known = {key: value for key, value in options.items() if key.replace("_", ".") in ADMIN_CONFIG}
     async with AsyncAdmin(**known) as admin:
         try:
             described = (await admin.topics.describe([topic]))[topic]

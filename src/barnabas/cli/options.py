@@ -26,6 +26,9 @@ LONG_MAX: Final = 2**63 - 1
 
 
 ARGUMENTS: Final = "barnabas.arguments"
+_API_TIMEOUT: Final = "barnabas.api-timeout"
+HALF_A_MINUTE: Final = {"default.api.timeout.ms": 30_000, "request.timeout.ms": 15_000}
+"""Options of clients where Kafka's script gives up after 30 s, not after the 60 s of its admin client."""
 BOOTSTRAP_VARIABLE: Final = "BARNABAS_BOOTSTRAP_SERVERS"
 """Of the environment: the brokers to connect to first, where no option names them."""
 
@@ -183,6 +186,43 @@ def timeout_option(
     )
 
 
+def api_timeout_option(default: int = 60_000, flag: str = "--timeout") -> Callable[[F], F]:
+    """How long the cluster may take, for tools whose clients get their options by `client_options`."""
+
+    def remember(context: click.Context, _option: click.Parameter, value: int | None) -> None:
+        context.meta[_API_TIMEOUT] = value
+
+    return click.option(
+        flag,
+        "api_timeout_ms",
+        type=click.IntRange(min=1, max=INT_MAX),
+        expose_value=False,
+        callback=remember,
+        metavar="MS",
+        help=f"How long the cluster may take to answer, in milliseconds.  [default: {default}]",
+    )
+
+
+def api_timeout_ms() -> int | None:
+    """What `api_timeout_option` was given; None where it was not."""
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(_API_TIMEOUT)
+
+
+def _within(timeout_ms: int) -> dict[str, int]:
+    """Options of clients that end a call in this time, so that a server that is silent leaves half of it for
+    another one.
+    """
+    half = max(1, timeout_ms // 2)
+    return {
+        "default.api.timeout.ms": timeout_ms,
+        "max.block.ms": timeout_ms,
+        "request.timeout.ms": half,
+        "socket.connection.setup.timeout.ms": half,
+        "socket.connection.setup.timeout.max.ms": half,
+    }
+
+
 zk_tls_option: Final = file_option(
     "--zk-tls-config-file", "zk_tls_config_file", "TLS with ZooKeeper: a file with the keys zookeeper.ssl.*."
 )
@@ -230,7 +270,8 @@ def key_values(pairs: Iterable[str]) -> dict[str, str]:
 def client_options(
     file: Path | None, pairs: Iterable[str], known: Mapping[str, Any], bootstrap: str, client_id: str
 ) -> dict[str, Any]:
-    """Options for a client: the file's, then the pairs, then the bootstrap servers.
+    """Options for a client: the file's, then the pairs, then the bootstrap servers and the time-out of
+    `api_timeout_option`.
 
     Keys that this client does not have are named on stderr and left out, as Java's clients warn about them;
     a key that asks for security raises ClickException.
@@ -240,6 +281,8 @@ def client_options(
     for key in sorted(set(given).difference(known)):
         click.echo(f"Warning: this client does not obey {printable(key)}", err=True)
     options = {key: value for key, value in given.items() if key in known}
+    if (timeout_ms := api_timeout_ms()) is not None:
+        options |= {key: value for key, value in _within(timeout_ms).items() if key in known}
     return {"client.id": client_id, **options, "bootstrap.servers": bootstrap}
 
 

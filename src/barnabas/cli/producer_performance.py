@@ -98,15 +98,23 @@ async def send_all(
     interval_ms: int,
     warmup: int = 0,
     transaction_ms: int = 0,
+    connects: bool = False,
 ) -> None:
     """Sends `count` records and prints the statistics, with a line each interval; a record that is refused
     gives a line on stderr.
 
     With `warmup` above 0, intervals and one more line at the end leave out that many records at the start
     (KIP-1052). With `transaction_ms` above 0 every record is in a transaction, which is committed once it is
-    that old. Raises what ends a transaction otherwise.
+    that old. With `connects` it waits for a broker first, so that not each record waits. Raises what ends a
+    transaction otherwise.
     """
     producer = AsyncProducer(options.pop("bootstrap.servers"), **options)
+    if connects:
+        try:
+            await producer.start()
+        except BaseException:
+            await producer.abort()
+            raise
     if transaction_ms > 0:
         await _init_transactions(producer)
     begun_ms: int | None = None

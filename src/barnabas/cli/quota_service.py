@@ -28,7 +28,6 @@ from barnabas.core.errors import BarnabasError
 from barnabas.core.scram import MECHANISMS, NUMBERS, ScramMechanism
 from barnabas.network.errors import UnsupportedVersionError
 
-_TIMEOUT_MS: Final = 30_000
 _ENTITIES: Final = {USERS: "user", CLIENTS: "client-id", IPS: "ip"}
 
 
@@ -40,12 +39,12 @@ async def describe(admin: AsyncAdmin, entities: Sequence[Entity], *, as_json: bo
         filters.append(QuotaFilter(_ENTITIES[entity.type], match, entity.name or None))
     quotas: Sequence[ClientQuota] = ()
     with suppress(UnsupportedVersionError):
-        quotas = await admin.quotas.describe(filters, timeout_ms=_TIMEOUT_MS)
+        quotas = await admin.quotas.describe(filters)
     credentials: Mapping[str, Mapping[int, int] | BarnabasError] = {}
     if entities[0].type == USERS and len(entities) == 1 and entities[0].name != "":
         named = [entities[0].name] if entities[0].name else []
         with suppress(UnsupportedVersionError):
-            credentials = await admin.quotas.scram_credentials(named, timeout_ms=_TIMEOUT_MS)
+            credentials = await admin.quotas.scram_credentials(named)
     if as_json:
         print_facts({"quotas": quotas, "credentials": list(map(_credential_facts, credentials.items()))})
         return
@@ -143,15 +142,13 @@ async def _alter_quotas(
         QuotaFilter(_ENTITIES[one.type], Match.NAME if one.name else Match.DEFAULT, one.name or None)
         for one in entities
     ]
-    described = await admin.quotas.describe(filters, timeout_ms=_TIMEOUT_MS)
+    described = await admin.quotas.describe(filters)
     before = described[0].values if described else {}
     if unset := [key for key in deleted if key not in before]:
         raise ToolError(f"Invalid config(s): {','.join(unset)}")
     values: dict[str, float | None] = {key: _number(key, text) for key, text in added.items()}
     entity = {_ENTITIES[one.type]: one.name or None for one in entities}
-    await admin.quotas.alter(
-        ClientQuotaAlteration(entity, values | dict.fromkeys(deleted)), timeout_ms=2 * _TIMEOUT_MS
-    )
+    await admin.quotas.alter(ClientQuotaAlteration(entity, values | dict.fromkeys(deleted)))
 
 
 def _number(key: str, text: str) -> float:
@@ -170,4 +167,4 @@ async def _alter_credentials(
     for mechanism, text in added.items():
         iterations, password = scram_property(ScramMechanism(mechanism), text, name=mechanism)
         alterations.append(UserScramCredentialUpsertion(user, mechanism, password, iterations))
-    await admin.quotas.alter_scram_credentials(alterations, timeout_ms=2 * _TIMEOUT_MS)
+    await admin.quotas.alter_scram_credentials(alterations)

@@ -16,11 +16,21 @@ _POLL_MS: Final = 60_000
 
 
 class VerifiableConsumer:
-    """One run: how much it reads, whether it prints each record, whether it commits what it has printed."""
+    """One run: how much it reads, whether it prints each record, whether it commits what it has printed, and
+    whether it waits for a broker before it begins.
+    """
 
     def __init__(
-        self, topic: str, max_messages: int, *, verbose: bool, commits: bool, close_timeout_ms: int
+        self,
+        topic: str,
+        max_messages: int,
+        *,
+        verbose: bool,
+        commits: bool,
+        close_timeout_ms: int,
+        connects: bool,
     ) -> None:
+        self._connects = connects
         self._topic = topic
         self._left = sys.maxsize if max_messages < 0 else max_messages
         self._verbose = verbose
@@ -29,9 +39,15 @@ class VerifiableConsumer:
 
     async def run(self, options: dict[str, Any]) -> None:
         """Reads until it is done or cancelled, and leaves the group.
-        What stops it otherwise is a line on stderr.
+        What stops it otherwise is a line on stderr. Raises BarnabasError where `connects` finds no broker.
         """
         consumer = AsyncConsumer(options.pop("bootstrap.servers"), **options)
+        if self._connects:
+            try:
+                await consumer.start()
+            except BaseException:
+                await consumer.close(0)
+                raise
         try:
             print_event("startup_complete")
             consumer.subscribe(

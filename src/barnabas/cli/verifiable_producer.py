@@ -50,9 +50,12 @@ class Numbers:
 
 
 class VerifiableProducer:
-    """One run: what it sends, how much, how fast."""
+    """One run: what it sends, how much, how fast, and whether it waits for a broker before it begins."""
 
-    def __init__(self, topic: str, numbers: Numbers, max_messages: int, throughput: int) -> None:
+    def __init__(
+        self, topic: str, numbers: Numbers, max_messages: int, throughput: int, *, connects: bool
+    ) -> None:
+        self._connects = connects
         self._topic = topic
         self._numbers = numbers
         self._max_messages = sys.maxsize if max_messages < 0 else max_messages
@@ -62,13 +65,16 @@ class VerifiableProducer:
 
     async def run(self, options: dict[str, Any]) -> None:
         """Sends until it is done or cancelled;
-        then everything that was accepted gets its line, and a summary follows.
+        then everything that was accepted gets its line, and a summary follows. Raises BarnabasError where
+        `connects` finds no broker.
         """
         producer = AsyncProducer(options.pop("bootstrap.servers"), **options)
         started_ms = now_ms()
         throttler = ThroughputThrottler(self._throughput, started_ms)
         try:
             print_event("startup_complete")
+            if self._connects:
+                await producer.start()
             for number in itertools.takewhile(lambda each: each < self._max_messages, itertools.count()):
                 sent_ms = now_ms()
                 await self._send(producer, self._numbers.key(), self._numbers.value(number))

@@ -57,6 +57,10 @@ Versions: TypeAlias = tuple[int, int]
 """The lowest and the highest version of a request that will do."""
 
 
+def _in_time(failure: str, deadline: Deadline, reason: str) -> str:
+    return f"{failure} in {deadline.total_ms:.0f} ms" + (f": {reason}" if reason else "")
+
+
 class NamedLeader(Protocol):
     """The ``LeaderIdAndEpoch`` of an answer, of whichever API."""
 
@@ -73,6 +77,9 @@ class Endpoint(Protocol):
     rack: str | None
 
 
+_NO_ANSWER: Final = (
+    "nothing has answered there; is it the address of a broker, and can it be reached from here?"
+)
 _SILENCE_S: Final = 2.0
 """How long a first answer may take before the bootstrap servers are looked at."""
 _WARN_AFTER: Final = 3
@@ -264,8 +271,8 @@ class Cluster:
                 async with asyncio.timeout(deadline.left_s):
                     return await attempt()
             except TimeoutError as error:
-                reason = f": {self._found}" if self._found else ""
-                raise ClientTimeoutError(f"{failure} in {deadline.total_ms:.0f} ms{reason}") from error
+                reason = self._found or ("" if self._answered else _NO_ANSWER)
+                raise ClientTimeoutError(_in_time(failure, deadline, reason)) from error
             except (BarnabasError, OSError) as error:
                 if not is_retriable(error):
                     raise
@@ -273,9 +280,7 @@ class Cluster:
             if attempts.failed + 1 == _WARN_AFTER and not self._found and self._is_news(last):
                 _log.warning("client.waiting", problem=failure, error=last)
             if not await attempts.another():
-                last_words = self._found or str(last)
-                reason = f": {last_words}" if last_words else ""
-                raise ClientTimeoutError(f"{failure} in {deadline.total_ms:.0f} ms{reason}") from last
+                raise ClientTimeoutError(_in_time(failure, deadline, self._found or str(last))) from last
 
     def _is_news(self, error: Exception) -> bool:
         """Whether nobody has said yet that they wait because of this: a thousand may wait for one lost

@@ -8,6 +8,7 @@ from barnabas.cli.facts import json_option, refuse_json
 from barnabas.cli.options import (
     ToolCommand,
     ToolError,
+    api_timeout_option,
     bootstrap_option,
     command_config_option,
     kafka_names,
@@ -20,6 +21,7 @@ _ROLES = ("producer", "consumer")
 
 @click.command(cls=ToolCommand)
 @bootstrap_option(instead=("authorizer", "authorizer_properties"))
+@api_timeout_option()
 @command_config_option
 @click.option(
     "--authorizer", metavar="CLASS", help="Without a broker: kafka.security.authorizer.AclAuthorizer."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from barnabas.cli.facts import json_option, plain, print_facts
-from barnabas.cli.options import ToolError, bootstrap_option, command_config_option
+from barnabas.cli.options import ToolError, api_timeout_option, bootstrap_option, command_config_option
 from barnabas.core.errors import BarnabasError
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.message import Request
@@ -27,6 +27,7 @@ _NAMES_OF_3_9: Final = {74: "ListClientMetricsResources"}
 
 @click.command()
 @bootstrap_option()
+@api_timeout_option()
 @command_config_option
 @json_option
 def broker_api_versions(bootstrap_server: str | None, command_config: Path | None, as_json: bool) -> None:

@@ -5,7 +5,14 @@ from typing import Any, Final
 import click
 
 from barnabas.cli.facts import json_option, refuse_json
-from barnabas.cli.options import ToolCommand, ToolError, bootstrap_option, command_config_option, kafka_names
+from barnabas.cli.options import (
+    ToolCommand,
+    ToolError,
+    api_timeout_option,
+    bootstrap_option,
+    command_config_option,
+    kafka_names,
+)
 
 _ACTIONS: Final = ("alter", "delete", "describe", "list")
 _NOT_WITH: Final = {
@@ -17,6 +24,7 @@ _NOT_WITH: Final = {
 
 @click.command(cls=ToolCommand)
 @bootstrap_option()
+@api_timeout_option(30_000)
 @command_config_option
 @click.option("--alter", is_flag=True, help="Make a subscription, or change it.")
 @click.option("--delete", is_flag=True, help="Delete a subscription.")

@@ -1,7 +1,7 @@
 """``barnabas cluster``: kafka-cluster.sh."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -13,6 +13,7 @@ from barnabas.cli.options import (
     ToolCommand,
     ToolError,
     admin_options,
+    api_timeout_option,
     bootstrap_option,
     connected_admin,
     file_option,
@@ -22,13 +23,17 @@ from barnabas.core.errors import BarnabasError
 if TYPE_CHECKING:
     from barnabas.admin.types import Endpoint
 
+F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
 
-_bootstrap = bootstrap_option(required=True)
 _HOST: Final = 100
 _RACK: Final = 10
 """Columns of a table without such values."""
 _config = file_option("--command-config", "config", "Options of the admin client.", OldName("--config"))
+
+
+def _bootstrap(command: F) -> F:
+    return bootstrap_option(required=True)(api_timeout_option()(command))
 
 
 @click.group()

@@ -6,6 +6,7 @@ from barnabas.cli.facts import json_option
 from barnabas.cli.options import (
     ARGUMENTS,
     ScriptCommand,
+    api_timeout_option,
     bootstrap_option,
     command_config_option,
     kafka_names,
@@ -15,6 +16,7 @@ from barnabas.cli.options import (
 
 @click.command(cls=ScriptCommand)
 @bootstrap_option(instead=("zookeeper", "store"))
+@api_timeout_option(30_000)
 @command_config_option
 @click.option(
     "--zookeeper",

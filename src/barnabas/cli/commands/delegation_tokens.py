@@ -7,6 +7,7 @@ import click
 from barnabas.cli.facts import json_option, refuse_json
 from barnabas.cli.options import (
     ToolError,
+    api_timeout_option,
     bootstrap_option,
     command_config_option,
     kafka_names,
@@ -30,6 +31,7 @@ _REFUSED: Final = {
 
 @click.command()
 @bootstrap_option(required=True)
+@api_timeout_option()
 @command_config_option
 @click.option("--create", is_flag=True, help="Make a token for this user, or for another owner.")
 @click.option("--renew", is_flag=True, help="Let a token live on.")

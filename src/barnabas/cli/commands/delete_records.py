@@ -8,13 +8,20 @@ from typing import Any
 import click
 
 from barnabas.cli.facts import json_option, partition_facts, print_facts
-from barnabas.cli.options import ToolError, bootstrap_option, command_config_option, printable
+from barnabas.cli.options import (
+    ToolError,
+    api_timeout_option,
+    bootstrap_option,
+    command_config_option,
+    printable,
+)
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import TopicPartition
 
 
 @click.command()
 @bootstrap_option()
+@api_timeout_option()
 @click.option("--offset-json-file", metavar="FILE", help="The file with an offset for each partition.")
 @command_config_option
 @json_option

@@ -10,6 +10,7 @@ from barnabas.cli.facts import json_option, print_facts
 from barnabas.cli.options import (
     INT_MAX,
     ToolError,
+    api_timeout_option,
     bootstrap_option,
     client_options,
     file_option,
@@ -22,6 +23,7 @@ _size = click.IntRange(0, _RECORD_BYTES_MAX)
 
 @click.command()
 @bootstrap_option(required=True)
+@api_timeout_option()
 @click.option("--topic", "-t", required=True, metavar="NAME", help="The topic; it is made if need be.")
 @click.option(
     "--num-records",

@@ -9,6 +9,7 @@ import click
 from barnabas.cli.facts import json_option, partition_facts, print_facts
 from barnabas.cli.options import (
     admin_options,
+    api_timeout_option,
     bootstrap_option,
     command_config_option,
     connected_admin,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @bootstrap_option(instead=["broker_list"])
+@api_timeout_option()
 @click.option("--broker-list", metavar="HOST:PORT", help="The old name of --bootstrap-server.")
 @click.option(
     "--topic-partitions", metavar="LIST", help="Patterns TOPIC[:PARTITIONS], with commas; see above."

@@ -4,13 +4,22 @@ from typing import Any
 
 import click
 
-from barnabas.cli.options import OldName, ToolCommand, ToolError, bootstrap_option, file_option, kafka_names
+from barnabas.cli.options import (
+    OldName,
+    ToolCommand,
+    ToolError,
+    api_timeout_option,
+    bootstrap_option,
+    file_option,
+    kafka_names,
+)
 
 _WHICH = ("topic", "all-topic-partitions", "path-to-json-file")
 
 
 @click.command(cls=ToolCommand)
 @bootstrap_option()
+@api_timeout_option(30_000)
 @file_option(
     "--command-config",
     "command_config",

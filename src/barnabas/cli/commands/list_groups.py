@@ -7,6 +7,7 @@ import click
 
 from barnabas.cli.facts import json_option, print_facts
 from barnabas.cli.options import (
+    api_timeout_option,
     bootstrap_option,
     command_config_option,
     kafka_names,
@@ -26,6 +27,7 @@ _KINDS: Final = ("consumer", "share", "streams")
 
 @click.command()
 @bootstrap_option()
+@api_timeout_option()
 @command_config_option
 @click.option("--list", is_flag=True, help="List the groups.")
 @click.option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from barnabas.cli.facts import json_option, partition_facts, plain, print_facts
-from barnabas.cli.options import ToolError, bootstrap_option, command_config_option
+from barnabas.cli.options import ToolError, api_timeout_option, bootstrap_option, command_config_option
 from barnabas.core.errors import BarnabasError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @bootstrap_option()
+@api_timeout_option()
 @click.option("--describe", is_flag=True, help="Show the log directories.")
 @click.option(
     "--topic-list", metavar="LIST", default="", help="These topics only, with commas.  [default: all]"

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from barnabas.cli.facts import json_option, plain, print_facts
-from barnabas.cli.options import admin_options, bootstrap_option, command_config_option, printable
+from barnabas.cli.options import (
+    admin_options,
+    api_timeout_option,
+    bootstrap_option,
+    command_config_option,
+    printable,
+)
 from barnabas.cli.registry_options import registry_options, schema_source
 from barnabas.client.config import CONSUMER_CONFIG
 
@@ -24,6 +30,7 @@ _FOLLOW_S: Final = 1.0
 
 @click.command()
 @bootstrap_option(required=True)
+@api_timeout_option()
 @json_option
 @command_config_option
 @click.option("--topic", required=True, help="The topic.")

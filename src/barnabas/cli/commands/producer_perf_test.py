@@ -12,6 +12,8 @@ from barnabas.cli.options import (
     LONG_MAX,
     ArgparseCommand,
     OldName,
+    api_timeout_ms,
+    api_timeout_option,
     bootstrap_option,
     client_options,
     file_option,
@@ -98,6 +100,7 @@ class _PerfCommand(ArgparseCommand):
     help="Records a second, at most and roughly; -1 for no limit.",
 )
 @bootstrap_option()
+@api_timeout_option()
 @pairs_option(
     "--command-property", "pairs", "Options of the producer, one or more.", OldName("--producer-props")
 )
@@ -226,6 +229,7 @@ def producer_perf_test(
         interval_ms=interval_ms,
         warmup=warmup,
         transaction_ms=transaction_duration_ms,
+        connects=api_timeout_ms() is not None,
     )
     asyncio.run(sending)
 

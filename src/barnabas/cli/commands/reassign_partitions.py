@@ -5,7 +5,14 @@ from typing import Any, Final
 import click
 
 from barnabas.cli.facts import json_option, refuse_json
-from barnabas.cli.options import LONG_MAX, ToolError, bootstrap_option, command_config_option, kafka_names
+from barnabas.cli.options import (
+    LONG_MAX,
+    ToolError,
+    api_timeout_option,
+    bootstrap_option,
+    command_config_option,
+    kafka_names,
+)
 
 _FILE: Final = "reassignment-json-file"
 _TOPICS: Final = "topics-to-move-json-file"
@@ -36,6 +43,7 @@ _RATE: Final = click.IntRange(-LONG_MAX, LONG_MAX)
 
 @click.command()
 @bootstrap_option()
+@api_timeout_option(flag="--api-timeout")
 @command_config_option
 @click.option(
     "--generate", is_flag=True, help="Propose replicas for topics on these brokers; changes nothing."

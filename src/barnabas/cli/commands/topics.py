@@ -5,6 +5,7 @@ import click
 from barnabas.cli.facts import json_option, refuse_json
 from barnabas.cli.options import (
     INT_MAX,
+    api_timeout_option,
     bootstrap_option,
     command_config_option,
     kafka_names,
@@ -23,6 +24,7 @@ _REPORTS = (
 
 @click.command()
 @bootstrap_option()
+@api_timeout_option()
 @command_config_option
 @click.option("--create", is_flag=True, help="Create a topic.")
 @click.option("--alter", is_flag=True, help="Add partitions to topics.")

@@ -13,6 +13,7 @@ from barnabas.cli.options import (
     LONG_MAX,
     ToolError,
     admin_options,
+    api_timeout_option,
     bootstrap_option,
     command_config_option,
 )
@@ -38,6 +39,7 @@ _Run = Callable[[Callable[["AsyncAdmin"], Awaitable[None]]], None]
 
 @click.group()
 @bootstrap_option(required=True)
+@api_timeout_option()
 @command_config_option
 @click.pass_context
 def transactions(ctx: click.Context, bootstrap_server: str, command_config: Path | None) -> None:

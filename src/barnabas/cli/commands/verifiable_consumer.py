@@ -12,6 +12,8 @@ from barnabas.cli.options import (
     LONG_MAX,
     ArgparseCommand,
     OldName,
+    api_timeout_ms,
+    api_timeout_option,
     bootstrap_option,
     client_options,
     file_option,
@@ -22,6 +24,7 @@ _RANGE: Final = "org.apache.kafka.clients.consumer.RangeAssignor"
 
 @click.command(cls=ArgparseCommand)
 @bootstrap_option(instead=["broker_list"])
+@api_timeout_option()
 @click.option("--broker-list", metavar="HOST:PORT", help="The old name of --bootstrap-server.")
 @click.option("--topic", "-t", required=True, metavar="NAME", help="The topic to read.")
 @click.option(
@@ -131,6 +134,11 @@ def verifiable_consumer(
     if group_instance_id is not None:
         options["group.instance.id"] = group_instance_id
     consumer = VerifiableConsumer(
-        topic, max_messages, verbose=verbose, commits=not autocommit, close_timeout_ms=close_timeout_ms
+        topic,
+        max_messages,
+        verbose=verbose,
+        commits=not autocommit,
+        close_timeout_ms=close_timeout_ms,
+        connects=api_timeout_ms() is not None,
     )
     sys.exit(asyncio.run(run_until_signal(consumer.run(options))))

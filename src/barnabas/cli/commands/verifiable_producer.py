@@ -11,6 +11,8 @@ from barnabas.cli.options import (
     LONG_MAX,
     ArgparseCommand,
     OldName,
+    api_timeout_ms,
+    api_timeout_option,
     bootstrap_option,
     client_options,
     file_option,
@@ -21,6 +23,7 @@ from barnabas.cli.options import (
 @click.command(cls=ArgparseCommand)
 @click.option("--topic", "-t", required=True, metavar="NAME", help="The topic to send to.")
 @bootstrap_option(instead=["broker_list"])
+@api_timeout_option()
 @click.option("--broker-list", metavar="HOST:PORT", help="The old name of --bootstrap-server.")
 @click.option(
     "--max-messages",
@@ -98,5 +101,7 @@ def verifiable_producer(
         **client_options(config_file, (), PRODUCER_CONFIG, bootstrap, "verifiable-producer"),
     }
     numbers = Numbers(value_prefix, repeating_keys, None if create_time == -1 else create_time)
-    producer = VerifiableProducer(topic, numbers, max_messages, throughput)
+    producer = VerifiableProducer(
+        topic, numbers, max_messages, throughput, connects=api_timeout_ms() is not None
+    )
     sys.exit(asyncio.run(run_until_signal(producer.run(options))))
