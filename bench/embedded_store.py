@@ -15,14 +15,18 @@ import sqlite3
 import statistics
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import Producer
 
 from barnabas.admin import Admin, NewTopic
+from barnabas.client.types import LATEST_TIMESTAMP
 from barnabas.cluster.store.contract import Create, SetData
 from barnabas.cluster.store.sqlite import SqliteStore
+from barnabas.core.errors import KafkaError
+from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.node.environment import METADATA_FILE
 from bench.machine import machine
@@ -135,16 +139,30 @@ def stall(brokers: int, seconds: float) -> str:
         lock.execute("ROLLBACK")
         lock.close()
         free, during = time.monotonic(), max(gaps)
-        with Admin(address) as admin:
-            admin.topics.create(NewTopic("after", brokers, 1))
+        with Admin(address, default_api_timeout_ms=LONG_S * 1000) as admin:
+            while True:
+                # Whose session ended meanwhile may say so once more, as with a ZooKeeper that did not answer.
+                with contextlib.suppress(KafkaError):
+                    admin.topics.create(NewTopic("after", brokers, 1))
+                    break
             back = time.monotonic() - free
             whole = len(admin.cluster.describe().brokers)
-        producer.flush(LONG_S)
+            producer.flush(LONG_S)
+            taken = len(gaps) - 1 - refused[0]
+            partitions = {TopicPartition(TOPIC, each): LATEST_TIMESTAMP for each in range(4 * brokers)}
+            there = sum(each.offset for each in admin.offsets.list(partitions).values())
         return (
-            f"{brokers} brokers, the store locked for {seconds:g} s: {len(gaps) - 1} records taken meanwhile,"
+            f"{brokers} brokers, the store locked for {seconds:g} s: {taken} records taken, {there} there,"
             f" {refused[0]} refused, the longest gap {during:.2f} s; a topic is made {back:.2f} s after its"
-            f" end, and {whole} brokers are there"
+            f" end, and {whole} brokers are there\nsaid: {_said(Path(one.folder) / 'log')}"
         )
+
+
+def _said(log: Path) -> str:
+    """How often brokers said what, of warnings and errors: ``[ID] DATE TIME LEVEL LOGGER EVENT ...``."""
+    lines = [line.split() for line in log.read_text().splitlines()]
+    events = Counter(words[5] for words in lines if words[3:4] in (["WARNING"], ["ERROR"]))
+    return ", ".join(f"{event} {times}" for event, times in events.most_common()) or "nothing"
 
 
 def main() -> None:

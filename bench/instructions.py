@@ -1,6 +1,6 @@
 """Instructions that a broker takes for a request, counted by valgrind's callgrind.
 
-    python -m bench.instructions [--rows many,one,fetch] [--sides compiled,floor] [--compiled PATH]
+    python -m bench.instructions [--rows many,one,perf,fetch] [--sides compiled,floor] [--compiled PATH]
         [--quick] [--functions 30]
 
 The mood of the machine changes no count: a difference of one per cent means something, and a run takes
@@ -38,6 +38,8 @@ from bench.sides import (
 )
 
 WINDOW: Final = 200
+PERF_RECORDS: Final = 1_200
+"""What kafka-producer-perf-test puts into a batch of 128 KB."""
 TOPIC: Final = "instructions"
 PLAIN: Final = "-march=x86-64-v3"
 """What valgrind knows of a processor's instructions."""
@@ -63,13 +65,14 @@ def _in_flight(frame: bytes, client: RawClient, requests: int, window: int) -> N
         client.receive(answer_size * window)
 
 
-def _produce(client: RawClient, requests: int, window: int) -> None:
+def _produce(client: RawClient, requests: int, window: int, records: int = 1) -> None:
     before = client.base_offset_of_one(TOPIC, ONE_RECORD)
-    _in_flight(wire.produce(TOPIC, ONE_RECORD), client, requests, window)
+    _in_flight(wire.produce(TOPIC, wire.batch(b"x" * 100, records)), client, requests, window)
     after = client.base_offset_of_one(TOPIC, ONE_RECORD)
     # `_in_flight` asks once more than it counts.
-    if after - before != requests + 2:
-        raise RuntimeError(f"{requests + 1} records were sent, {after - before - 1} were appended")
+    sent, appended = (requests + 1) * records, after - before - 1
+    if appended != sent:
+        raise RuntimeError(f"{sent} records were sent, {appended} were appended")
 
 
 def _fetch(client: RawClient, requests: int, window: int) -> None:
@@ -93,6 +96,11 @@ class Row:
 ROWS: Final[dict[str, Row]] = {
     "many": Row("one-record produce, acks=1, 200 in flight", partial(_produce, window=WINDOW), 3),
     "one": Row("one-record produce, acks=1, one in flight", partial(_produce, window=1), 3),
+    "perf": Row(
+        f"produce of a batch of {PERF_RECORDS:,} records of 100 B, acks=1, five in flight",
+        partial(_produce, window=5, records=PERF_RECORDS),
+        3,
+    ),
     "fetch": Row("fetch of one batch of one record, 200 in flight", partial(_fetch, window=WINDOW), 3),
 }
 

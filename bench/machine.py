@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -73,6 +73,14 @@ class Machine:
     def used_s(self) -> float:
         return processor_time(self.process.pid).total_s
 
+    def pid_of(self, broker: int) -> int | None:
+        """The process of a broker; None while it has none."""
+        for pid in tree_of(self.process.pid):
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{pid}/comm").read_text().strip() == f"barnabas-{broker}":
+                    return pid
+        return None
+
     def stop(self) -> None:
         self.process.terminate()
         self.process.wait(READY_S)
@@ -101,10 +109,8 @@ def cost_of(brokers: int, asked: argparse.Namespace, installation: Installation)
         time.sleep(SETTLE_S)
         memory = proportional_mb(tree_of(one.process.pid))
         with Admin(f"127.0.0.1:{one.ports[0]}") as admin:
-            nodes = {each.port: each.node_id for each in admin.cluster.describe().brokers}
             admin.topics.create(NewTopic("many", asked.partitions, 1))
-            for place, port in enumerate(one.ports):
-                admin.topics.create(NewTopic(f"{TOPIC}-{place + 1}", assignment={0: [nodes[port]]}))
+            create_load_topics(admin, one.ports)
         time.sleep(SETTLE_S)
         before, since = one.used_s(), time.monotonic()
         time.sleep(asked.idle)
@@ -114,14 +120,23 @@ def cost_of(brokers: int, asked: argparse.Namespace, installation: Installation)
         return Cost(start_s, ready_s, memory, idle, request_us, statistics.median(rate for _, rate in loads))
 
 
-def _load(one: Machine, seconds: float) -> tuple[float, float]:
-    """Processor time of all brokers a request in us, and requests a second."""
+class Driven(NamedTuple):
+    """What a load of small requests did."""
+
+    requests: int
+    requests_per_s: float
+    client_s: float
+    """Processor time of the clients."""
+
+
+def drive(ports: Sequence[int], seconds: float) -> Driven:
+    """Small produce requests over eight connections, spread over the brokers at these ports; each of them
+    leads the topic of its place, as `create_load_topics` has made them.
+    """
     client = built("client")
-    # Each broker leads a topic of its own, whose names are of one length.
-    clients = []
-    before, share = one.used_s(), max(1, CONNECTIONS // len(one.ports))
+    clients, share = [], max(1, CONNECTIONS // len(ports))
     with tempfile.TemporaryDirectory() as folder:
-        for place, port in enumerate(one.ports):
+        for place, port in enumerate(ports):
             topic = f"{TOPIC}-{place + 1}"
             frame = Path(folder) / topic
             frame.write_bytes(wire.produce(topic, ONE_RECORD))
@@ -131,8 +146,22 @@ def _load(one: Machine, seconds: float) -> tuple[float, float]:
         said = [each.communicate()[0].split() for each in clients]
     if any(each.returncode for each in clients):
         raise RuntimeError("a client failed")
-    requests = sum(int(words[0]) for words in said)
-    return (one.used_s() - before) / requests * 1e6, sum(int(w[0]) / float(w[1]) for w in said)
+    rate = sum(int(words[0]) / float(words[1]) for words in said)
+    return Driven(sum(int(words[0]) for words in said), rate, sum(float(words[2]) for words in said))
+
+
+def create_load_topics(admin: Admin, ports: Sequence[int]) -> None:
+    """One for each broker, led by it. Their names are of one length for less than ten brokers."""
+    nodes = {each.port: each.node_id for each in admin.cluster.describe().brokers}
+    for place, port in enumerate(ports):
+        admin.topics.create(NewTopic(f"{TOPIC}-{place + 1}", assignment={0: [nodes[port]]}))
+
+
+def _load(one: Machine, seconds: float) -> tuple[float, float]:
+    """Processor time of all brokers a request in us, and requests a second."""
+    before = one.used_s()
+    driven = drive(one.ports, seconds)
+    return (one.used_s() - before) / driven.requests * 1e6, driven.requests_per_s
 
 
 def main() -> None:

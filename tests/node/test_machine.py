@@ -10,6 +10,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import urllib.request
@@ -23,9 +24,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from barnabas.admin import Admin, NewTopic
 from barnabas.cli import rack_service
+from barnabas.client import ClientTimeoutError
 from barnabas.client.types import LATEST_TIMESTAMP
 from barnabas.core.broker_config import broker_config
 from barnabas.core.ids import TopicPartition
+from barnabas.node.environment import METADATA_FILE
 from racks import Rack
 from serving import READY_SECONDS, free_port
 from waiting import eventually, until
@@ -284,3 +287,21 @@ def test_a_broker_has_from_its_parent_what_it_needs_and_loads_nothing_by_itself(
     )
     assert ("", "barnabas.node.broker_node") in loaded
     assert [module for broker, module in loaded if broker] == []
+
+
+def test_a_store_that_nobody_can_write_to_keeps_no_record_waiting(rack, address, data):
+    """As while a process stands still in the middle of a write."""
+    ends = {TopicPartition("copied", each): LATEST_TIMESTAMP for each in range(3)}
+    with Admin(address) as admin:
+        before = sum(each.offset for each in admin.offsets.list(ends).values())
+        with contextlib.closing(
+            sqlite3.connect(data / METADATA_FILE, timeout=30, isolation_level=None)
+        ) as lock:
+            lock.execute("BEGIN IMMEDIATE")
+            produce(address)
+            with pytest.raises(ClientTimeoutError):
+                admin.topics.create(NewTopic("late", 1), timeout_ms=SESSION_MS / 4)
+            lock.execute("ROLLBACK")
+        admin.topics.create(NewTopic("prompt", 1))
+        after = sum(each.offset for each in admin.offsets.list(ends).values())
+    assert after == before + 30

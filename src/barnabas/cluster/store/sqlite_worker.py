@@ -35,7 +35,10 @@ BATCH_MAX: Final = 512
 """Calls in one transaction."""
 LOCK_WAIT_MS_MAX: Final = 10_000
 """How long to wait for other processes' transactions."""
-LOCK_PAUSE_S: Final = 0.0005
+LOCK_PAUSE_S: Final = 0.002
+"""Between two tries. A commit takes as long or longer, and each try costs 30 us of a processor: sixteen
+sessions that write at once took 3 ms a write with a pause of 0.5 ms, and 1.8 with this.
+"""
 BEGIN_PAUSE_MS: Final = 50
 """The pause after a session could not be begun again; it doubles up to `BEGIN_PAUSE_MS_MAX`."""
 BEGIN_PAUSE_MS_MAX: Final = 5_000
