@@ -362,3 +362,36 @@ def test_rules_are_kept_rehearsed_silenced_and_shown(site):
     assert log[4:] == [("remove-alert-rule", each, "none") for each in ("begun", "done")]
     form = site.request("POST", "/api/v1/clusters/demo/alerts/rules", data=rule)
     assert form.status_code in {409, 422}
+
+
+def test_a_rule_is_rehearsed_kept_silenced_and_removed_from_the_page(cluster, open_console):
+    site = open_console(cluster.bootstrap_servers)
+    site.look()
+    asked = {"series": "group.lag/*", "limit": "0.5", "for_s": "60"}
+    assert "Keep this rule" not in site.page("/alerts")
+    page = site.page("/alerts", **asked)
+    assert "Keep this rule" in page
+    token = page.partition('name="token" value="')[2].partition('"')[0]
+
+    def send(path, **given):
+        return site.request("POST", f"/c/demo/alerts/{path}", data={**given, "token": token})
+
+    kept = send("rules", name="any lag", when="above", **asked)
+    assert (kept.status_code, kept.headers["location"]) == (303, "/c/demo/alerts")
+    assert site.get("/alerts")["rules"] == [
+        {"name": "any lag", "series": "group.lag/*", "limit": 0.5, "when": "above", "for_s": 60}
+    ]
+    send("silences", rule="any lag", for_s=3600)
+    assert [one["rule"] for one in site.get("/alerts")["silences"]] == ["any lag"]
+    assert "End the silence" in site.page("/alerts")
+    send("silences", rule="any lag", for_s=0)
+    assert "Silence for an hour" in site.page("/alerts")
+    for wrong in ({"name": ""}, {"name": "x", "limit": "much"}, {"name": "x", "series": "nothing"}):
+        refused = send("rules", **{"when": "above", **asked, **wrong})
+        assert (refused.status_code, "Not done" in refused.text) == (409, True), wrong
+    forged = site.request("POST", "/c/demo/alerts/rules/remove", data={"name": "any lag", "token": "x"})
+    assert forged.status_code == 403
+    send("rules/remove", name="any lag")
+    assert site.get("/alerts")["rules"] == []
+    kinds = [one["kind"] for one in site.get("/audit") if one["outcome"] == "done"]
+    assert kinds == ["remove-alert-rule", "silence-alert-rule", "silence-alert-rule", "put-alert-rule"]

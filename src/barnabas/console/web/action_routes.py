@@ -107,7 +107,7 @@ async def undo(console: Console, watched: WatchedCluster, plan_id: str, user: st
     try:
         wanted = TypeAdapter(_action(kind).parameters).validate_python(entry.undo.parameters)
     except ValidationError as error:
-        raise OperationError(f"the audit log does not say how: {_first_of(error)}") from error
+        raise OperationError(f"the audit log does not say how: {first_of(error)}") from error
     found = await plan(console, watched, kind, user, wanted)
     left = {one.subject: one.after for one in entry.effects if one.after not in _UNSAID}
     changed = [
@@ -220,7 +220,7 @@ def pages(add: AddRoute, prefix: str, render: Callable[..., Response]) -> None:
         try:
             wanted = TypeAdapter(action.parameters).validate_python(given)
         except ValidationError as error:
-            raise OperationError(_first_of(error)) from error
+            raise OperationError(first_of(error)) from error
         try:
             found = await plan(console, watched, kind, user_of(request), wanted)
         except NotAnsweredError as error:
@@ -251,7 +251,7 @@ def _action(kind: str) -> ActionKind:
     return KINDS[kind]
 
 
-def _first_of(error: ValidationError) -> str:
+def first_of(error: ValidationError) -> str:
     """What is wrong with the first parameter that is."""
     first = error.errors()[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

@@ -1,17 +1,19 @@
-"""Alerts over REST, and their page: rules, silences, what fires, and the rehearsal of a rule."""
+"""Alerts over REST, their page and its forms: rules, silences, what fires, and the rehearsal of a rule."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Query, Request
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
 
 from barnabas.console.actions.plans import Effect
 from barnabas.console.alerts.book import AlertBook, Silence
 from barnabas.console.alerts.rules import AlertRule, Incident, rehearse
 from barnabas.console.watched import WatchedCluster
-from barnabas.console.web.action_routes import HereConsole, json_routes
+from barnabas.console.web.action_routes import HereConsole, first_of, json_routes, sent_form
 from barnabas.console.web.routes import AddRoute, Watched, none_if_empty, user_of
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
@@ -117,6 +119,27 @@ def rest(add: AddRoute, prefix: str) -> None:
     add(f"{prefix}/alerts/rules/remove", remove_rule, **asks)
     add(f"{prefix}/alerts/rehearsal", rehearse_rule, **asks)
     add(f"{prefix}/alerts/silences", silence_rule, **asks)
+
+
+def pages(add: AddRoute, prefix: str) -> None:
+    """Adds the forms of the page below a cluster: they do what REST does, and lead back to the page."""
+
+    def form(path: str, kind: type[Any], work: Callable[..., Any]) -> None:
+        async def sent(request: Request, console: HereConsole, watched: Watched) -> Response:
+            given = await sent_form(request, console)
+            try:
+                wanted = TypeAdapter(kind).validate_python(given)
+            except ValidationError as error:
+                raise OperationError(first_of(error)) from error
+            # It waits for the disk, and for others who change one.
+            await run_in_threadpool(work, request, console, watched, wanted)
+            return RedirectResponse(f"/c/{watched.name}/alerts", 303)
+
+        add(f"{prefix}/alerts/{path}", sent, methods=["POST"])
+
+    form("rules", AlertRule, put_rule)
+    form("rules/remove", RuleName, remove_rule)
+    form("silences", SilenceRequest, silence_rule)
 
 
 def put_rule(request: Request, console: HereConsole, watched: Watched, rule: AlertRule) -> AlertRule:

@@ -155,6 +155,7 @@ def routes_of(has_login: bool, has_provider: bool) -> FastAPI:
     page(f"{pages_below}/audit", _page(action_routes.audit, "audit.html"), methods=["GET"])
     cluster_routes.pages(page, render)
     action_routes.pages(page, pages_below, render)
+    alert_routes.pages(page, pages_below)
     limit_routes.pages(page, pages_below)
     app.mount("/static", StaticFiles(directory=str(_STATIC)), name="static")
     # FastAPI answers with the handler of Exception, and raises it again all the same.
