@@ -1,5 +1,6 @@
 """The file of a pipeline: what it says, and what is refused in one line that names the key."""
 
+import json
 import re
 
 import pytest
@@ -67,6 +68,29 @@ def test_a_long_file_is_read_whole(read):
     assert found.spark == {
         "spark.master": "local[1]", "spark.sql.shuffle.partitions": "3", "spark.ui.enabled": "true"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "sign"),
+    [
+        ("delta", "a%20b", "delta-rs takes '%20'"),
+        ("delta", "a\\b", "delta-rs takes '\\\\'"),
+        ("delta", "a\tb", "delta-rs takes '\\t'"),
+        ("iceberg", "a#b", "PyIceberg takes '#'"),
+        ("iceberg", "a?b", "PyIceberg takes '?'"),
+        ("iceberg", "a\nb", "PyIceberg takes '\\n'"),
+    ],
+)
+def test_a_folder_that_its_library_would_not_find_is_refused(read, kind, path, sign):
+    """Its library reads another folder than Spark writes to: the first batch ended in its words."""
+    table = 'table = "lake.t"' if kind == "iceberg" else ""
+    text = WHOLE.replace('"parquet"', f'"{kind}"\n{table}')
+    assert read(WHOLE.replace('"table"', json.dumps(path))).sink.path.name == path
+    assert read(text.replace('"table"', '"a b%zz+ü:*"')).sink.path.name == "a b%zz+ü:*"
+    with pytest.raises(PipelineError, match=re.escape(sign)) as caught:
+        read(text.replace('"table"', json.dumps(path)))
+    assert "sink.path is " in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

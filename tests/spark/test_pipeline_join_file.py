@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import socket
 from decimal import Decimal
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
+from pyiceberg.catalog.sql import SqlCatalog
 
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.file.settings import load
@@ -87,9 +89,11 @@ def test_a_long_join_is_read_whole(read):
         ('"airlines"', '"s3://u:s3cret@h/x"', "join[0].table must be a folder, or an address such as"),
         ('"airlines"', '"air-lines"', "join[0].as is 'air-lines': it must have letters of ASCII, digits"),
         ('"airlines"', '"lake/value"', "join[0].as is 'value', which the view source has already"),
-        ('kind = "delta"\non', 'kind = "iceberg"\non', "join[0].kind is 'iceberg': it must be one of delta"),
+        ('kind = "delta"\non', 'kind = "iceberg"\non', "join[0].table is 'airlines': it must be namespace."),
+        ('kind = "delta"\non', 'kind = "orc"\non', "join[0].kind is 'orc': it must be one of delta, ice"),
+        ('"carrier"]', '"carrier"]\ncatalog = "sqlite:///c.db"', "join[0].catalog is unknown"),
         ('kind = "delta"\non', "on", "join[0].kind is missing"),
-        ('"airlines"', '"a%20b"', "join[0].table is 'a%20b': delta-rs takes its % for an escape"),
+        ('"airlines"', '"a%20b"', "/a%20b', and delta-rs takes '%20' for something else"),
         ('on = ["carrier"]', "", "join[0].on is missing: the columns that tell"),
         ('on = ["carrier"]', "on = []", "join[0].on is missing"),
         ('on = ["carrier"]', "on = {}", "join[0].on is missing"),
@@ -99,7 +103,7 @@ def test_a_long_join_is_read_whole(read):
         ('["carrier"]', '["carrier"]\ncolumns = ["a", "a"]', "join[0].columns names a column twice"),
         ('["carrier"]', '["carrier"]\nhow = "outer"', "join[0].how is 'outer': it must be one of"),
         ('["carrier"]', '["carrier"]\nmany = "yes"', "join[0].many is 'yes': it must be true or false"),
-        ('["carrier"]', '["carrier"]\nzzz = 1', "join[0].zzz is unknown; there are table, columns, kind, on"),
+        ('["carrier"]', '["carrier"]\nzzz = 1', "join[0].zzz is unknown; there are kind, table, columns, on"),
         ('["carrier"]', '["carrier"]\nas = "_record"', "join[0].as is '_record': it must have letters"),
         ('["carrier"]', '["carrier"]\n[[join]]\ntable = "Airlines"\nkind = "delta"\non = ["a"]',
             "join[1].as is 'Airlines', which the view source has already"),
@@ -200,6 +204,50 @@ def test_a_table_that_never_was_there_is_refused_where_nobody_waits(read, tmp_pa
     joins.check(found, waits=False)
 
 
+def test_a_name_that_the_catalog_does_not_have_is_refused_where_nobody_waits(read, tmp_path):
+    airlines = Airlines(tmp_path, "iceberg", read)
+    catalog = tmp_path / "catalog.db"
+    with pytest.raises(PipelineError, match=r"its catalog has no such table$"):
+        joins.check(airlines.load(), waits=False)
+    assert not catalog.exists()  # to look into it would have made it
+    airlines.write(AIRLINES)
+    airlines.text = airlines.text.replace("lake.airlines", "lake.airlnes")
+    with pytest.raises(PipelineError, match=r"such table; did you mean lake\.airlines\?$") as caught:
+        joins.check(airlines.load(), waits=False)
+    assert not isinstance(caught.value, TableAwayError)
+    joins.check(airlines.load())
+
+
+def test_a_catalog_that_is_away_is_waited_for_and_one_that_is_none_is_not(read, tmp_path):
+    airlines = Airlines(tmp_path, "iceberg", read)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    airlines.text += f'catalog = {{ type = "rest", uri = "http://u:s3cret@127.0.0.1:{port}" }}\n'
+    joins.check(airlines.load(), waits=False)
+    with pytest.raises(
+        TableAwayError, match=r"join\[0\]: the table lake\.airlines cannot be read: Conn"
+    ) as away:
+        settled(airlines.load().joins)
+    airlines.text = airlines.text.replace('"rest"', '"none"')
+    with pytest.raises(PipelineError, match=r"^join\[0\]\.catalog: ValueError: ") as wrong:
+        settled(airlines.load().joins)
+    assert "s3cret" not in str(away.value) + str(wrong.value)
+
+
+def test_what_iceberg_alone_does_is_read_too(read, tmp_path):
+    """A column that has another name in older files, and one that Spark does not have."""
+    airlines = Airlines(tmp_path, "iceberg", read, 'columns = ["title"]\n')
+    airlines.write(AIRLINES.append_column("t", pa.array([None] * 3, pa.time64("us"))))
+    with airlines.catalog().load_table("lake.airlines").update_schema() as update:
+        update.rename_column("name", "title")
+    assert rows(airlines.begin().of(0)) == [
+        {"carrier": "AA", "title": "American"}, {"carrier": "UA", "title": "United"},
+    ]  # fmt: skip
+    airlines.text = airlines.text.replace('["title"]', '["title", "t"]')
+    with pytest.raises(PipelineError, match=r"join\[0\]: column t of lake\.airlines is time64\[us\], which"):
+        airlines.begin()
+
+
 def test_a_kind_that_is_another_one_is_said(read, tmp_path):
     """The files of a Delta table's folder have rows that were deleted."""
     write_deltalake(tmp_path / "airlines", AIRLINES)
@@ -270,19 +318,44 @@ class Airlines:
 
     def __init__(self, folder, kind, read, more=""):
         self.folder, self.kind = folder, kind
-        self.text = FILE.replace('kind = "delta"\non', f'kind = "{kind}"\non') + more
+        name = "lake.airlines" if kind == "iceberg" else "airlines"
+        self.text = FILE.replace('"airlines"\nkind = "delta"', f'"{name}"\nkind = "{kind}"') + more
         self.load = lambda: read(self.text)
 
+    def catalog(self):
+        found = SqlCatalog("default", uri=f"sqlite:///{self.folder}/catalog.db")
+        found.create_namespace_if_not_exists("lake")
+        return found
+
     def write(self, table, mode="overwrite"):
-        if self.kind == "delta":
-            write_deltalake(self.folder / "airlines", table, mode=mode, schema_mode="merge")
-            return
         at = self.folder / "airlines"
+        if self.kind == "delta":
+            write_deltalake(at, table, mode=mode, schema_mode="merge")
+            return
+        if self.kind == "iceberg":
+            there = self.catalog().create_table_if_not_exists("lake.airlines", table.schema, f"file://{at}")
+            with there.update_schema() as update:
+                update.union_by_name(table.schema)
+            is_empty = there.current_snapshot() is None
+            (there.append if mode == "append" or is_empty else there.overwrite)(table)
+            return
         at.mkdir(exist_ok=True)
         if mode == "overwrite":
             for path in at.iterdir():
                 path.unlink()
         pq.write_table(table, at / f"{len(list(at.iterdir()))}.parquet")
+
+    def move(self, name, to):
+        """From one name to another one."""
+        if self.kind == "iceberg":
+            self.catalog().rename_table(f"lake.{name}", f"lake.{to}")
+        else:
+            (self.folder / name).rename(self.folder / to)
+
+    def remove(self):
+        if self.kind == "iceberg":
+            self.catalog().drop_table("lake.airlines")
+        shutil.rmtree(self.folder / "airlines")
 
     def begin(self):
         pipeline = self.load()
@@ -294,7 +367,7 @@ def rows(paths):
     return sorted(pq.read_table(path).to_pylist(), key=str)
 
 
-@pytest.fixture(params=["delta", "parquet"])
+@pytest.fixture(params=["delta", "iceberg", "parquet"])
 def airlines(request, tmp_path, read):
     return Airlines(tmp_path, request.param, read)
 
@@ -319,7 +392,7 @@ def test_a_batch_that_is_done_again_sees_what_it_saw_first(airlines):
     airlines.begin().of(7)
     airlines.write(pa.Table.from_pylist([B6]))
     assert rows(airlines.begin().of(7)) == [AA, UA]
-    shutil.rmtree(airlines.folder / "airlines")
+    airlines.remove()
     airlines.write(pa.Table.from_pylist([B6]))
     copies = airlines.begin()
     assert rows(copies.of(7)) == [AA, UA]
@@ -359,13 +432,13 @@ def test_new_columns_come_with_the_next_run_and_others_end_it(airlines):
     airlines.write(pa.Table.from_pylist([{**B6, "hub": "JFK"}]), mode="append")
     assert rows(copies.of(1)) == [AA, B6, UA]
     assert rows(airlines.begin().of(2))[1] == {**B6, "hub": "JFK"}
-    shutil.rmtree(airlines.folder / "airlines")
+    airlines.remove()
     airlines.write(AIRLINES.set_column(2, "rank", pa.array(["1", "2", "3"])))
     with pytest.raises(
         PipelineError, match=r"other types than when the run began \(.*rank:string.*rank:bigint"
     ):
         copies.of(2 + 1)
-    shutil.rmtree(airlines.folder / "airlines")
+    airlines.remove()
     airlines.write(AIRLINES.drop_columns("name"))
     with pytest.raises(PipelineError, match=r"column name of .* is unknown"):
         copies.of(3)
@@ -377,10 +450,10 @@ def test_a_table_that_is_away_is_waited_for(airlines):
     airlines.write(AIRLINES)
     copies = airlines.begin()
     copies.of(0)
-    (airlines.folder / "airlines").rename(airlines.folder / "moved")
-    with pytest.raises(TableAwayError, match=r"there is no Delta table|it has no files"):
+    airlines.move("airlines", "moved")
+    with pytest.raises(TableAwayError, match=r"there is no Delta table|it has no files|has no such table"):
         copies.of(1)
-    (airlines.folder / "moved").rename(airlines.folder / "airlines")
+    airlines.move("moved", "airlines")
     assert rows(copies.of(1)) == [AA, UA]
 
 
@@ -394,7 +467,7 @@ def test_files_that_go_while_they_are_read_are_waited_for(airlines, monkeypatch)
     def vanishing(join, dataset, path):
         calls.append(path)
         if len(calls) == 1:
-            for file in (airlines.folder / "airlines").glob("*.parquet"):
+            for file in (airlines.folder / "airlines").rglob("*.parquet"):
                 file.unlink()
             if airlines.kind == "parquet":
                 airlines.write(pa.Table.from_pylist([B6]))

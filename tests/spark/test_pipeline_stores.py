@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from deaths import Died, deaths
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from pyarrow import fs
 from pyiceberg.catalog import load_catalog
 from rich.console import Console
@@ -26,8 +26,10 @@ from rich.console import Console
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.spark.errors import PipelineError, first_line
+from barnabas.spark.pipeline.file.join_settings import Join
 from barnabas.spark.pipeline.file.settings import load
 from barnabas.spark.pipeline.file.sink_settings import Sink
+from barnabas.spark.pipeline.joined.joined_tables import Copies, TableAwayError, settled
 from barnabas.spark.pipeline.reports.status import status
 from barnabas.spark.pipeline.running import supervisor
 from barnabas.spark.pipeline.sinks.sink import open_table
@@ -270,6 +272,31 @@ def test_a_bucket_that_is_not_there_is_one_line(table):
     assert "\n" not in str(error.value)
 
 
+@every_kind
+def test_a_table_in_the_store_is_joined(table, store, tmp_path):
+    table.write(0, {1: "a"}, {2: "b"})
+    name, catalog = table.sink.address, {}
+    if table.kind == "iceberg":
+        name, catalog = "lake.t", table.catalog
+    join = Join(0, name, table.kind, {"id": "value.id"}, (), "names", catalog=catalog)
+    copies = Copies(tmp_path / "c", settled([join]))
+
+    def rows(batch):
+        return [tuple(row.values()) for row in pq.read_table(copies.of(batch)).to_pylist()]
+
+    assert sorted(rows(0)) == [(1, "a"), (2, "b")]
+    store.fault("GET .*", "busy", times=1)
+    table.write(1, {3: "c"})
+    assert sorted(rows(1)) == [(1, "a"), (2, "b"), (3, "c")]
+    assert store.faults()
+    store.fault("(GET|HEAD) .*", "expired")
+    with pytest.raises(TableAwayError, match=r"join\[0\]: the table .* cannot be read: ") as away:
+        rows(2)
+    assert re.search("ExpiredToken|HTTP status 400", str(away.value)), away.value
+    store.fault()
+    assert len(rows(2)) == 3
+
+
 def test_what_others_have_put_there_is_not_written_over(table, tmp_path):
     table.write(0, {1: "a"})
     other = Written(tmp_path / "other", "parquet", table.path.removeprefix("lake/"))
@@ -371,6 +398,11 @@ startingOffsets = "earliest"
 [format]
 kind = "json"
 schema = "id INT, name STRING"
+[[join]]
+table = "{place}/names"
+kind = "delta"
+on = ["id"]
+columns = ["long"]
 [sink]
 kind = "delta"
 path = "{place}/table"
@@ -380,6 +412,7 @@ key = ["id"]
 kind = "parquet"
 path = "{place}/letters"
 """)
+    write_deltalake(f"{place}/names", pa.table({"id": pa.array([2], pa.int32()), "long": ["bee"]}))
     with Admin(broker) as admin:
         admin.topics.create([NewTopic(name, partitions=1)])
     for values in (
@@ -392,7 +425,8 @@ path = "{place}/letters"
         outcome = supervisor.run(spark, load(file), Console(file=io.StringIO()))
     assert outcome.letters == 1
     rows = DeltaTable(f"{place}/table").to_pyarrow_table().to_pylist()
-    assert sorted((row["id"], row["name"]) for row in rows) == [(1, "A"), (2, "b")]
+    found = sorted((row["id"], row["name"], row["names"]) for row in rows)
+    assert found == [(1, "A", None), (2, "b", {"long": "bee"})]
     assert [
         row["value"] for row in ds.dataset(f"{place}/letters", format="parquet").to_table().to_pylist()
     ] == [b"none"]

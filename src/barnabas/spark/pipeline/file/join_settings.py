@@ -5,7 +5,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -13,13 +13,12 @@ from pyspark.sql import types as spark
 
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.file.section import Section
-from barnabas.spark.pipeline.file.sink_settings import local_path
+from barnabas.spark.pipeline.file.sink_settings import catalog_table, local_path, require_readable
 from barnabas.spark.pipeline.tables.places import is_address
 from barnabas.spark.pipeline.tables.rewriting import Changes
 
 JOINS_MAX: Final = 20
-_ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
-KINDS: Final = ("delta", "parquet")
+KINDS: Final = ("delta", "iceberg", "parquet")
 _NAME: Final = re.compile(r"[A-Za-z]\w*", re.ASCII)
 _VIEW: Final = frozenset(
     {"key", "value", "headers", "topic", "partition", "offset", "timestamp", "timestamptype", "op"}
@@ -34,7 +33,9 @@ class Join:
     number: int
     """Its place in the file, from 0: people are told it, and the copies of a batch are in that order."""
     table: str
-    """A folder or file of this machine, whole, or an address in an object store."""
+    """A folder or file of this machine, whole, or an address in an object store; of Iceberg the name in the
+    catalog.
+    """
     kind: str
     on: Mapping[str, str]
     """Columns of the table, each with the expression over the view ``source`` that it must be equal to."""
@@ -45,6 +46,8 @@ class Join:
     how: str = "left"
     many: bool = False
     """Whether a record has a row for each match; else the table must not have two rows of one key."""
+    catalog: Mapping[str, str] = field(default_factory=dict)
+    """Of Iceberg: PyIceberg's properties, and the catalog's own `name`."""
     types: spark.StructType | None = None
     """The columns of the table that are used, with their types; None until the table was looked at."""
 
@@ -83,32 +86,39 @@ def joins_of(sections: Sequence[Section], folder: Path, changes: Changes | None)
 
 
 def _join(section: Section, number: int, folder: Path) -> Join:
-    text = section.text("table")
-    if "://" in text and not is_address(text):
-        raise section.wrong(
-            "table", "must be a folder, or an address such as s3://bucket/airlines"
-        )  # not shown: it may have a password
-    table = text.rstrip("/") if "://" in text else str(local_path(section, "table", folder))
+    kind = section.choice("kind", KINDS)
+    if kind == "iceberg":
+        table, catalog = catalog_table(section, folder)
+    else:
+        table, catalog = _place(section, folder, kind), {}
     columns = section.texts("columns")
     if len(set(columns)) < len(columns):
         raise section.wrong("columns", f"names a column twice: {', '.join(columns)}")
-    kind = section.choice("kind", KINDS)
-    if kind == "delta" and _ESCAPE.search(table):
-        raise section.wrong(
-            "table", f"is {text!r}: delta-rs takes its % for an escape and reads another folder"
-        )
     join = Join(
         number,
         table,
         kind,
         _on(section),
         columns,
-        _name(section, table),
+        _name(section, table.rpartition("." if kind == "iceberg" else "/")[2]),
         section.choice("how", ("left", "inner"), "left"),
         many=section.flag("many"),
+        catalog=catalog,
     )
     section.close()
     return join
+
+
+def _place(section: Section, folder: Path, kind: str) -> str:
+    """Where the table's files are."""
+    text = section.text("table")
+    if "://" in text and not is_address(text):
+        raise section.wrong(
+            "table", "must be a folder, or an address such as s3://bucket/airlines"
+        )  # not shown: it may have a password
+    place = text.rstrip("/") if "://" in text else str(local_path(section, "table", folder))
+    require_readable(section, "table", place, kind)
+    return place
 
 
 def _on(section: Section) -> dict[str, str]:
@@ -134,8 +144,8 @@ def _on(section: Section) -> dict[str, str]:
     return found
 
 
-def _name(section: Section, table: str) -> str:
-    name = section.text("as", table.rpartition("/")[2].removesuffix(".parquet"))
+def _name(section: Section, of_table: str) -> str:
+    name = section.text("as", of_table.removesuffix(".parquet"))
     if not _NAME.fullmatch(name):
         raise section.wrong(
             "as", f"is {name!r}: it must have letters of ASCII, digits and '_', and begin with a letter"

@@ -16,6 +16,12 @@ from barnabas.spark.pipeline.tables.rewriting import Changes
 SINKS: Final = ("parquet", "delta", "iceberg", "topic")
 UNITS: Final = ("month", "day", "hour")
 """What a table can be partitioned by, of an event time; Iceberg's transforms have these names."""
+_NONE: Final = re.compile(r"(?!)")
+_ODD: Final = {
+    "delta": ("delta-rs", re.compile(r"%[0-9A-Fa-f]{2}|[\\\x00-\x1f\x7f]")),
+    "iceberg": ("PyIceberg", re.compile(r"[#?\x00-\x1f\x7f]")),
+}
+"""Of each kind its library, and what in a path that takes for an escape, an end of the path or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,7 @@ def sink_of(section: Section, folder: Path, checkpoint: Path) -> Sink:
         return found
     event = section.section("eventTime")
     given = "eventTime" in section
-    path, address = _place(section, folder, checkpoint / "table")
+    path, address = _place(section, folder, checkpoint / "table", kind)
     table, catalog = _iceberg(section, address or path.name, folder) if kind == "iceberg" else ("", {})
     changes = _changes(section, kind)
     route = _route(section, address or str(path), table)
@@ -122,7 +128,7 @@ def letters_of(section: Section, folder: Path, checkpoint: Path) -> DeadLetters:
     if kind == "topic":
         topic = _topic(section)
     else:
-        path, address = _place(section, folder, checkpoint / "letters")
+        path, address = _place(section, folder, checkpoint / "letters", kind)
         table, catalog = _iceberg(section, address or path.name, folder) if kind == "iceberg" else ("", {})
         _require_one_place(section, "path", section.text("path"))
         _require_one_place(section, "table", table)
@@ -195,8 +201,13 @@ def _require_one_place(section: Section, key: str, text: str) -> None:
 
 
 def _iceberg(section: Section, place: str, folder: Path) -> tuple[str, dict[str, str]]:
-    """The table's name and its catalog, which is a URI or a table of properties."""
-    table = section.text("table", f"default.{place.rstrip('/').rpartition('/')[2]}")
+    """The table's name and its catalog."""
+    return catalog_table(section, folder, f"default.{place.rstrip('/').rpartition('/')[2]}")
+
+
+def catalog_table(section: Section, folder: Path, default: str | None = None) -> tuple[str, dict[str, str]]:
+    """The name of an Iceberg table and its catalog, which is a URI or a table of properties."""
+    table = section.text("table", default)
     if not re.fullmatch(r"[^.\s]+(\.[^.\s]+)+", table):
         raise section.wrong("table", f"is {table!r}: it must be namespace.name")
     if isinstance(section.peek("catalog"), dict):
@@ -209,18 +220,28 @@ def _iceberg(section: Section, place: str, folder: Path) -> tuple[str, dict[str,
     return table, catalog
 
 
-def _place(section: Section, folder: Path, kept: Path) -> tuple[Path, str]:
+def _place(section: Section, folder: Path, kept: Path, kind: str) -> tuple[Path, str]:
     """The folder of a table and no address, or the address and the folder for what is kept of it here."""
     text = section.text("path")
     if "://" not in text:
-        return local_path(section, "path", folder), ""
+        path = local_path(section, "path", folder)
+        require_readable(section, "path", str(path), kind)
+        return path, ""
     if not is_address(text):
         raise section.wrong(
             "path",
             "must be a folder, or an address such as s3://bucket/flights, gs://bucket/flights or "
             "abfss://container@account.dfs.core.windows.net/flights",  # not shown: it may have a password
         )
+    require_readable(section, "path", text, kind)
     return kept, text.rstrip("/")
+
+
+def require_readable(section: Section, key: str, place: str, kind: str) -> None:
+    """Refuses a path that the library of the table reads as another one."""
+    library, odd = _ODD.get(kind, ("", _NONE))
+    if found := odd.search(place):
+        raise section.wrong(key, f"is {place!r}, and {library} takes {found[0]!r} for something else")
 
 
 def local_path(section: Section, key: str, folder: Path, default: str | None = None) -> Path:

@@ -7,7 +7,8 @@ view ``source`` (``airline.name``), before the transformation. The table changes
 a streaming query of Spark would see it as it was when the query began. So each batch is joined and
 transformed by itself, as with dead letters, and each begins with a look at every table:
 
-- What is new is told by Delta's version, of Parquet by the names, sizes and times of the files.
+- What is new is told by Delta's version, Iceberg's snapshot, of Parquet by the names, sizes and times of the
+  files.
 - A table that is new is copied: its columns that are used, without the rows that have null in the key, into
   one Parquet file of the checkpoint. The batch reads that file, however the table changes meanwhile, is
   vacuumed or goes away. The driver carries the rows, so a table in an object store needs no jar; the
@@ -44,7 +45,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -64,6 +65,9 @@ from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_not
 from barnabas.spark.pipeline.tables.places import store_of
 from barnabas.spark.pipeline.tables.synchronise import synchronise_up
 
+if TYPE_CHECKING:
+    from barnabas.spark.pipeline.tables.catalog_entry import CatalogEntry
+
 AWAY: Final = "[JOINED_TABLE_AWAY]"
 _NOTE: Final = "batch.json"
 _WHAT: Final = "note of the copies of joined tables"
@@ -79,7 +83,9 @@ _DIGITS_MAX: Final = 38
 class TableAwayError(PipelineError):
     """A table that is joined cannot be read now."""
 
-    def __init__(self, join: Join, reason: str) -> None:
+    def __init__(self, join: Join, reason: str, *, is_missing: bool = False) -> None:
+        """`is_missing` where it is known that there is none."""
+        self.is_missing = is_missing
         self.reason = f"{join.key}: the table {join.table} cannot be read: {reason}"
         super().__init__(f"{AWAY} {self.reason}")
 
@@ -90,14 +96,22 @@ class _Seen:
 
     version: str
     """Another one for other rows."""
-    dataset: ds.Dataset
+    schema: pa.Schema
+    batches: Callable[[Sequence[str], pc.Expression], Iterator[pa.RecordBatch]]
+    """Some columns of the rows for which something is true."""
+
+
+def _of_dataset(version: str, dataset: ds.Dataset) -> _Seen:
+    return _Seen(
+        version, dataset.schema, lambda columns, rows: dataset.to_batches(columns=columns, filter=rows)
+    )
 
 
 def settled(joins: Sequence[Join]) -> tuple[Join, ...]:
     """The joins with the columns that their tables have now. Raises TableAwayError, and PipelineError for
     columns that are not there.
     """
-    return tuple(replace(one, types=_types(one, _reader(one)().dataset.schema)) for one in joins)
+    return tuple(replace(one, types=_types(one, _reader(one)().schema)) for one in joins)
 
 
 class Copies:
@@ -128,7 +142,7 @@ class Copies:
         return found
 
     def _copy(self, join: Join, read: Callable[[], _Seen], kept: Sequence[str]) -> Path:
-        asked = _digest(json.dumps([join.table, join.kind, [*join.on], join.many, _json(join)]))
+        asked = _digest(json.dumps([join.table, join.kind, join.catalog, [*join.on], join.many, _json(join)]))
         for name in kept:
             # A file of the pipeline that was changed meanwhile needs others.
             if name.startswith(f"{join.name}-{asked}-") and (self._folder / name).exists():
@@ -151,7 +165,7 @@ class Copies:
     def _is_copied(join: Join, read: Callable[[], _Seen], seen: _Seen, new: Path) -> bool:
         """Whether the table stood still while it was copied."""
         try:
-            _write(join, seen.dataset, new)
+            _write(join, seen, new)
             failure = None
         except (pa.ArrowException, OSError) as error:
             failure = error
@@ -204,11 +218,11 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _write(join: Join, dataset: ds.Dataset, path: Path) -> None:
+def _write(join: Join, seen: _Seen, path: Path) -> None:
     """Copies the rows that have a key."""
     assert join.types is not None
     used = replace(join, columns=tuple(join.types.names))  # of a table that has more by now
-    if (found := _types(used, dataset.schema)) != join.types:
+    if (found := _types(used, seen.schema)) != join.types:
         raise PipelineError(
             f"{join.key}: {join.table} has other types than when the run began ({found.simpleString()} now, "
             f"{join.types.simpleString()} then): start the pipeline again"
@@ -218,7 +232,7 @@ def _write(join: Join, dataset: ds.Dataset, path: Path) -> None:
         has_key = has_key & pc.field(name).is_valid()
     schema = to_arrow_schema(join.types, timezone="UTC")
     with pq.ParquetWriter(path, schema) as writer:
-        for batch in dataset.to_batches(columns=schema.names, filter=has_key):
+        for batch in seen.batches(schema.names, has_key):
             # Unsafe only for nanoseconds, which Spark does not have.
             writer.write_table(pa.Table.from_batches([batch]).cast(schema, safe=False))
 
@@ -289,10 +303,15 @@ def _reader(join: Join) -> Callable[[], _Seen]:
     if join.kind == "parquet":
         return lambda: _parquet(join)
     try:
+        if join.kind == "iceberg":
+            from barnabas.spark.pipeline.tables.catalog_entry import CatalogEntry
+
+            entry = CatalogEntry(join.table, join.catalog, "s3://")  # where it is, is known by the catalog
+            return lambda: _iceberg(join, entry)
         import deltalake  # noqa: F401
     except ImportError as error:
         raise PipelineError(
-            f"{join.key}.kind: delta needs packages that are not here ({error.name}): pip install "
+            f"{join.key}.kind: {join.kind} needs packages that are not here ({error.name}): pip install "
             "'barnabas[lake]'"
         ) from error
     return lambda: _delta(join)
@@ -305,19 +324,69 @@ def _delta(join: Join) -> _Seen:
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
+    from barnabas.spark.pipeline.tables.delta import reason_of
+
     try:
         table = DeltaTable(join.table)
         about = table.metadata()
         # Of a table whose protocol has no list of features delta-rs does not look for it, and reads nulls.
         if about.configuration.get("delta.columnMapping.mode", "none") != "none":
             raise PipelineError(f"{join.key}: {join.table} has column mapping, which delta-rs does not read")
-        return _Seen(f"{about.id} {table.version()}", table.to_pyarrow_dataset())
+        return _of_dataset(f"{about.id} {table.version()}", table.to_pyarrow_dataset())
     except TableNotFoundError:
-        raise TableAwayError(join, f"there is no Delta table{_hint(join)}") from None
+        raise TableAwayError(
+            join, f"there is no Delta table{_hint(join)}", is_missing=_is_missing(join)
+        ) from None
     except OSError as error:
-        raise TableAwayError(join, first_line(error)) from error
+        raise TableAwayError(join, reason_of(error)) from error
     except DeltaError as error:  # a log that is damaged, or has what delta-rs does not read
-        raise PipelineError(f"{join.key}: {join.table}: {first_line(error)}") from error
+        raise PipelineError(f"{join.key}: {join.table}: {reason_of(error)}") from error
+
+
+def _iceberg(join: Join, entry: "CatalogEntry") -> _Seen:
+    """The newest snapshot. A log-in that is refused is a fault of the file; else a catalog that does not
+    answer is away.
+    """
+    from pyiceberg.exceptions import ForbiddenError, RESTError, UnauthorizedError
+    from sqlalchemy.exc import OperationalError
+
+    from barnabas.spark.pipeline.tables.catalog_entry import reason_of
+
+    try:
+        table = entry.table()
+        if table is None:
+            hint = _hint_of(entry)
+            raise TableAwayError(join, f"its catalog has no such table{hint}", is_missing=True)
+    except TableAwayError:
+        raise
+    except Exception as error:  # each catalog has those of its own client
+        away = (OSError, RESTError, OperationalError)
+        if isinstance(error, away) and not isinstance(error, (ForbiddenError, UnauthorizedError)):
+            raise TableAwayError(join, reason_of(error)) from error
+        raise PipelineError(f"{join.key}.catalog: {reason_of(error)}") from None
+    snapshot = table.current_snapshot()
+    number = None if snapshot is None else snapshot.snapshot_id
+
+    def batches(columns: Sequence[str], rows: pc.Expression) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in table.scan(selected_fields=tuple(columns)).to_arrow_batch_reader():
+                yield from pa.Table.from_batches([batch]).select(columns).filter(rows).to_batches()
+        except (pa.ArrowException, OSError):
+            raise
+        except Exception as error:  # what PyIceberg does not read, such as deletes by equality
+            raise PipelineError(f"{join.key}: {join.table}: {reason_of(error)}") from error
+
+    version = f"{table.metadata.table_uuid} {number} {table.schema().schema_id}"
+    return _Seen(version, table.schema().as_arrow(), batches)
+
+
+def _hint_of(entry: "CatalogEntry") -> str:
+    """What else the file may have meant, of a name that the catalog does not have."""
+    try:
+        meant = neighbour(entry.name, entry.beside())
+    except Exception:  # it has not even the namespace
+        return ""
+    return f"; did you mean {meant}?" if meant is not None else ""
 
 
 def _parquet(join: Join) -> _Seen:
@@ -331,13 +400,13 @@ def _parquet(join: Join) -> _Seen:
             raise PipelineError(f'{join.key}.kind: {join.table} is a Delta table: it must be "delta"')
         files = sorted(_files(store, base), key=lambda one: one.path)
         if not files:
-            raise TableAwayError(join, f"it has no files{_hint(join)}")
+            raise TableAwayError(join, f"it has no files{_hint(join)}", is_missing=_is_missing(join))
         version = json.dumps([[one.path, one.size, one.mtime_ns] for one in files])
         partitions = ds.HivePartitioning.discover()
         options = ds.FileSystemFactoryOptions(partition_base_dir=base, partitioning=partitions)
         paths = [one.path for one in files]
         factory = ds.FileSystemDatasetFactory(store, paths, ds.ParquetFileFormat(), options)
-        return _Seen(version, factory.finish(factory.inspect()))
+        return _of_dataset(version, factory.finish(factory.inspect()))
     except OSError as error:
         raise TableAwayError(join, first_line(error)) from error
     except (pa.ArrowException, UnicodeDecodeError) as error:  # the second one of a file's name
@@ -356,13 +425,14 @@ def _files(store: fs.FileSystem, base: str) -> Iterator[fs.FileInfo]:
             yield one
 
 
-def is_new(join: Join, checkpoint: Path) -> bool:
-    """Whether nothing is where the table of this machine should be, and no batch has been joined with it."""
-    return (
-        "://" not in join.table
-        and not Path(join.table).exists()
-        and not any(folder_of(checkpoint).glob(f"{join.name}-*.parquet"))
-    )
+def is_new(away: TableAwayError, join: Join, checkpoint: Path) -> bool:
+    """Whether there is no table, and no batch has been joined with it."""
+    return away.is_missing and not any(folder_of(checkpoint).glob(f"{join.name}-*.parquet"))
+
+
+def _is_missing(join: Join) -> bool:
+    """Whether nothing is where the table of this machine should be."""
+    return "://" not in join.table and not Path(join.table).exists()
 
 
 def _hint(join: Join) -> str:

@@ -40,7 +40,7 @@ def check(pipeline: Pipeline, *, waits: bool = True) -> None:
         try:
             (found,) = settled([join])
         except TableAwayError as away:
-            if not waits and is_new(join, pipeline.checkpoint):
+            if not waits and is_new(away, join, pipeline.checkpoint):
                 raise PipelineError(away.reason) from None
             known[join.name.lower()] = None
             continue

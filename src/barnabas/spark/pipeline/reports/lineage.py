@@ -23,6 +23,7 @@ from barnabas.spark.pipeline.many_tables.named_tables import known
 if TYPE_CHECKING:
     from openlineage.client.event_v2 import InputDataset, OutputDataset, RunEvent
 
+    from barnabas.spark.pipeline.file.join_settings import Join
     from barnabas.spark.pipeline.file.settings import Pipeline
     from barnabas.spark.pipeline.file.sink_settings import Sink
 
@@ -121,7 +122,7 @@ class Lineage:
 
         options = self._pipeline.source_options
         topics = options.topics or sorted({tp.topic for tp in options.assigned}) or [str(options.pattern)]
-        tables = [InputDataset(*_place(one.table)) for one in self._pipeline.joins]
+        tables = [InputDataset(*_joined(one)) for one in self._pipeline.joins]
         return [InputDataset(self._brokers(), topic) for topic in topics] + tables
 
     def _outputs(self, figures: Mapping[str, Any]) -> "list[OutputDataset]":
@@ -148,6 +149,13 @@ def _place(table: str) -> tuple[str, str]:
     """The namespace and the name of a folder or an address."""
     at = urlsplit(table) if "://" in table else None
     return (f"{at.scheme}://{at.netloc}", at.path.lstrip("/")) if at is not None else ("file", table)
+
+
+def _joined(join: "Join") -> tuple[str, str]:
+    """The namespace and the name of a table that is joined; of Iceberg its catalog's address is the first."""
+    if join.kind != "iceberg":
+        return _place(join.table)
+    return _PASSWORD.sub("://***@", join.catalog.get("uri", "iceberg")), join.table
 
 
 def _reason(error: Exception) -> str:

@@ -86,7 +86,7 @@ class DeltaFolder(LoggedTable):
             elif DeltaTable.is_deltatable(self.where):
                 self._table = DeltaTable(self.where)
         except _ERRORS as error:
-            raise PipelineError(f"{self.where}: its log cannot be read: {_reason(error)}") from error
+            raise PipelineError(f"{self.where}: its log cannot be read: {reason_of(error)}") from error
         return self._table
 
     def _prepare(self, query: str, schema: dict[str, Any], layout: Sequence[str]) -> None:
@@ -134,7 +134,7 @@ class DeltaFolder(LoggedTable):
                 commit_properties=_identified(query, batch, tries=0 if removed else None),
             )
         except _ERRORS as error:
-            raise PipelineError(f"{self.where}: {_reason(error)}") from error
+            raise PipelineError(f"{self.where}: {reason_of(error)}") from error
         self._synchronise_behind(before)
 
     def _holding(self, keys: Keys) -> Iterator[Held]:
@@ -175,7 +175,7 @@ class DeltaFolder(LoggedTable):
                     self._require_no_rows(table, before + 1)
                 had = older
         except _ERRORS as error:
-            raise PipelineError(f"{self.where} cannot be taken back: {_reason(error)}") from error
+            raise PipelineError(f"{self.where} cannot be taken back: {reason_of(error)}") from error
         if had is None or had > batch:
             raise RewindRefusedError(f"{self.where} has no version any more that is as old as batch {batch}")
         return before
@@ -189,7 +189,7 @@ class DeltaFolder(LoggedTable):
         try:
             table.restore(before, commit_properties=_identified(query, batch))
         except _ERRORS as error:
-            raise PipelineError(f"{self.where} cannot be taken back: {_reason(error)}") from error
+            raise PipelineError(f"{self.where} cannot be taken back: {reason_of(error)}") from error
         self._synchronise_behind(newest)
 
     def _version(self, version: int) -> DeltaTable:
@@ -199,7 +199,7 @@ class DeltaFolder(LoggedTable):
         except DeltaError as error:
             self._place.has(f"_delta_log/{version:020d}.json")  # raises for a store that is away
             raise RewindRefusedError(
-                f"{self.where} has no version {version} any more: {_reason(error)}"
+                f"{self.where} has no version {version} any more: {reason_of(error)}"
             ) from error
 
     def _require_no_rows(self, table: DeltaTable, version: int) -> None:
@@ -233,7 +233,7 @@ class DeltaFolder(LoggedTable):
                 target_size=target_bytes, max_concurrent_tasks=1, max_spill_size=_MEMORY_BYTES
             )
         except _ERRORS as error:
-            raise PipelineError(f"{self.where} was not compacted: {_reason(error)}") from error
+            raise PipelineError(f"{self.where} was not compacted: {reason_of(error)}") from error
         table = self._newest()
         assert table is not None
         new = self._sizes(table)
@@ -276,7 +276,7 @@ class DeltaFolder(LoggedTable):
         )
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """What delta-rs says, in one line. Of a store it draws a chain of causes with arrows: the last one is the
     store's answer, such as that a token has expired.
     """

@@ -5,7 +5,6 @@ The files that Spark has written are named to the table (``add_files``); no row 
 PyIceberg takes the values of partition columns from the files, so they hold those columns too.
 """
 
-import os
 import re
 import shutil
 import uuid
@@ -17,8 +16,6 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
-from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, In, LessThanOrEqual
 from pyiceberg.io.pyarrow import PyArrowFileIO, parquet_files_to_data_files
 from pyiceberg.manifest import DataFile
@@ -28,12 +25,12 @@ from pyiceberg.table.snapshots import Operation
 from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
 from barnabas.core.synchronise import synchronise
-from barnabas.spark.errors import PipelineError, first_line
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline.tables.catalog_entry import CatalogEntry, reason_of
 from barnabas.spark.pipeline.tables.compaction import groups, merge
 from barnabas.spark.pipeline.tables.evolution import Growth
 from barnabas.spark.pipeline.tables.logged import Held, LoggedTable, shape
 from barnabas.spark.pipeline.tables.places import Objects
-from barnabas.spark.pipeline.tables.rest_catalog import bound_catalogs
 from barnabas.spark.pipeline.tables.rewriting import Keys
 from barnabas.spark.pipeline.tables.synchronise import synchronise_up
 from barnabas.spark.pipeline.tables.table import Compacted, RewindRefusedError, State, Step
@@ -58,8 +55,6 @@ _COMPACTED: Final = "compacted-"
 """How folders of merged files begin."""
 _VALUES_MAX: Final = 200
 """With more values PyIceberg compares no file's bounds with each of them."""
-_PASSWORD: Final = re.compile(r"(://[^:/@\s]*):\S*@")
-"""Of a catalog's address, which PyIceberg and the clients of its catalogs put into their errors."""
 
 
 class IcebergFolder(LoggedTable):
@@ -72,10 +67,7 @@ class IcebergFolder(LoggedTable):
     def __init__(self, folder: Path, table: str, catalog: Mapping[str, str], address: str = "") -> None:
         super().__init__(folder, "data", address)
         self._location = self.address or f"{_FILE}{folder}"
-        self._name = table
-        self._properties = {**_of_environment(self.address), **catalog}
-        self._catalog_name = self._properties.pop("name", "default")
-        self._catalog: Catalog | None = None
+        self._entry = CatalogEntry(table, catalog, self.address)
         self._looked_up: IcebergTable | None = None
         """The table as it was when files were looked up in it."""
 
@@ -87,7 +79,7 @@ class IcebergFolder(LoggedTable):
         place = table.location().rstrip("/")
         if place != self._location:
             place = place.removeprefix(_FILE)
-            raise PipelineError(f"sink.path is {self.where}, but the table {self._name} is in {place}")
+            raise PipelineError(f"sink.path is {self.where}, but the table {self._entry.name} is in {place}")
         batch = int(table.properties[_BATCH]) if query and table.properties.get(_QUERY) == query else None
         return State(batch, _spark(table.schema().as_struct()), [field.name for field in table.spec().fields])
 
@@ -103,21 +95,9 @@ class IcebergFolder(LoggedTable):
         if table is not None:
             yield from table.scan(selected_fields=tuple(columns)).to_arrow_batch_reader()
 
-    def _connected(self) -> Catalog:
-        if self._catalog is None:
-            bound_catalogs()
-            self._catalog = load_catalog(self._catalog_name, **self._properties)
-        return self._catalog
-
     def _newest(self) -> IcebergTable | None:
-        kind, _, file = self._properties.get("uri", "").partition("sqlite:///")
-        if not kind and file and Path(file).parent.is_dir() and not Path(file).exists():
-            return None  # to look into it would make it
         with _in_one_line("sink.catalog"):
-            try:
-                return self._connected().load_table(self._name)
-            except NoSuchTableError:
-                return None
+            return self._entry.table()
 
     def _prepare(self, query: str, schema: dict[str, Any], layout: Sequence[str]) -> None:
         with _in_one_line("sink.catalog"):
@@ -130,12 +110,12 @@ class IcebergFolder(LoggedTable):
                 with table.update_schema() as update:
                     update.union_by_name(columns)
             return
-        catalog = self._connected()
-        catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
+        catalog = self._entry.catalog()
+        catalog.create_namespace_if_not_exists(self._entry.name.rpartition(".")[0])
         # The properties say whose table it is from its first version on.
         properties = {**_TIDY, _QUERY: query, _BATCH: "-1"}
         creation = catalog.create_table_transaction(
-            self._name, columns, location=self._location, properties=properties
+            self._entry.name, columns, location=self._location, properties=properties
         )
         with creation, creation.update_spec() as partitions:
             for name in layout:
@@ -188,7 +168,7 @@ class IcebergFolder(LoggedTable):
         """With what the catalog says of it, such as credentials."""
 
         def connect(address: str) -> tuple[fs.FileSystem, str]:
-            io, at = PyArrowFileIO(dict(self._connected().properties)), urlsplit(address)
+            io, at = PyArrowFileIO(dict(self._entry.catalog().properties)), urlsplit(address)
             return io.fs_by_scheme(at.scheme, at.netloc), f"{at.netloc}{at.path}"
 
         return Objects(self.address, connect)
@@ -226,7 +206,7 @@ class IcebergFolder(LoggedTable):
         assert table is not None
         now, then = self._now_and_then(table, query, batch)
         identity = {_QUERY: query, _BATCH: str(batch)}
-        with _in_one_line(f"{self._name} was not taken back"), table.transaction() as change:
+        with _in_one_line(f"{self._entry.name} was not taken back"), table.transaction() as change:
             with change.update_snapshot(identity).overwrite() as snapshot:
                 for path in sorted(now.keys() - then.keys()):
                     snapshot.delete_data_file(now[path])
@@ -247,13 +227,13 @@ class IcebergFolder(LoggedTable):
                 return int(snapshot.snapshot_id)
             if _QUERY not in said and summary is not None and summary.operation is Operation.DELETE:
                 raise RewindRefusedError(
-                    f"{self._name}: snapshot {snapshot.snapshot_id} has rows deleted by others, which would "
-                    "come back"
+                    f"{self._entry.name}: snapshot {snapshot.snapshot_id} has rows deleted by others, which "
+                    "would come back"
                 )
             parent = snapshot.parent_snapshot_id
             snapshot = table.snapshot_by_id(parent) if parent is not None else None
             if parent is not None and snapshot is None:
-                raise RewindRefusedError(f"{self._name} has forgotten the snapshot of batch {batch}")
+                raise RewindRefusedError(f"{self._entry.name} has forgotten the snapshot of batch {batch}")
         return None
 
     def compact(self, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:
@@ -288,8 +268,8 @@ class IcebergFolder(LoggedTable):
         tasks = list(scan.plan_files())
         if any(task.delete_files for task in tasks):
             raise PipelineError(
-                f"{self._name} has files of deletes, which others wrote: compact it with rewrite_data_files "
-                "of Spark"
+                f"{self._entry.name} has files of deletes, which others wrote: compact it with "
+                "rewrite_data_files of Spark"
             )
         return [task.file for task in tasks]
 
@@ -327,7 +307,7 @@ class IcebergFolder(LoggedTable):
 
     def _take_place(self, table: IcebergTable, old: Sequence[DataFile], new: Sequence[DataFile]) -> None:
         with (
-            _in_one_line(f"{self._name} was not compacted"),
+            _in_one_line(f"{self._entry.name} was not compacted"),
             table.transaction() as change,
             change.update_snapshot().overwrite() as snapshot,
         ):
@@ -351,22 +331,15 @@ class IcebergFolder(LoggedTable):
         synchronise_up(self.folder / "metadata", self.folder)
 
 
-def _of_environment(address: str) -> dict[str, str]:
-    """What PyIceberg does not look for in the environment, as other clients of S3 do."""
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    return {"s3.endpoint": endpoint} if endpoint and address.startswith("s3://") else {}
-
-
 @contextmanager
 def _in_one_line(words: str) -> Iterator[None]:
-    """Has a catalog's errors in one line and without a password; each catalog has those of its own client."""
+    """Has a catalog's errors in one line."""
     try:
         yield
     except PipelineError:
         raise
     except Exception as error:
-        reason = _PASSWORD.sub(r"\1:***@", first_line(error))
-        raise PipelineError(f"{words}: {type(error).__name__}: {reason}") from None
+        raise PipelineError(f"{words}: {reason_of(error)}") from None
 
 
 def _range(name: str, values: Sequence[Any]) -> tuple[BooleanExpression, ...]:
