@@ -30,6 +30,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from barnabas.client.channel_security import login_of, tls_of
 from barnabas.client.config import REBOOTSTRAP, bootstrap_addresses
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError, NoBrokerError
+from barnabas.client.home_loop import HomeLoop, end
 from barnabas.client.metadata import Broker, ClusterMetadata, TopicMetadata
 from barnabas.client.retries import Attempts, Deadline, is_retriable
 from barnabas.client.topic_names import check_sendable
@@ -98,6 +99,7 @@ class Cluster:
             max_ms=config["retry.backoff.max.ms"],
             uniform=random.uniform,
         )
+        self.home = HomeLoop()
         self._in_flight_max = in_flight_max
         self._config = config
         self._create_topics = create_topics
@@ -137,9 +139,12 @@ class Cluster:
 
     @property
     def network(self) -> NetworkClient:
-        """The connections, opened on first use, on the loop that runs then; raises ClientClosedError."""
+        """The connections, opened on first use, on the loop that runs then; raises ClientClosedError,
+        EventLoopError.
+        """
         if self._closed:
             raise ClientClosedError("The client was closed")
+        self.home.enter()
         if self._client is None:
             settings = ClientSettings(
                 client_id=self._config["client.id"],
@@ -264,6 +269,7 @@ class Cluster:
         self, attempt: Callable[[], Coroutine[Any, Any, T]], deadline: Deadline, failure: str
     ) -> T:
         """The attempt's value; lost connections and retriable codes lead to another one, after a pause."""
+        self.home.enter()
         attempts = Attempts(self.backoff, deadline)
         while True:
             try:
@@ -551,13 +557,10 @@ class Cluster:
         return grouped
 
     async def close(self) -> None:
+        """Harmless when repeated. Raises EventLoopError."""
+        self.home.enter_to_end()
         self._closed = True
-        tasks = [*self._asking]
-        if self._background is not None and not self._background.done():
-            tasks.append(self._background)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*self._asking, self._background)
         if self._client is not None:
             await self._client.close()
             self._client = None

@@ -206,6 +206,7 @@ class AsyncConsumer:
         """The offset of the next record to hand out;
         raises `NoOffsetError`, `KafkaError`, `ClientTimeoutError`.
         """
+        self._cluster.home.enter()
         state = self._assigned(tp)
         await self._positions.find(Deadline(self._timeout_ms))
         if state.position is None:
@@ -257,6 +258,7 @@ class AsyncConsumer:
 
     async def unsubscribe(self) -> None:
         """Leaves the group; nothing is read from now on. Raises what a listener raises."""
+        self._cluster.home.enter()
         reason = "the consumer unsubscribed from all topics"
         try:
             if self._coordinator is not None:
@@ -276,6 +278,7 @@ class AsyncConsumer:
         Raises CommitFailedError when the group has a new generation without this member, KafkaError
         (REBALANCE_IN_PROGRESS: poll, then try again; others are final), ClientTimeoutError.
         """
+        self._cluster.home.enter()
         commits = self._member().commits
         await commits.commit(self._to_commit(offsets), self._deadline(timeout_ms))
 
@@ -287,6 +290,7 @@ class AsyncConsumer:
         """Commits without waiting, in one attempt. The callback gets the offsets and the error or None,
         from within a later `poll`, `commit` or `close`.
         """
+        self._cluster.home.enter()
         self._member().commits.commit_soon(self._to_commit(offsets), callback)
 
     def _to_commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None) -> Offsets:
@@ -298,6 +302,7 @@ class AsyncConsumer:
         """What the group has committed for each partition, None for nothing. Raises KafkaError,
         ClientTimeoutError.
         """
+        self._cluster.home.enter()
         wanted = named.partitions(partitions)
         return await self._member().commits.committed(wanted, self._deadline(timeout_ms))
 
@@ -473,6 +478,7 @@ class AsyncConsumer:
     async def _prepare(self) -> None:
         if self._closed:
             raise ClientClosedError("The consumer was closed")
+        self._cluster.home.enter()
         if self._fetcher.failures:
             tp, failure = self._fetcher.failures.popitem()
             if tp in self._partitions:
@@ -599,12 +605,15 @@ class AsyncConsumer:
     async def close(self, timeout_ms: float = _CLOSE_TIMEOUT_MS) -> None:
         """Commits where that is automatic, leaves the group, closes the connections; harmless when repeated.
 
-        Raises what a listener raises, after all of it.
+        Raises what a listener raises, after all of it; EventLoopError on another event loop. Where the loop
+        that the consumer ran on is closed, nothing is committed, and the group waits for this member as long
+        as ``session.timeout.ms``.
         """
         if self._closed:
             return
+        lives = self._cluster.home.enter_to_end()
         try:
-            if self._coordinator is not None:
+            if self._coordinator is not None and lives:
                 await self._coordinator.close(Deadline(timeout_ms))
         finally:
             self._closed = True

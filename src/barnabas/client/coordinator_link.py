@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 from barnabas.client.cluster import Cluster, Versions
 from barnabas.client.coordinators import find_coordinator
 from barnabas.client.errors import GroupError
+from barnabas.client.home_loop import end
 from barnabas.client.retries import Attempts, is_retriable
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
@@ -146,9 +147,7 @@ class CoordinatorLink:
     async def close(self) -> None:
         """Ends a look-up that is under way; nothing is sent from now on."""
         self.node = None
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
 
     def __repr__(self) -> str:
         known = "unknown" if self.node is None else f"broker {COORDINATOR_ID_BASE - self.node.id}"

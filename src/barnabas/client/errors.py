@@ -14,6 +14,10 @@ class ClientClosedError(BarnabasError):
     """The client was closed before or while this was asked of it."""
 
 
+class EventLoopError(BarnabasError, RuntimeError):
+    """An asynchronous client was used on another event loop than the one of its first call."""
+
+
 class NoBrokerError(BarnabasError):
     """No bootstrap server is a broker: each speaks another protocol, so that waiting does not help."""
 

@@ -48,6 +48,7 @@ class KeyedCall(Generic[K, V]):
         broker is looked up again. `expired` makes the result of a key whose time is over out of its last
         failure.
         """
+        self._home = cluster.home
         self._look_up = look_up
         self._ask = ask
         self._deadline = deadline
@@ -61,7 +62,8 @@ class KeyedCall(Generic[K, V]):
         self._results: dict[K, V | BarnabasError] = {}
 
     async def run(self, keys: Iterable[K]) -> dict[K, V | BarnabasError]:
-        """A value or an error for every key, in their order."""
+        """A value or an error for every key, in their order. Raises as `HomeLoop.enter`."""
+        self._home.enter()
         wanted = list(dict.fromkeys(keys))
         self._nodes = dict.fromkeys(wanted)
         try:

@@ -17,6 +17,7 @@ from barnabas.client.cluster import Cluster
 from barnabas.client.config import ISOLATION_LEVELS
 from barnabas.client.errors import NoOffsetError
 from barnabas.client.group.commits import Commits
+from barnabas.client.home_loop import end
 from barnabas.client.keyed_call import raise_first
 from barnabas.client.offsets import list_offsets
 from barnabas.client.retries import Deadline
@@ -122,9 +123,7 @@ class Positions:
                 state.seek(known.offset, known.leader_epoch)
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
 
     def __repr__(self) -> str:
         return f"<Positions {'looking up' if self._task is not None else 'known'}>"

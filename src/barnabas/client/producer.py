@@ -162,8 +162,9 @@ class AsyncProducer:
         return self
 
     def _attach(self) -> None:
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
+        """The loop that runs is the producer's; raises ClientClosedError, EventLoopError."""
+        self._cluster.home.enter()
+        self._loop = self._cluster.home.loop
 
     async def send(
         self,
@@ -182,9 +183,12 @@ class AsyncProducer:
 
         Raises TypeError and `InvalidRecordError` (a ValueError) for an argument that cannot be sent, at once
         and by its name; `ClientTimeoutError` when topic or room are not there within ``max.block.ms``,
-        `KafkaError` when the topic may not be used. A record that was accepted, or whose call was cancelled
-        after that, is accounted for by its `Delivery`, by `flush` and by `close`.
+        `KafkaError` when the topic may not be used, `EventLoopError` on another event loop. A record that was
+        accepted, or whose call was cancelled after that, is accounted for by its `Delivery`, by `flush` and
+        by `close`.
         """
+        if self._loop is not asyncio.get_running_loop():
+            self._attach()
         function_or_none("on_delivery", on_delivery)
         if self.hooks is not None:
             record = self.hooks.outgoing(
@@ -406,14 +410,10 @@ class AsyncProducer:
             return
         self.is_full = self.is_full or full
         if not self.is_woken:
-            self._check_loop()
+            self._cluster.home.check()
             self._woken_at = time.monotonic()
             self.is_woken = True
             self._loop.call_soon_threadsafe(self._woken_up)
-
-    def _check_loop(self) -> None:
-        if self._loop is not None and self._loop.is_closed():
-            raise ClientClosedError("The event loop that the producer ran on is closed")
 
     def _woken_up(self) -> None:
         self.is_woken = self.is_full = False
@@ -452,8 +452,9 @@ class AsyncProducer:
 
         Raises the first failure since the last flush of a record whose `Delivery` was not waited for, so that
         no record is lost in silence. Raises ClientClosedError where the event loop that the producer ran on
-        is closed.
+        is closed, EventLoopError on another one.
         """
+        self._attach()
         try:
             async with asyncio.timeout(None if timeout is None or timeout < 0 else timeout):
                 await self._drain()
@@ -465,7 +466,6 @@ class AsyncProducer:
             self._transactions.raise_error()
 
     async def _drain(self) -> None:
-        self._check_loop()
         batches = [batch for _, batch in self._accumulator.unfinished()]
         self._sender.hurry += 1
         try:
@@ -507,6 +507,7 @@ class AsyncProducer:
 
         Raises AbortableTransactionError, FatalTransactionError, ClientTimeoutError.
         """
+        self._attach()
         await self._transactional().send_offsets(offsets, group)
 
     async def commit_transaction(self) -> None:
@@ -516,12 +517,14 @@ class AsyncProducer:
         FatalTransactionError: close the producer. ClientTimeoutError: the end is not known within
         ``max.block.ms``, call it again.
         """
+        self._attach()
         await self._transactional().commit()
 
     async def abort_transaction(self) -> None:
         """Aborts the transaction: no reader of committed records will see any of it. Raises as
         `commit_transaction`.
         """
+        self._attach()
         await self._transactional().abort()
 
     @contextlib.asynccontextmanager
@@ -559,10 +562,14 @@ class AsyncProducer:
 
     async def close(self) -> None:
         """Flushes and closes the connections; raises as `flush`. A transaction that is open is aborted.
-        Harmless when repeated: a second call waits for the first.
+        Harmless when repeated: a second call waits for the first. Raises ClientClosedError where records are
+        lost because the event loop that the producer ran on is closed, EventLoopError on another one.
         """
         if self._closed:
             await self._ended.wait()
+            return
+        if not self._cluster.home.enter_to_end():
+            await self._end_without_loop()
             return
         self._closed = True
         try:
@@ -572,8 +579,26 @@ class AsyncProducer:
         finally:
             await self.abort()
 
+    async def _end_without_loop(self) -> None:
+        """Closes what the loop has left; raises ClientClosedError where a record was lost with it."""
+        lost = self._unfinished()
+        await self.abort()
+        if lost:
+            raise ClientClosedError(
+                f"{lost} when the event loop that the producer ran on was closed: close the producer before"
+                " its loop, as `async with` does"
+            )
+
+    def _unfinished(self) -> str:
+        """What is lost when nothing more can be sent, in words; empty where nothing is."""
+        if self._transactions is not None and self._transactions.can_abort:
+            return "a transaction was open"
+        held = self.held_records
+        return f"{held} record(s) were not stored" if held else ""
+
     async def abort(self) -> None:
         """Closes at once; records that are not stored fail with ClientClosedError."""
+        self._cluster.home.enter_to_end()
         self._closed = True
         try:
             await self._sender.close()

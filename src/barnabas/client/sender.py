@@ -26,6 +26,7 @@ from barnabas.client.accumulator import RecordAccumulator
 from barnabas.client.broker_delays import BrokerDelays
 from barnabas.client.cluster import Cluster, Versions
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError, DeliveryError
+from barnabas.client.home_loop import end
 from barnabas.client.partition_queue import NO_IDENTITY, PartitionQueue, ProducerIdentity
 from barnabas.client.producer_batch import ProducerBatch
 from barnabas.client.producer_metrics import ProducerMetrics
@@ -438,14 +439,11 @@ class Sender:
         self._accumulator.refuse_with(lambda: ClientClosedError("The producer was closed"))
         if self._timer is not None:
             self._timer.cancel()
-        if self._identifying is not None:
-            self._identifying.cancel()
         # Before the first wait, which may be cancelled: no record may be left without an end.
         for queue, batch in self._accumulator.unfinished():
             self._give_up(
                 queue, batch, ClientClosedError("The producer was closed before the record was sent")
             )
-        if self._identifying is not None:
-            await asyncio.gather(self._identifying, return_exceptions=True)
+        await end(self._identifying)
         if self._transactions is not None:
             await self._transactions.close()

@@ -23,6 +23,7 @@ from typing import Final
 from barnabas.client import otlp
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import ClientClosedError
+from barnabas.client.home_loop import end
 from barnabas.client.producer_metrics import Metrics
 from barnabas.core.errors import BarnabasError, ErrorCode
 from barnabas.core.eventlog import EventLog
@@ -167,8 +168,7 @@ class Telemetry:
         if self._task is None:
             return
         ended = self._task.done()
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
         if self._subscription is None or ended:
             return
         try:

@@ -42,6 +42,7 @@ from barnabas.client.errors import (
     ProducerFencedError,
     TransactionStateError,
 )
+from barnabas.client.home_loop import end
 from barnabas.client.partition_queue import NO_IDENTITY, ProducerIdentity
 from barnabas.client.retries import Attempts, Deadline, is_retriable
 from barnabas.client.transaction_state import VALID_SOURCES, TransactionOutcome, TransactionState
@@ -275,10 +276,7 @@ class TransactionManager:
 
     async def close(self) -> None:
         """Ends what runs; the transaction stays as it is at the coordinator, which aborts it in time."""
-        tasks = [task for task in (self._adding, *self._calls.values()) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(self._adding, *self._calls.values())
         for link in (self._link, *self._group_links.values()):
             await link.close()
 

@@ -348,7 +348,10 @@ class NodeChannel:
         sock, self._socket = self._socket, None
         if sock is None:
             return
-        if self._channel is not None:
+        if self._selector.loop.is_closed():
+            # It watches nothing any more.
+            self._handshake = None
+        elif self._channel is not None:
             self._channel.close()
             self._selector.loop.remove_reader(sock)
         elif self._handshake is not None:
@@ -369,7 +372,7 @@ def completed(pending: Pending[Any]) -> "asyncio.Future[Any]":
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def resolve(done: Pending[Any]) -> None:
-        if future.done():
+        if future.done() or future.get_loop().is_closed():
             return
         if done.error is not None:
             future.set_exception(done.error)

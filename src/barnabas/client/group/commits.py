@@ -21,6 +21,7 @@ from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.errors import ClientTimeoutError, CommitFailedError, GroupError
 from barnabas.client.group.membership import Generation
 from barnabas.client.group.settings import MemberSettings
+from barnabas.client.home_loop import end
 from barnabas.client.retries import Deadline
 from barnabas.client.subscription_state import SubscriptionState
 from barnabas.client.types import ConsumerGroupMetadata, OffsetAndMetadata
@@ -290,10 +291,7 @@ class Commits:
                 raise error
 
     async def close(self) -> None:
-        tasks = [task for task, _, _ in self._under_way]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*(task for task, _, _ in self._under_way))
 
     # Asking.
 

@@ -28,6 +28,7 @@ from barnabas.client.group.heartbeat import now_ms
 from barnabas.client.group.listeners import call, revoke
 from barnabas.client.group.settings import MemberSettings
 from barnabas.client.group.subscribed_topics import SubscribedTopics
+from barnabas.client.home_loop import end
 from barnabas.client.retries import Deadline
 from barnabas.client.subscription_state import SubscriptionState, SubscriptionType
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
@@ -295,19 +296,12 @@ class ConsumerGroupMember:
         """Commits, where that is automatic, and leaves the group. Raises what a listener raises."""
         try:
             await self.auto_commit.at_the_end(deadline)
-            await self._end(self._task)
+            await end(self._task)
             await self.leave("the consumer is being closed", deadline)
         finally:
-            await self._end(self._task, self._heartbeat)
+            await end(self._task, self._heartbeat)
             await self.commits.close()
             await self.link.close()
-
-    @staticmethod
-    async def _end(*tasks: "asyncio.Task[None] | None") -> None:
-        running = [task for task in tasks if task is not None]
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
 
     def __repr__(self) -> str:
         return f"<ConsumerGroupMember {self.membership!r} {self.link!r}>"

@@ -14,6 +14,7 @@ from barnabas.client.coordinator_link import CoordinatorLink
 from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.group.membership import Membership
 from barnabas.client.group.settings import MemberSettings
+from barnabas.client.home_loop import end
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.network.backoff import ExponentialBackoff
@@ -135,10 +136,7 @@ class HeartbeatTask:
             raise failure
 
     async def close(self) -> None:
-        tasks = [task for task in (self._task, self._request) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(self._task, self._request)
 
     async def _run(self) -> None:
         while self._failure is None:
