@@ -46,6 +46,8 @@ HEALTHY_P99_MS = 50
 MEMORY_GROWTH_MAX = 0.2
 MEMORY_SECONDS = 10
 LINE_CHARACTERS_MAX = 2000
+LOG_BYTES_MAX = 1 << 20
+"""Of one way, unless the log has lines for debugging: docs/decisions/0102."""
 SESSION_MS = 6000
 BULK_BYTES = 32 * 1024 * 1024
 SETTINGS = {
@@ -333,11 +335,11 @@ def run(
     while left:
         place = folder / f"broker-{len(left)}"
         place.mkdir()
-        found += _besiege(Siege(place, door, descriptors, log_level), left, seconds, p99_ms)
+        found += _besiege(Siege(place, door, descriptors, log_level), left, seconds, p99_ms, log_level)
     return found
 
 
-def _besiege(siege: Siege, left: list[str], seconds: float, p99_ms: float) -> list[str]:
+def _besiege(siege: Siege, left: list[str], seconds: float, p99_ms: float, log_level: str) -> list[str]:
     """Tries the ways that are left, until one harms; the problems."""
     found = []
     try:
@@ -345,6 +347,8 @@ def _besiege(siege: Siege, left: list[str], seconds: float, p99_ms: float) -> li
             way = left.pop(0)
             outcome = siege.endure(way, seconds)
             sys.stdout.write(f"{outcome}\n")
+            if outcome.log_bytes > LOG_BYTES_MAX and log_level != "debug":
+                found.append(f"{way}: {outcome.log_bytes} bytes of log")
             if outcome.keeps_memory:
                 # The interpreter keeps whole arenas of a megabyte for one block in use: free memory, but its
                 # own. A leak is what grows with each time.

@@ -8,6 +8,7 @@ or closes is what a stranger has to expect.
 
 import base64
 import contextlib
+import itertools
 import random
 import socket
 import ssl
@@ -238,11 +239,11 @@ def _huge_tokens(size: int) -> Iterator[bytes]:
 
 def huge_tokens(port: int, deadline: float) -> None:
     """Log-ins as large as they may be, and larger."""
-    said = [token for size in TOKEN_SIZES for token in _huge_tokens(size)]
-    for number in rounds(deadline):
+    said = itertools.chain.from_iterable(map(_huge_tokens, itertools.cycle(TOKEN_SIZES)))
+    for _ in rounds(deadline):
         if found := _tunnel(port):
             peer, tunnel = found
-            send(peer, tunnel.records(said[number % len(said)]))
+            send(peer, tunnel.records(next(said)))
             with contextlib.suppress(OSError):
                 peer.recv(1 << 16)
             peer.close()
