@@ -8,6 +8,7 @@ from pyspark.sql import udf
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.spark import follow, register
+from barnabas.spark.errors import OptionError
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -114,6 +115,21 @@ def test_a_stream_keeps_its_limit_and_its_place(spark, broker, topic, tmp_path):
     assert sorted(values) == sorted(f"v{number}" for number in range(120))
     assert [progress["numInputRows"] for progress in first] == [45, 45]
     assert [progress["numInputRows"] for progress in second] == [30]
+
+
+def test_real_time_mode_is_refused_in_one_line_that_names_the_way(spark, broker, topic):
+    """Of our sources alone, and no other trigger."""
+    ours = reader(spark.readStream, broker, topic).load().selectExpr("value")
+    other = spark.readStream.format("rate").load()
+
+    for rows in (ours, other.selectExpr("encode(string(value), 'utf-8') AS value").union(ours)):
+        with pytest.raises(
+            OptionError, match=r"barnabas is: .* own connector, format\(\"kafka\"\)"
+        ) as caught:
+            rows.writeStream.trigger(realTime="5 seconds")
+        assert "\n" not in str(caught.value)
+    ours.writeStream.trigger(processingTime="5 seconds")
+    other.writeStream.trigger(realTime="5 seconds")
 
 
 def test_the_start_of_a_stream_changes_no_map_that_streams_share(spark, broker, topic, tmp_path, monkeypatch):

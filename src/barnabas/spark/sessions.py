@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.core.processors import cores
 from barnabas.spark import java
+from barnabas.spark.errors import OptionError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,6 +58,8 @@ _STREAM_ENVIRONMENT: Final[Mapping[str, str]] = {
 """What Spark puts into the environment of a Python source when a stream of it starts, in place of these; see
 `register`.
 """
+_STREAMS: Final = frozenset({"barnabas", "barnabas-log", "barnabas-offsets", "barnabas-lag"})
+"""The names of our sources."""
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 
@@ -156,6 +159,7 @@ def register(spark: "SparkSession") -> None:
     if hasattr(spark, "sparkContext"):  # not with Spark Connect, whose server has it
         _set_workers_environment(spark.sparkContext.environment)
         _write_in_any_thread()
+        _refuse_real_time()
     if spark.conf.get(_REDACTED, _REDACTED_DEFAULT) == _REDACTED_DEFAULT:
         spark.conf.set(_REDACTED, _REDACTED_PATTERN)
     for source in (TopicSource, LogSource, OffsetsSource, LagSource):
@@ -190,6 +194,35 @@ def _write_in_any_thread() -> None:
             call = getattr(kind, name)
             if not hasattr(call, "__wrapped__"):
                 setattr(kind, name, _in_its_session(call))
+
+
+def _refuse_real_time() -> None:
+    """Has ``trigger(realTime=...)`` on one of our sources say what to do instead. Spark would name a class of
+    its own, when the query has begun.
+    """
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    if not hasattr(DataStreamWriter.trigger, "__wrapped__"):
+        DataStreamWriter.trigger = _without_real_time(DataStreamWriter.trigger)
+
+
+def _without_real_time(call: Callable[..., Any]) -> Callable[..., Any]:
+    """`DataStreamWriter.trigger`, which raises OptionError for what a source in Python cannot do."""
+
+    @wraps(call)
+    def trigger(writer: Any, **given: Any) -> Any:
+        if given.get("realTime") is not None:
+            leaves = writer._df._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001
+            # The text of a source of a stream is its name.
+            read = {leaves.apply(place).toString() for place in range(leaves.size())}
+            if ours := sorted(read & _STREAMS):
+                raise OptionError(
+                    f"real-time mode takes no source in Python, which {ours[0]} is: read the topic with"
+                    ' Spark\'s own connector, format("kafka"), or leave trigger(realTime=...) out'
+                )
+        return call(writer, **given)
+
+    return trigger
 
 
 def _in_its_session(call: Callable[..., Any]) -> Callable[..., Any]:
