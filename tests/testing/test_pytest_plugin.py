@@ -4,6 +4,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+from barnabas.testing.kafka.own_folder import MEMORY
+
 OF_A_PROJECT = r"""
 import pytest
 from barnabas.client import Producer
@@ -33,6 +37,23 @@ def of_the_session(kafka):
 def test_in_fixtures_of_the_session(of_the_session):
     assert of_the_session.startswith("127.0.0.1:")
 """
+SIDE_BY_SIDE = r"""
+import pytest
+from barnabas.client import Consumer, Producer
+
+@pytest.mark.parametrize("number", range(200))
+def test_a_round(kafka_cluster, number):
+    kafka = kafka_cluster(1)
+    topic = kafka.create_topic()
+    with Producer(kafka.bootstrap_servers) as producer:
+        producer.send(topic, b"%d" % number).result(timeout=60)
+    with Consumer(kafka.bootstrap_servers, group_id="g", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe([topic])
+        found = []
+        while not found:
+            found = consumer.poll(1000)
+    assert [record.value for record in found] == [b"%d" % number]
+"""
 ASKS_FOR_NOTHING = """
 import sys
 
@@ -42,7 +63,7 @@ def test_nothing_is_imported():
 """
 
 
-def pytest_of(folder, *options):
+def pytest_of(folder, *options, seconds=120):
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
     command = [
         sys.executable,
@@ -57,7 +78,7 @@ def pytest_of(folder, *options):
         str(folder),
     ]
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=seconds, check=False
     )
 
 
@@ -78,3 +99,15 @@ def test_a_project_that_asks_for_nothing_pays_nothing(tmp_path):
     (tmp_path / "test_nothing.py").write_text(ASKS_FOR_NOTHING)
     ran = pytest_of(tmp_path)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(700)
+def test_two_hundred_tests_side_by_side(tmp_path):
+    """In twenty processes, each with a broker of its own: none sees another's records, and none is left."""
+    (tmp_path / "test_side_by_side.py").write_text(SIDE_BY_SIDE)
+    before = {path.name for path in MEMORY.glob("barnabas-kafka-*")}
+    ran = pytest_of(tmp_path, "-n", "20", seconds=600)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "200 passed" in ran.stdout
+    assert {path.name for path in MEMORY.glob("barnabas-kafka-*")} <= before

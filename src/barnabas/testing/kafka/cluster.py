@@ -3,9 +3,6 @@
 import asyncio
 import itertools
 import select
-import shutil
-import tempfile
-import weakref
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -22,13 +19,13 @@ from barnabas.testing.kafka import inspection
 from barnabas.testing.kafka.clock import MovableClock
 from barnabas.testing.kafka.fault import Fault
 from barnabas.testing.kafka.full_disk import FullDisk
+from barnabas.testing.kafka.own_folder import OwnFolder
 from barnabas.testing.kafka.planted import WAIT_S, PlantedFault, PlantedFaults
 from barnabas.testing.kafka.running import RunningBroker
 from barnabas.testing.kafka.users import Users
 
 BROKERS_MAX: Final = 50
 """More brokers than this in one process are a slip of the pen."""
-MEMORY: Final = Path("/dev/shm")  # noqa: S108 - mkdtemp makes a folder of its own in it
 
 
 class Kafka:
@@ -47,8 +44,8 @@ class Kafka:
         secure: Mapping[str, str] | None = None,
     ) -> None:
         """`settings` are keys of a broker's configuration, for all brokers. With `data` everything is kept
-        in that folder, and found there by the next one; without, it lies in memory where the machine lets
-        it, and goes with the cluster.
+        in that folder, and found there by the next one; without, it lies in memory where the machine has
+        room, and goes with the cluster. What a process that was killed has left goes with the next cluster.
 
         With `secure`, names of users and their passwords, clients log in with PLAIN (SASL_PLAINTEXT, see
         `client`) and may do what the rules allow that the test makes (`admin.acls`): nothing at first. The
@@ -67,6 +64,7 @@ class Kafka:
         self._brokers: dict[int, RunningBroker] = {}
         self._thread: LoopThread | None = None
         self._folder: Path | None = None
+        self._own_folder: OwnFolder | None = None
         self._clock: MovableClock | None = None
 
     # ------------------------------------------------------------------------------------- its life
@@ -77,10 +75,13 @@ class Kafka:
         """
         if self._thread is not None:
             return self
-        folder = self._folder = self._data or _temporary_folder()
-        folder.mkdir(parents=True, exist_ok=True)
         if self._data is None:
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self._own_folder = OwnFolder()
+            folder = self._own_folder.path
+        else:
+            folder = self._data
+            folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
         loop = BrokerEventLoop() if hasattr(select, "epoll") else asyncio.SelectorEventLoop()
         thread = self._thread = LoopThread("barnabas-kafka", loop)
         self._clock = MovableClock(loop)
@@ -116,8 +117,8 @@ class Kafka:
         finally:
             self._brokers.clear()
             thread.close()
-            if self._data is None and self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
+            if self._own_folder is not None:
+                self._own_folder.remove()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -315,14 +316,6 @@ class Kafka:
         if self._thread is None:
             return f"<Kafka of {self._number}, not running>"
         return f"<Kafka {self.bootstrap_servers} brokers={list(self.brokers)}>"
-
-
-def _temporary_folder() -> Path:
-    """A new folder for its own user, in memory where the machine has room for that."""
-    try:
-        return Path(tempfile.mkdtemp(prefix="barnabas-", dir=MEMORY if MEMORY.is_dir() else None))
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="barnabas-"))
 
 
 def _text(value: Any) -> str:
