@@ -280,10 +280,9 @@ def client_options(
     refuse_security(given)
     for key in sorted(set(given).difference(known)):
         click.echo(f"Warning: this client does not obey {printable(key)}", err=True)
-    options: dict[str, Any] = {key: value for key, value in given.items() if key in known}
-    if (timeout_ms := api_timeout_ms()) is not None:
-        options |= {key: value for key, value in _within(timeout_ms).items() if key in known}
-    return {"client.id": client_id, **options, "bootstrap.servers": bootstrap}
+    limits = {} if (timeout_ms := api_timeout_ms()) is None else _within(timeout_ms)
+    asked = {key: value for key, value in {**given, **limits}.items() if key in known}
+    return {"client.id": client_id, **asked, "bootstrap.servers": bootstrap}
 
 
 def admin_options(file: Path | None, bootstrap: str, client_id: str) -> dict[str, Any]:
