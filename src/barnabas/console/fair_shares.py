@@ -1,6 +1,4 @@
-"""Room among things that are kept for a while, each for somebody: nobody pushes out what others have, and
-places that are taken for a while, of which nobody takes all.
-"""
+"""Fair shares among users: `FairPlaces` for what runs now, `make_room` for what is kept."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -22,8 +20,7 @@ class FairPlaces:
         """Takes a place, if there is one for this user; without a name, where users are not told apart, any
         that is left.
         """
-        left = self._total - self._taken.total()
-        if left <= (self._taken[user] if user else 0):
+        if self.left <= (self._taken[user] if user else 0):
             return False
         self._taken[user] += 1
         return True
@@ -32,6 +29,11 @@ class FairPlaces:
         """Gives one back."""
         self._taken[user] -= 1
         self._taken += Counter()  # who has none is forgotten
+
+    @property
+    def left(self) -> int:
+        """How many nobody has."""
+        return self._total - self._taken.total()
 
     def of(self, user: str) -> int:
         """How many a user has."""

@@ -39,6 +39,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from barnabas.client.errors import ClientTimeoutError
+from barnabas.console.fair_shares import FairPlaces
 from barnabas.console.reading import FRESH_MS, Observation, read
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
@@ -140,6 +141,8 @@ class Questions:
         self.patience_s = PATIENCE_S
         self._submit = submit
         self._lock = threading.RLock()
+        self._places = FairPlaces(RUNNING_MAX)
+        """Of the questions under way, the outdated ones among them."""
         self._running: dict[Hashable, _Running] = {}
         self._outdated: set[Question] = set()
         """Those under way from before a change: nobody else waits for them."""
@@ -164,8 +167,8 @@ class Questions:
             if running is None:
                 if (late := self._late(key)) is not None:
                     return LiveAnswer(late, is_pending=False)
-                if (why := self._full(asker)) is not None:
-                    return LiveAnswer(self._last(key, why), True)
+                if not self._places.take(asker):
+                    return LiveAnswer(self._last(key, self._full(asker)), is_pending=True)
                 running = self._begin(key, run, Question(who, asker=asker), once=once)
             question, future = running
         await _done(future, self.patience_s)
@@ -205,16 +208,11 @@ class Questions:
                 if not each.is_once or (each.is_new and each.is_fresh)
             }
 
-    def _full(self, asker: str) -> str | None:
-        """Why no question may begin now."""
-        running = [*self._outdated, *(question for question, _ in self._running.values())]
-        if len(running) >= RUNNING_MAX:
+    def _full(self, asker: str) -> str:
+        """Why no question of this user may begin now."""
+        if self._places.left == 0:
             return f"{RUNNING_MAX} questions wait for their answers"
-        mine = sum(each.asker == asker for each in running) if asker else 0
-        # As many as one user has are left for the others: eight of sixteen, then four.
-        if mine >= RUNNING_MAX - len(running):
-            return f"{mine} questions of {asker} wait for their answers"
-        return None
+        return f"{self._places.of(asker)} questions of {asker} wait for their answers"
 
     def _begin(self, key: Hashable, run: Run[T], question: Question, *, once: bool) -> _Running:
         async def asked() -> T:
@@ -229,6 +227,7 @@ class Questions:
             future = self._submit(coroutine)
         except BarnabasError:
             coroutine.close()
+            self._places.leave(question.asker)
             raise
         running = self._running[key] = question, future
         # It may have ended by now: then this is done at once.
@@ -240,6 +239,7 @@ class Questions:
     ) -> None:
         """Keeps what came of a question; on the thread of its cluster."""
         with self._lock:
+            self._places.leave(question.asker)
             if question in self._outdated:
                 self._outdated.discard(question)
                 return

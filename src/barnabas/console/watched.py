@@ -19,7 +19,7 @@ from barnabas.admin import AsyncAdmin
 from barnabas.client import AsyncConsumer, AsyncProducer, ClientTimeoutError
 from barnabas.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, PRODUCER_CONFIG, client_config
 from barnabas.console.collector import BrokersScraper, Collector, Pace, Scraper
-from barnabas.console.fair_room import FairPlaces
+from barnabas.console.fair_shares import FairPlaces
 from barnabas.console.health.checks import CHECKS
 from barnabas.console.health.outcome import Level
 from barnabas.console.health.verdict import Verdict, verdict

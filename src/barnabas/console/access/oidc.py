@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, quote_plus, urlencode, urlsplit
 
-from barnabas.console.fair_room import make_room
+from barnabas.console.fair_shares import make_room
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
 from barnabas.network.errors import FetchError

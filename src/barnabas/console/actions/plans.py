@@ -9,7 +9,7 @@ from typing import Any, Final
 from barnabas.admin import AsyncAdmin
 from barnabas.client import AsyncProducer
 from barnabas.console.access.roles import Need
-from barnabas.console.fair_room import make_room
+from barnabas.console.fair_shares import make_room
 from barnabas.operations.errors import OperationError
 
 KEPT_MS: Final = 600_000
