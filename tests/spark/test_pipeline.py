@@ -250,7 +250,7 @@ def supervised(outcomes, restarts=3):
         outcome=supervisor.RunOutcome(),
         follow=follow,
         say=said.append,
-        events=None,
+        events=SimpleNamespace(emit=lambda *_, **__: None),
     )
     watch.count_restart = partial(supervisor._Watch.count_restart, watch)
     try:

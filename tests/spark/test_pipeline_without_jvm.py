@@ -29,7 +29,10 @@ def query(request):
 
 def watching(stop):
     pipeline = SimpleNamespace(name="flights", log=Path("flights.log"), group=None, metrics_port=None)
-    return supervisor._Watch(None, pipeline, Console(file=io.StringIO()), stop, supervisor.RunOutcome())
+    events = SimpleNamespace(emit=lambda *_, **__: None)
+    return supervisor._Watch(
+        None, pipeline, Console(file=io.StringIO()), stop, supervisor.RunOutcome(), events
+    )
 
 
 def test_it_ends_with_one_line(query):

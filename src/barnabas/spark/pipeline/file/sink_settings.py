@@ -16,12 +16,11 @@ from barnabas.spark.pipeline.tables.rewriting import Changes
 SINKS: Final = ("parquet", "delta", "iceberg", "topic")
 UNITS: Final = ("month", "day", "hour")
 """What a table can be partitioned by, of an event time; Iceberg's transforms have these names."""
-_NONE: Final = re.compile(r"(?!)")
-_ODD: Final = {
+_MISREAD: Final = {
     "delta": ("delta-rs", re.compile(r"%[0-9A-Fa-f]{2}|[\\\x00-\x1f\x7f]")),
     "iceberg": ("PyIceberg", re.compile(r"[#?\x00-\x1f\x7f]")),
 }
-"""Of each kind its library, and what in a path that takes for an escape, an end of the path or nothing."""
+"""The library of each kind of table, and what of a path it takes for an escape or for the path's end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +238,10 @@ def _place(section: Section, folder: Path, kept: Path, kind: str) -> tuple[Path,
 
 def require_readable(section: Section, key: str, place: str, kind: str) -> None:
     """Refuses a path that the library of the table reads as another one."""
-    library, odd = _ODD.get(kind, ("", _NONE))
-    if found := odd.search(place):
+    if kind not in _MISREAD:
+        return
+    library, misread = _MISREAD[kind]
+    if found := misread.search(place):
         raise section.wrong(key, f"is {place!r}, and {library} takes {found[0]!r} for something else")
 
 

@@ -354,16 +354,13 @@ def _iceberg(join: Join, entry: "CatalogEntry") -> _Seen:
 
     try:
         table = entry.table()
-        if table is None:
-            hint = _hint_of(entry)
-            raise TableAwayError(join, f"its catalog has no such table{hint}", is_missing=True)
-    except TableAwayError:
-        raise
     except Exception as error:  # each catalog has those of its own client
         away = (OSError, RESTError, OperationalError)
         if isinstance(error, away) and not isinstance(error, (ForbiddenError, UnauthorizedError)):
             raise TableAwayError(join, reason_of(error)) from error
         raise PipelineError(f"{join.key}.catalog: {reason_of(error)}") from None
+    if table is None:
+        raise TableAwayError(join, f"its catalog has no such table{_hint_of(entry)}", is_missing=True)
     snapshot = table.current_snapshot()
     number = None if snapshot is None else snapshot.snapshot_id
 

@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped, unused-ignore]
 from pyspark.errors import PySparkException
@@ -54,12 +54,15 @@ _STARTS_MAX: Final = 10
 _ANSWER_MS: Final = 5000
 """When no broker has answered for so long, people are told: the stream itself says so after a minute."""
 
+Sink: TypeAlias = BatchSink | RoutedSink | TopicTables
+"""Where the rows of a run go: into one table, into those that rows name, or into one for each topic."""
+
 
 @dataclass
 class RunOutcome:
     """What a run has done."""
 
-    sink: "BatchSink | RoutedSink | TopicTables | None" = None
+    sink: Sink | None = None
     box: LetterBox | None = None
     records_read: int = 0
     restarts: int = 0
@@ -172,7 +175,7 @@ def _run(
             partitions=lambda: _partitions(pipeline),
             source=pipeline.source,
         )
-        sink: BatchSink | RoutedSink | TopicTables
+        sink: Sink
         if pipeline.format.by_topic:
             sink = TopicTables(built.batches, pipeline, joined, box, _partitions)
         else:
@@ -202,7 +205,7 @@ def _run(
     return outcome
 
 
-def _release(pipeline: Pipeline, sink: BatchSink | RoutedSink | TopicTables, box: LetterBox | None) -> None:
+def _release(pipeline: Pipeline, sink: Sink, box: LetterBox | None) -> None:
     """Has a batch that no table has rows of see the joined tables as they are now: a row of theirs, which
     somebody has mended since, may be why it has failed.
     """
@@ -219,7 +222,7 @@ def _release(pipeline: Pipeline, sink: BatchSink | RoutedSink | TopicTables, box
 
 def _enter(
     held: contextlib.ExitStack,
-    sink: BatchSink | RoutedSink | TopicTables,
+    sink: Sink,
     pipeline: Pipeline,
     console: Console,
     stop: threading.Event,
@@ -287,9 +290,7 @@ def _look_for_brokers(watch: "_Watch") -> None:
         watch.say(f"no broker has answered yet ({error}); the stream begins all the same")
 
 
-def _start(
-    frame: "DataFrame", sink: BatchSink | RoutedSink | TopicTables, pipeline: Pipeline
-) -> "StreamingQuery":
+def _start(frame: "DataFrame", sink: Sink, pipeline: Pipeline) -> "StreamingQuery":
     try:
         writer = frame.writeStream.queryName(pipeline.name).trigger(**pipeline.trigger)
         return (
@@ -303,9 +304,7 @@ def _start(
         raise _ended(pipeline) from gone
 
 
-def _supervise(
-    start: "Callable[[], StreamingQuery]", sink: BatchSink | RoutedSink | TopicTables, watch: "_Watch"
-) -> None:
+def _supervise(start: "Callable[[], StreamingQuery]", sink: Sink, watch: "_Watch") -> None:
     pipeline, failed, not_started = watch.pipeline, 0, 0
     while True:
         batches, sink.failure = sink.batches, None
@@ -318,24 +317,19 @@ def _supervise(
         if _NOT_STARTED.search(reason) and not_started < _STARTS_MAX:
             # Nothing of the pipeline has run: a process of Spark was too slow on a busy machine.
             not_started += 1
+            pause = min(pipeline.backoff_ms / 1000, _BACKOFF_MAX_S)
             watch.say(f"did not start: {reason}; start {not_started + 1} follows")
-            if watch.stop.wait(pipeline.backoff_ms / 1000):
-                return
-            watch.count_restart(reason)
-            continue
-        if AWAY in reason or joined_tables.AWAY in reason:
+        elif AWAY in reason or joined_tables.AWAY in reason:
             # Nothing is wrong with the pipeline or its records: it waits, however long.
+            pause = min(pipeline.backoff_ms / 1000, _BACKOFF_MAX_S)
             watch.say(f"waits: {reason}")
-            if watch.stop.wait(min(pipeline.backoff_ms / 1000, _BACKOFF_MAX_S)):
-                return
-            watch.count_restart(reason)
-            continue
-        failed, not_started = failed + 1, 0
-        if failed > pipeline.restarts:
-            tries = f"gave up after {failed - 1} restarts: " if failed > 1 else ""
-            raise PipelineError(f"{pipeline.name}: {tries}{reason}{_see(pipeline)}")
-        pause = min(pipeline.backoff_ms / 1000 * 2 ** (failed - 1), _BACKOFF_MAX_S)
-        watch.say(f"failed: {reason}; restart {failed} of {pipeline.restarts} in {pause:g} s")
+        else:
+            failed, not_started = failed + 1, 0
+            if failed > pipeline.restarts:
+                tries = f"gave up after {failed - 1} restarts: " if failed > 1 else ""
+                raise PipelineError(f"{pipeline.name}: {tries}{reason}{_see(pipeline)}")
+            pause = min(pipeline.backoff_ms / 1000 * 2 ** (failed - 1), _BACKOFF_MAX_S)
+            watch.say(f"failed: {reason}; restart {failed} of {pipeline.restarts} in {pause:g} s")
         if watch.stop.wait(pause):
             return
         watch.count_restart(reason)
@@ -350,7 +344,7 @@ class _Watch:
     console: Console
     stop: threading.Event
     outcome: RunOutcome
-    events: Events | None = None
+    events: Events
     _rows: dict[str, int] = field(default_factory=dict)
     """The rows of each table, where there are many, at the last event."""
 
@@ -393,14 +387,13 @@ class _Watch:
     def count_restart(self, reason: str) -> None:
         """The query is started again."""
         self.outcome.restarts += 1
-        if self.events is not None:
-            self.events.emit("restart", reason=reason, restarts=self.outcome.restarts)
+        self.events.emit("restart", reason=reason, restarts=self.outcome.restarts)
 
     def _count(self, query: "StreamingQuery", seen: Totals) -> None:
         rows = seen.rows
         for progress in query.recentProgress:
             found = json.loads(progress.json)
-            if seen.add(found) and self.events is not None:
+            if seen.add(found):
                 self.outcome.records_read += seen.rows - rows
                 rows = seen.rows
                 self.events.emit(
