@@ -38,7 +38,7 @@ from copies import differences
 from kill_load import PARTITIONS, Commits, Reader, Stream
 from sequences import disorder
 
-from racks import Rack
+from machine_parent import MachineParent
 from serving import PATIENCE, free_port, free_ports
 from waiting import until
 
@@ -82,11 +82,11 @@ class Machine:
             *("--bootstrap", str(self.shared), "--rack", folder.name, "--store", str(store)),
             *settings,
         ]
-        self._rack = None
+        self._parent = None
 
     def start(self):
         """Returns when both brokers are ready."""
-        self._rack = Rack(self.folder, *self._options).wait_until_ready()
+        self._parent = MachineParent(self.folder, *self._options).wait_until_ready()
 
     @property
     def errors(self):
@@ -94,34 +94,34 @@ class Machine:
 
     @property
     def is_up(self):
-        return self._rack is not None and self._rack.process.poll() is None
+        return self._parent is not None and self._parent.process.poll() is None
 
     def pid(self, broker):
         """The process of a broker, once it has one."""
-        return until(lambda: self._rack.children().get(broker), f"broker {broker} has a process", LIMIT_S)
+        return until(lambda: self._parent.children().get(broker), f"broker {broker} has a process", LIMIT_S)
 
     def kill(self):
         """The parent and its brokers, in one moment: nobody is left to start or to end another."""
         if not self.is_up:
             return
         # One that is stopped forks none meanwhile.
-        os.kill(self._rack.process.pid, signal.SIGSTOP)
-        pids = list(self._rack.children().values())
-        for pid in (self._rack.process.pid, *pids):
+        os.kill(self._parent.process.pid, signal.SIGSTOP)
+        pids = list(self._parent.children().values())
+        for pid in (self._parent.process.pid, *pids):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self._rack.end()
+        self._parent.end()
         _until_gone(pids)
 
     def kill_parent(self):
         """The parent alone; returns when its brokers have ended by themselves."""
-        pids = list(self._rack.children().values())
-        self._rack.end(signal.SIGKILL)
+        pids = list(self._parent.children().values())
+        self._parent.end(signal.SIGKILL)
         _until_gone(pids)
 
     def stop(self):
         """In order; the exit code."""
-        return self._rack.end()
+        return self._parent.end()
 
 
 def _until_gone(pids):

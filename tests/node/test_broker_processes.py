@@ -18,7 +18,7 @@ from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.core.processors import processor_s
 from barnabas.node.machine.broker_processes import RESTARTS_MAX, parent_is_gone
-from racks import Rack
+from machine_parent import MachineParent
 from serving import READY_SECONDS, die_with_parent, free_port
 from waiting import until
 
@@ -27,51 +27,51 @@ API_VERSIONS = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
 
 @pytest.fixture
 def start(tmp_path):
-    racks = []
+    machines = []
 
     def make(*options, data="data"):
-        racks.append(Rack(tmp_path / data, *options))
-        return racks[-1]
+        machines.append(MachineParent(tmp_path / data, *options))
+        return machines[-1]
 
     yield make
-    for rack in racks:
-        rack.end()
+    for machine in machines:
+        machine.end()
 
 
 def test_three_brokers_serve_one_cluster_and_end_with_their_parent(start, tmp_path):
-    rack = start("--brokers", "3", "--port", "0", "--rack", "here").wait_until_ready()
-    with Admin(rack.bootstrap) as admin:
+    machine = start("--brokers", "3", "--port", "0", "--rack", "here").wait_until_ready()
+    with Admin(machine.bootstrap) as admin:
         admin.topics.create(NewTopic("t", 6, 2))
         brokers = admin.cluster.describe().brokers
     assert sorted(each.node_id for each in brokers) == [1, 2, 3]
     assert {each.rack for each in brokers} == {"here"}
-    with Producer(rack.bootstrap) as producer:
+    with Producer(machine.bootstrap) as producer:
         for partition in range(6):
             producer.send("t", b"", partition=partition).result()
-    assert sorted(rack.children()) == [1, 2, 3]
-    assert rack.end() == 0
-    assert rack.children() == {}
+    assert sorted(machine.children()) == [1, 2, 3]
+    assert machine.end() == 0
+    assert machine.children() == {}
     assert all((tmp_path / "data" / each / ".kafka_cleanshutdown").exists() for each in "123")
 
 
 def test_a_broker_that_is_killed_comes_back_at_its_port(start):
-    rack = start("--brokers", "2", "--port", "0").wait_until_ready()
-    before = rack.children()
-    with Admin(rack.bootstrap) as admin:
+    machine = start("--brokers", "2", "--port", "0").wait_until_ready()
+    before = machine.children()
+    with Admin(machine.bootstrap) as admin:
         admin.topics.create(NewTopic("t", 1, assignment={0: [2]}))
         os.kill(before[2], signal.SIGKILL)
-        until(lambda: rack.children().get(2) not in (None, before[2]))
+        until(lambda: machine.children().get(2) not in (None, before[2]))
         until(lambda: len(admin.cluster.describe().brokers) == 2)
-    with Producer(rack.addresses[1]) as producer:
+    with Producer(machine.addresses[1]) as producer:
         assert producer.send("t", b"").result().offset == 0
-    assert "broker.ended" in rack.errors.read_text()
-    assert rack.children()[1] == before[1]
+    assert "broker.ended" in machine.errors.read_text()
+    assert machine.children()[1] == before[1]
 
 
 def test_brokers_end_in_order_when_their_parent_is_killed(start, tmp_path):
-    rack = start("--brokers", "2", "--port", "0").wait_until_ready()
-    brokers = rack.children().values()
-    assert rack.end(signal.SIGKILL) == -signal.SIGKILL
+    machine = start("--brokers", "2", "--port", "0").wait_until_ready()
+    brokers = machine.children().values()
+    assert machine.end(signal.SIGKILL) == -signal.SIGKILL
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in brokers))
     assert all((tmp_path / "data" / each / ".kafka_cleanshutdown").exists() for each in "12")
 
@@ -79,9 +79,9 @@ def test_brokers_end_in_order_when_their_parent_is_killed(start, tmp_path):
 def test_more_brokers_later_and_fewer_are_refused(start):
     assert start("--brokers", "1", "--port", "0").wait_until_ready().end() == 0
     assert start("--brokers", "2", "--port", "0").wait_until_ready().end() == 0
-    rack = start("--brokers", "1", "--port", "0")
-    assert rack.process.wait(READY_SECONDS) == 1
-    assert "has data of broker 2, left out by --brokers 1: start all of them" in rack.errors.read_text()
+    machine = start("--brokers", "1", "--port", "0")
+    assert machine.process.wait(READY_SECONDS) == 1
+    assert "has data of broker 2, left out by --brokers 1: start all of them" in machine.errors.read_text()
 
 
 def test_a_port_of_the_range_that_is_taken_ends_all_with_one_reason(start):
@@ -90,43 +90,43 @@ def test_a_port_of_the_range_that_is_taken_ends_all_with_one_reason(start):
     taken.bind(("127.0.0.1", first + 1))
     taken.listen()
     try:
-        rack = start("--brokers", "3", "--port", str(first))
-        assert rack.process.wait(READY_SECONDS) == 1
+        machine = start("--brokers", "3", "--port", str(first))
+        assert machine.process.wait(READY_SECONDS) == 1
         assert re.search(
-            r"^Error: broker 2 ended with exit code 1: .*in use", rack.errors.read_text(), re.MULTILINE
+            r"^Error: broker 2 ended with exit code 1: .*in use", machine.errors.read_text(), re.MULTILINE
         )
-        until(lambda: rack.children() == {})
+        until(lambda: machine.children() == {})
     finally:
         taken.close()
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "1000", "two", ""])
 def test_a_number_that_cannot_be(start, number):
-    rack = start("--brokers", number)
-    assert rack.process.wait(READY_SECONDS) != 0
-    assert "a number up to 256, or auto" in rack.errors.read_text()
+    machine = start("--brokers", number)
+    assert machine.process.wait(READY_SECONDS) != 0
+    assert "a number up to 256, or auto" in machine.errors.read_text()
 
 
 def test_a_setting_that_cannot_be_is_said_before_any_broker_starts(start):
-    rack = start("--brokers", "2", "--set", "num.partitions=many")
-    assert rack.process.wait(READY_SECONDS) == 1
-    assert rack.errors.read_text().startswith("Error: Invalid value many for configuration num.partitions")
+    machine = start("--brokers", "2", "--set", "num.partitions=many")
+    assert machine.process.wait(READY_SECONDS) == 1
+    assert machine.errors.read_text().startswith("Error: Invalid value many for configuration num.partitions")
 
 
 def test_a_second_signal_does_not_wait(start):
-    rack = start("--brokers", "2", "--port", "0").wait_until_ready()
-    for pid in rack.children().values():
+    machine = start("--brokers", "2", "--port", "0").wait_until_ready()
+    for pid in machine.children().values():
         os.kill(pid, signal.SIGSTOP)  # they cannot end by themselves
-    rack.process.send_signal(signal.SIGTERM)
-    until(lambda: (rack.process.send_signal(signal.SIGTERM), rack.process.poll())[1] is not None)
-    assert rack.children() == {}
+    machine.process.send_signal(signal.SIGTERM)
+    until(lambda: (machine.process.send_signal(signal.SIGTERM), machine.process.poll())[1] is not None)
+    assert machine.children() == {}
 
 
 def test_a_signal_while_brokers_start_leaves_none(start):
-    rack = start("--brokers", "2", "--port", "0")
-    until(lambda: len(rack.children()) == 2)
-    assert rack.end() == 0
-    assert rack.children() == {}
+    machine = start("--brokers", "2", "--port", "0")
+    until(lambda: len(machine.children()) == 2)
+    assert machine.end() == 0
+    assert machine.children() == {}
 
 
 ONCE_READY = """
@@ -145,11 +145,11 @@ def live(_id, _port):
     sys.exit(3)
 
 async def run():
-    rack = BrokerProcesses([1], live, restart_ms_min=1)
-    await rack.start()
-    print(await rack.failed())
-    await rack.stop()
-    print(rack.pids)
+    machine = BrokerProcesses([1], live, restart_ms_min=1)
+    await machine.start()
+    print(await machine.failed())
+    await machine.stop()
+    print(machine.pids)
 
 asyncio.run(run())
 """
@@ -178,15 +178,15 @@ def live(_id, _port):
     print("ready PLAINTEXT://127.0.0.1:1 broker=1")
 
 async def run():
-    rack = BrokerProcesses([1], live, restart_ms_min=1)
-    await rack.start()
+    machine = BrokerProcesses([1], live, restart_ms_min=1)
+    await machine.start()
 
     async def fork(*_, **__):
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
     broker_processes.fork = fork
-    print(await rack.failed())
-    await rack.stop()
+    print(await machine.failed())
+    await machine.stop()
 
 asyncio.run(run())
 """
@@ -206,7 +206,7 @@ SLOW = """
 import asyncio, pathlib, sys, time
 from barnabas.node import start_progress
 from barnabas.node.machine import broker_processes
-from barnabas.node.machine.broker_processes import BrokerProcesses, RackError
+from barnabas.node.machine.broker_processes import BrokerProcesses, MachineError
 
 broker_processes.PROGRESS_LOOK_S = float(sys.argv[3])
 looks, done = [], pathlib.Path(sys.argv[2])
@@ -225,13 +225,13 @@ def live(_id, _port):
     print("ready PLAINTEXT://127.0.0.1:1 broker=1")
 
 async def run():
-    rack = BrokerProcesses([1], live)
+    machine = BrokerProcesses([1], live)
     try:
-        await rack.start()
-        print(rack.addresses)
-    except RackError as error:
+        await machine.start()
+        print(machine.addresses)
+    except MachineError as error:
         print(error)
-    await rack.stop()
+    await machine.stop()
 
 asyncio.run(run())
 """
@@ -284,13 +284,13 @@ async def fork(*given, **more):
 broker_processes.fork = fork
 
 async def run():
-    rack = BrokerProcesses([1], lambda *_: signal.pause())
-    starting = asyncio.ensure_future(rack.start())
+    machine = BrokerProcesses([1], lambda *_: signal.pause())
+    starting = asyncio.ensure_future(machine.start())
     await forked.wait()
     starting.cancel()
     if sys.argv[1] == "kill":
-        rack.kill()
-    await rack.stop()
+        machine.kill()
+    await machine.stop()
     print([process.returncode for process in children])
 
 asyncio.run(run())
@@ -316,9 +316,9 @@ def test_a_second_machine_does_not_share_the_first_ones_address(start):
             first.setsockopt(socket.SOL_SOCKET, option, 1)
         first.bind(("127.0.0.1", port))
         first.listen()
-        rack = start("--brokers", "2", "--port", "0", "--bootstrap", str(port))
-        assert rack.process.wait(READY_SECONDS) == 1
-    said = rack.errors.read_text()
+        machine = start("--brokers", "2", "--port", "0", "--bootstrap", str(port))
+        assert machine.process.wait(READY_SECONDS) == 1
+    said = machine.errors.read_text()
     assert f"Error: --bootstrap {port}: somebody listens at this port already" in said
     assert said.count("\n") == 1
 
@@ -326,8 +326,8 @@ def test_a_second_machine_does_not_share_the_first_ones_address(start):
 def test_the_parent_that_forks_has_one_thread(start):
     """The name of the host that serves metrics was looked up in a thread, which stayed."""
     options = ["--host", "localhost", "--port", "0", "--set", "metrics.port=0"]
-    rack = start("--brokers", "1", *options).wait_until_ready()
-    assert len([*Path(f"/proc/{rack.process.pid}/task").iterdir()]) == 1
+    machine = start("--brokers", "1", *options).wait_until_ready()
+    assert len([*Path(f"/proc/{machine.process.pid}/task").iterdir()]) == 1
 
 
 NOT_ENDING = """
@@ -345,15 +345,15 @@ def live(id, _port):
     signal.pause()
 
 async def run():
-    rack = BrokerProcesses([1, 2], live)
-    await rack.start()
+    machine = BrokerProcesses([1, 2], live)
+    await machine.start()
     for stop_all_at_once in (False, True):
         if stop_all_at_once:
-            rack.kill()
-        await rack.stop()
-    for pid in rack.pids.values():
+            machine.kill()
+        await machine.stop()
+    for pid in machine.pids.values():
         os.kill(pid, signal.SIGKILL)
-    print(rack.failure.replace(str(rack.pids[2]), "PID"))
+    print(machine.failure.replace(str(machine.pids[2]), "PID"))
 
 asyncio.run(run())
 """
@@ -390,13 +390,13 @@ def live(_id, _port):
     signal.pause()
 
 async def run():
-    rack = BrokerProcesses([1], live, restart_ms_min=1)
-    await rack.start()
+    machine = BrokerProcesses([1], live, restart_ms_min=1)
+    await machine.start()
     while os.path.getsize(lives) < 2:
         await asyncio.sleep(0.01)
     os.remove(lives)
-    await rack.stop()
-    print(rack.failure)
+    await machine.stop()
+    print(machine.failure)
 
 asyncio.run(run())
 """
@@ -413,18 +413,18 @@ def test_why_a_start_failed_is_said_though_it_was_to_end_meanwhile(start):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        rack = start("--brokers", "2", "--port", str(taken.getsockname()[1]))
-        until(lambda: len(rack.children()) == 2)
-        os.kill(rack.children()[2], signal.SIGSTOP)  # it is waited for
-        until(lambda: "in use" in rack.errors.read_text())
+        machine = start("--brokers", "2", "--port", str(taken.getsockname()[1]))
+        until(lambda: len(machine.children()) == 2)
+        os.kill(machine.children()[2], signal.SIGSTOP)  # it is waited for
+        until(lambda: "in use" in machine.errors.read_text())
         # The first asks for an end, a later one for an end at once. Each has time to be heard: one that comes
         # when nobody listens any more would end the parent itself.
-        while 2 in rack.children():
-            rack.process.send_signal(signal.SIGTERM)
+        while 2 in machine.children():
+            machine.process.send_signal(signal.SIGTERM)
             time.sleep(0.5)
-        assert rack.process.wait(READY_SECONDS) == 1
+        assert machine.process.wait(READY_SECONDS) == 1
     assert re.search(
-        r"^Error: broker 1 ended with exit code 1: .*in use", rack.errors.read_text(), re.MULTILINE
+        r"^Error: broker 1 ended with exit code 1: .*in use", machine.errors.read_text(), re.MULTILINE
     )
 
 
@@ -442,10 +442,10 @@ def live(id, _port):
         signal.pause()
 
 async def run():
-    rack = BrokerProcesses([1, 2], live)
-    await rack.start()
-    await rack.stop()
-    print(rack.failure)
+    machine = BrokerProcesses([1, 2], live)
+    await machine.start()
+    await machine.stop()
+    print(machine.failure)
 
 asyncio.run(run())
 """

@@ -23,13 +23,13 @@ from confluent_kafka.admin import AdminClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from barnabas.admin import Admin, NewTopic
-from barnabas.cli import rack_service
+from barnabas.cli import machine_service
 from barnabas.client import ClientTimeoutError
 from barnabas.client.types import LATEST_TIMESTAMP
 from barnabas.core.broker_config import broker_config
 from barnabas.core.ids import TopicPartition
 from barnabas.node.environment import METADATA_FILE
-from racks import Rack
+from machine_parent import MachineParent
 from serving import READY_SECONDS, free_port
 from waiting import eventually, until
 
@@ -55,25 +55,25 @@ def data(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def rack(data, port):
+def machine(data, port):
     settings = ["metrics.port=0", "metrics.password=hunter2", f"zookeeper.session.timeout.ms={SESSION_MS}"]
     options = [word for each in settings for word in ("--set", each)]
-    started = Rack(data, "--brokers", "3", "--port", "0", "--bootstrap", str(port), *options)
+    started = MachineParent(data, "--brokers", "3", "--port", "0", "--bootstrap", str(port), *options)
     yield started.wait_until_ready()
     assert started.end() == 0, started.errors.read_text()
 
 
 @pytest.fixture(scope="module")
-def address(rack, port):
-    assert f" bootstrap=PLAINTEXT://127.0.0.1:{port} " in rack.ready_line
+def address(machine, port):
+    assert f" bootstrap=PLAINTEXT://127.0.0.1:{port} " in machine.ready_line
     with Admin(f"127.0.0.1:{port}") as admin:
         admin.topics.create(NewTopic("copied", 3, assignment={0: [1, 2], 1: [2, 3], 2: [3, 1]}))
     return f"127.0.0.1:{port}"
 
 
-def scraped(rack):
+def scraped(machine):
     """Samples of the machine: (name, broker, other labels) to the value."""
-    url = re.search(r"metrics=(\S+)", rack.ready_line)[1]
+    url = re.search(r"metrics=(\S+)", machine.ready_line)[1]
     words = base64.b64encode(b"metrics:hunter2").decode()
     request = urllib.request.Request(url, headers={"Authorization": f"Basic {words}"})
     with urllib.request.urlopen(request, timeout=30) as answer:
@@ -100,21 +100,21 @@ def partitions(admin):
     return [partition for topic in described.values() for partition in topic.partitions]
 
 
-def test_metadata_names_the_brokers_own_ports(rack, address):
+def test_metadata_names_the_brokers_own_ports(machine, address):
     brokers = AdminClient({"bootstrap.servers": address}).list_topics(timeout=30).brokers
-    assert sorted(f"{each.host}:{each.port}" for each in brokers.values()) == sorted(rack.addresses)
+    assert sorted(f"{each.host}:{each.port}" for each in brokers.values()) == sorted(machine.addresses)
 
 
-def test_one_endpoint_has_the_metrics_of_all_brokers(rack, address):
+def test_one_endpoint_has_the_metrics_of_all_brokers(machine, address):
     with Admin(address) as admin:
-        until(lambda: leader_counts(scraped(rack)) == Counter(each.leader for each in partitions(admin)))
-    found = scraped(rack)
+        until(lambda: leader_counts(scraped(machine)) == Counter(each.leader for each in partitions(admin)))
+    found = scraped(machine)
     assert [found["barnabas_machine_broker_up", each] for each in "123"] == [1, 1, 1]
     assert ("kafka_log_log_size", "1", ("partition", "0"), ("topic", "copied")) in found
     assert ("kafka_log_log_size", "3", ("partition", "0"), ("topic", "copied")) not in found
 
 
-def test_status_shows_processes_and_lag_of_all(rack, address):
+def test_status_shows_processes_and_lag_of_all(machine, address):
     command = [sys.executable, "-m", "barnabas", "status", "--json", "--bootstrap-server", address]
 
     def shown():
@@ -125,7 +125,7 @@ def test_status_shows_processes_and_lag_of_all(rack, address):
         leads = Counter(each.leader for each in partitions(admin))
         replicas = Counter(broker for each in partitions(admin) for broker in each.replicas)
     brokers = shown()
-    assert {each["broker"]["node_id"]: each["pid"] for each in brokers} == rack.children()
+    assert {each["broker"]["node_id"]: each["pid"] for each in brokers} == machine.children()
     assert [(each["leads"], each["replicas"]) for each in brokers] == [
         (leads[each], replicas[each]) for each in (1, 2, 3)
     ]
@@ -147,20 +147,20 @@ def in_sync(admin):
     return [len(each.isr) for each in admin.topics.describe(["copied"])["copied"].partitions]
 
 
-def test_each_of_the_brokers_is_killed_and_the_one_address_works(rack, address):
+def test_each_of_the_brokers_is_killed_and_the_one_address_works(machine, address):
     for broker in (1, 2, 3):
-        pid = rack.children()[broker]
+        pid = machine.children()[broker]
         os.kill(pid, signal.SIGKILL)
         produce(address)
-        until(lambda was=pid, which=broker: rack.children().get(which) not in (None, was))
+        until(lambda was=pid, which=broker: machine.children().get(which) not in (None, was))
         with Admin(address) as admin:
             eventually(lambda asked=admin: in_sync(asked), [2, 2, 2])
-    found = scraped(rack)
+    found = scraped(machine)
     assert [found["barnabas_machine_broker_restarts_total", each] for each in "123"] == [1, 1, 1]
 
 
-def test_a_broker_that_hangs_keeps_nobody_from_the_others(rack, address):
-    pid = rack.children()[2]
+def test_a_broker_that_hangs_keeps_nobody_from_the_others(machine, address):
+    pid = machine.children()[2]
     os.kill(pid, signal.SIGSTOP)
     try:
         # A connection to the one that hangs is given up, and the next goes elsewhere.
@@ -172,10 +172,10 @@ def test_a_broker_that_hangs_keeps_nobody_from_the_others(rack, address):
         eventually(
             lambda: {len(each.isr) for each in admin.topics.describe(["copied"])["copied"].partitions}, {2}
         )
-    assert rack.children()[2] == pid
+    assert machine.children()[2] == pid
 
 
-def test_a_full_disk_of_one_broker_is_that_brokers_alone(rack, address, data):
+def test_a_full_disk_of_one_broker_is_that_brokers_alone(machine, address, data):
     if not (data / "2").is_mount():
         pytest.skip("no file system can be mounted here")
     with Admin(address) as admin:
@@ -194,7 +194,7 @@ def test_a_full_disk_of_one_broker_is_that_brokers_alone(rack, address, data):
         send("of-2")
         send("of-1")
         until(lambda: producer.poll(0.1) is None or "of-1" in said)
-        until(lambda: "directory.full" in rack.errors.read_text())
+        until(lambda: "directory.full" in machine.errors.read_text())
         assert said == ["of-1"]
         (data / "2" / "ballast").unlink()
         assert producer.flush(60) == 0
@@ -207,19 +207,19 @@ def test_a_full_disk_of_one_broker_is_that_brokers_alone(rack, address, data):
         )
 
 
-def test_a_second_parent_is_refused_with_the_reason_and_harms_nobody(rack, address, data):
+def test_a_second_parent_is_refused_with_the_reason_and_harms_nobody(machine, address, data):
     second = subprocess.run(
         [sys.executable, "-m", "barnabas", "serve", "--brokers", "3", "--port", "0", "--data", str(data)],
         capture_output=True, text=True, timeout=READY_SECONDS, check=False,
     )  # fmt: skip
     assert second.returncode == 1
     assert re.search(r"^Error: .*lock", second.stderr, re.MULTILINE), second.stderr
-    assert sorted(rack.children()) == [1, 2, 3]
+    assert sorted(machine.children()) == [1, 2, 3]
     with Admin(address) as admin:
         assert len(admin.cluster.describe().brokers) == 3
 
 
-def test_ids_that_another_machine_has_are_refused(rack, data, tmp_path):
+def test_ids_that_another_machine_has_are_refused(machine, data, tmp_path):
     options = [
         "--brokers",
         "2",
@@ -238,7 +238,7 @@ def test_ids_that_another_machine_has_are_refused(rack, data, tmp_path):
     )  # fmt: skip
     assert second.returncode == 1
     assert "Error: broker 3 ended with exit code 1: broker.id 3 is already registered" in second.stderr
-    assert sorted(rack.children()) == [1, 2, 3]
+    assert sorted(machine.children()) == [1, 2, 3]
 
 
 LISTENING = "is asked for twice: brokers listen on 9092-9094"
@@ -257,7 +257,7 @@ LISTENING = "is asked for twice: brokers listen on 9092-9094"
     ],
 )
 def test_ports_that_cannot_be_are_said_before_any_broker_starts(tmp_path, given, said):
-    options = rack_service.RackOptions(
+    options = machine_service.MachineOptions(
         brokers="3",
         data=tmp_path,
         store=None,
@@ -271,13 +271,13 @@ def test_ports_that_cannot_be_are_said_before_any_broker_starts(tmp_path, given,
         folder=None,
     )
     with pytest.raises(click.ClickException, match=re.escape(said)):
-        rack_service.run(options)
+        machine_service.run(options)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_broker_has_from_its_parent_what_it_needs_and_loads_nothing_by_itself(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
-    started = Rack(tmp_path / "data", "--brokers", "1", "--port", "0")
+    started = MachineParent(tmp_path / "data", "--brokers", "1", "--port", "0")
     try:
         started.wait_until_ready()
     finally:
@@ -289,7 +289,7 @@ def test_a_broker_has_from_its_parent_what_it_needs_and_loads_nothing_by_itself(
     assert [module for broker, module in loaded if broker] == []
 
 
-def test_a_store_that_nobody_can_write_to_keeps_no_record_waiting(rack, address, data):
+def test_a_store_that_nobody_can_write_to_keeps_no_record_waiting(machine, address, data):
     """As while a process stands still in the middle of a write."""
     ends = {TopicPartition("copied", each): LATEST_TIMESTAMP for each in range(3)}
     with Admin(address) as admin:

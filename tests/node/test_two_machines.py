@@ -6,7 +6,7 @@ import signal
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from barnabas.admin import Admin, NewTopic
-from racks import Rack
+from machine_parent import MachineParent
 from waiting import until
 
 PARTITIONS = 6
@@ -16,10 +16,12 @@ QUICK_SESSION = ("--set", "zookeeper.session.timeout.ms=2000")
 
 def test_nothing_acknowledged_is_lost_with_a_machine(tmp_path):
     """librdkafka keeps the ledger: what it was told is there, its consumer finds."""
-    first = Rack(tmp_path / "first", "--brokers", "2", "--port", "0", "--rack", "first", *QUICK_SESSION)
+    first = MachineParent(
+        tmp_path / "first", "--brokers", "2", "--port", "0", "--rack", "first", *QUICK_SESSION
+    )
     first.wait_until_ready()
     store = ("--store", str(tmp_path / "first"), "--id", "3")
-    second = Rack(
+    second = MachineParent(
         tmp_path / "second", "--brokers", "2", "--port", "0", "--rack", "second", *store, *QUICK_SESSION
     )
     try:

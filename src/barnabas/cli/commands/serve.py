@@ -301,7 +301,7 @@ def _make_private(config: Config) -> None:
 
 def _run_rack(config: Config, folder: "SecureFolder | None") -> None:
     """Several brokers: the settings are good, and each child checks its own."""
-    from barnabas.cli import rack_service
+    from barnabas.cli import machine_service
 
     context = click.get_current_context()
     given = context.params
@@ -326,8 +326,8 @@ def _run_rack(config: Config, folder: "SecureFolder | None") -> None:
     for loggers, level in given["logs"]:
         for logger in loggers:
             same += ["--log", f"{logger}={level.lower()}"]
-    rack_service.run(
-        rack_service.RackOptions(
+    machine_service.run(
+        machine_service.MachineOptions(
             brokers=given["brokers"],
             data=given["data"],
             store=given["store"],

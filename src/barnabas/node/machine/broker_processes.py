@@ -60,7 +60,7 @@ PARENT_LOOK_S: Final = 0.5
 _LINE_BYTES_MAX: Final = 1 << 20
 
 
-class RackError(BarnabasError):
+class MachineError(BarnabasError):
     """Brokers cannot be started, or one of them cannot go on; the text says which, and why."""
 
 
@@ -73,7 +73,7 @@ class BrokerLife(NamedTuple):
     restarts: int
 
 
-class _RackMember:
+class _Member:
     """One broker over all its lives."""
 
     def __init__(self, broker_id: int) -> None:
@@ -113,7 +113,7 @@ class _RackMember:
             self.process.send_signal(number)
 
     def __repr__(self) -> str:
-        return f"<_RackMember {self.id} {'runs' if self.runs else 'is down'} failures={self.failures}>"
+        return f"<_Member {self.id} {'runs' if self.runs else 'is down'} failures={self.failures}>"
 
 
 class BrokerProcesses:
@@ -131,7 +131,7 @@ class BrokerProcesses:
         has had; it prints a line that begins with "ready" and names the listeners. What brokers say of errors
         goes to `errors`.
         """
-        self._members = [_RackMember(broker_id) for broker_id in ids]
+        self._members = [_Member(broker_id) for broker_id in ids]
         self._live_as = live
         self._errors = errors
         self._restart_ms_min = restart_ms_min
@@ -161,7 +161,7 @@ class BrokerProcesses:
         return [BrokerLife(each.id, each.metrics_url, max(each.starts - 1, 0)) for each in self._members]
 
     async def start(self) -> None:
-        """Starts all brokers; returns when all are ready. Raises RackError, and then none runs."""
+        """Starts all brokers; returns when all are ready. Raises MachineError, and then none runs."""
         # A collection in a child writes to each object that it looks at, and so would copy all of them.
         gc.collect()
         gc.freeze()
@@ -178,7 +178,7 @@ class BrokerProcesses:
         if self._failure.done():
             ready.cancel()
             await self.stop()
-            raise RackError(self._failure.result())
+            raise MachineError(self._failure.result())
 
     def _look_for_progress(self) -> None:
         """Fails where brokers are not ready, and none of them has got on since the last look."""
@@ -240,7 +240,7 @@ class BrokerProcesses:
             await asyncio.sleep(_LOOK_S)
         return True
 
-    def _leave_behind(self, member: _RackMember) -> None:
+    def _leave_behind(self, member: _Member) -> None:
         assert member.process is not None, "it was told to end"
         words = f"broker {member.id}, process {member.process.pid}, has not ended {KILL_S:g} s after SIGKILL"
         _log.error("broker.left_behind", broker=member.id, pid=member.process.pid, reason=words)
@@ -264,7 +264,7 @@ class BrokerProcesses:
         if not self._failure.done():
             self._failure.set_result(reason)
 
-    async def _look_after(self, member: _RackMember) -> None:
+    async def _look_after(self, member: _Member) -> None:
         """Starts a broker, and starts it again for as long as that helps."""
         delay_ms = self._restart_ms_min
         while not self._stopping.is_set():
@@ -291,7 +291,7 @@ class BrokerProcesses:
                     await self._stopping.wait()
             delay_ms = min(2 * delay_ms, RESTART_MS_MAX)
 
-    async def _live(self, member: _RackMember) -> None:
+    async def _live(self, member: _Member) -> None:
         """One life of a broker, from its start to its end. Raises OSError."""
         member.starts += 1
         member.progress, member.was_ready = StartProgress(), False
@@ -313,11 +313,11 @@ class BrokerProcesses:
             process.close()
             member.metrics_url = ""
 
-    def _end_of(self, member: _RackMember) -> str:
+    def _end_of(self, member: _Member) -> str:
         code = member.process.returncode if member.process is not None else None
         return f"broker {member.id} ended with exit code {code}: {member.last_words or 'it said nothing'}"
 
-    async def _read_words(self, member: _RackMember, process: ForkedProcess) -> None:
+    async def _read_words(self, member: _Member, process: ForkedProcess) -> None:
         """Takes what a broker says of its start (`node.start_progress`), and that it is ready."""
         with suppress(ValueError):  # a line that is too long: it is none of a broker
             async for line in process.stdout:
@@ -332,7 +332,7 @@ class BrokerProcesses:
                     if member.failures:
                         _log.info("broker.back", broker=member.id)
 
-    async def _forked(self, member: _RackMember) -> ForkedProcess | None:
+    async def _forked(self, member: _Member) -> ForkedProcess | None:
         """The process of a broker, once its fork is over; whoever cancels this leaves no process that nobody
         knows. Raises OSError.
         """
@@ -342,7 +342,7 @@ class BrokerProcesses:
                 member.signal(signal.SIGKILL)
         return member.process
 
-    async def _copy_errors(self, member: _RackMember, process: ForkedProcess) -> None:
+    async def _copy_errors(self, member: _Member, process: ForkedProcess) -> None:
         while True:
             try:
                 line = await process.stderr.readline()

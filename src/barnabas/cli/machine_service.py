@@ -21,7 +21,7 @@ from barnabas.core.config import Config
 from barnabas.core.descriptors import raise_limit, soft_limit
 from barnabas.core.errors import ConfigError
 from barnabas.core.processors import cores
-from barnabas.node.machine.broker_processes import BROKERS_MAX, BrokerProcesses, RackError
+from barnabas.node.machine.broker_processes import BROKERS_MAX, BrokerProcesses, MachineError
 from barnabas.node.service_manager import ServiceManager
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ DESCRIPTORS_A_BROKER: Final = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RackOptions:
+class MachineOptions:
     """What is the same for all brokers, and where the first of them begins."""
 
     brokers: str
@@ -59,7 +59,7 @@ class RackOptions:
     """What --secure keeps for them."""
 
 
-def run(options: RackOptions) -> None:
+def run(options: MachineOptions) -> None:
     """Runs the machine until a signal. Raises ClickException with one line where it cannot start or go on."""
     count = _count(options.brokers)
     data = options.data or Path(WITHOUT_FILE["log.dirs"])
@@ -94,7 +94,7 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _refuse_ports(options: RackOptions, count: int) -> None:
+def _refuse_ports(options: MachineOptions, count: int) -> None:
     """Ports that no broker could have, or two would, before the first of them starts."""
     first = PORT if options.port is None else options.port
     listening = range(first, first + count) if first else range(0)
@@ -112,7 +112,7 @@ def _refuse_ports(options: RackOptions, count: int) -> None:
         )
 
 
-def _refuse_shared(options: RackOptions) -> None:
+def _refuse_shared(options: MachineOptions) -> None:
     """A --bootstrap at which somebody listens already. Brokers share it with each other and no other machine:
     clients would find either cluster.
     """
@@ -169,7 +169,7 @@ def _refuse_fewer(data: Path, ids: range) -> None:
 
 
 def arguments_of(
-    broker_id: int, place: int, known_port: int | None, options: RackOptions, data: Path, parent: int
+    broker_id: int, place: int, known_port: int | None, options: MachineOptions, data: Path, parent: int
 ) -> list[str]:
     """The command line of one broker; `place` counts from 0. One that comes back has its port already."""
     port = PORT if options.port is None else options.port
@@ -203,7 +203,7 @@ def _live(arguments: Sequence[str], token: str | None) -> NoReturn:
 
 
 async def _serve_metrics(
-    rack: BrokerProcesses, config: Config, secret: bytes
+    machine: BrokerProcesses, config: Config, secret: bytes
 ) -> "tuple[MetricsEndpoint | None, str | None]":
     """The endpoint of the machine and its URL, if metrics are served. Raises ClickException."""
     port: int = config["metrics.port"]
@@ -216,7 +216,7 @@ async def _serve_metrics(
 
     try:
         access = metrics_access(lambda: config)
-        endpoint = MetricsEndpoint(MachineMetrics(lambda: rack.states, access, secret), access)
+        endpoint = MetricsEndpoint(MachineMetrics(lambda: machine.states, access, secret), access)
         host = metrics_host(config, parse_listeners(config).listeners, access)
         url = await endpoint.start(host, port)
         # A host's name was looked up in a thread, which would stay; who forks must have one thread.
@@ -228,7 +228,7 @@ async def _serve_metrics(
     return endpoint, url
 
 
-async def _run(ids: list[int], options: RackOptions, data: Path) -> None:
+async def _run(ids: list[int], options: MachineOptions, data: Path) -> None:
     manager = ServiceManager()
     parent = os.getpid()
     secret = secrets.token_bytes(32)
@@ -242,32 +242,32 @@ async def _run(ids: list[int], options: RackOptions, data: Path) -> None:
             token = token_of(secret, each)
         _live(arguments_of(each, ids.index(each), port, options, data, parent), token)
 
-    rack = BrokerProcesses(ids, live)
-    endpoint, metrics_url = await _serve_metrics(rack, options.config, secret)
+    machine = BrokerProcesses(ids, live)
+    endpoint, metrics_url = await _serve_metrics(machine, options.config, secret)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def end() -> None:
         if stopped.is_set():
-            rack.kill()
+            machine.kill()
         stopped.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
-    starting = asyncio.ensure_future(rack.start())
+    starting = asyncio.ensure_future(machine.start())
     ended = asyncio.ensure_future(stopped.wait())
     await asyncio.wait({starting, ended}, return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
         starting.cancel()
-        await rack.stop()
-        _end_with(rack)
+        await machine.stop()
+        _end_with(machine)
         return
     try:
         starting.result()
-    except RackError as error:
+    except MachineError as error:
         raise click.ClickException(str(error)) from error
-    addresses = [*rack.addresses.values()]
-    shared = [rack.bootstrap] if rack.bootstrap else []
+    addresses = [*machine.addresses.values()]
+    shared = [machine.bootstrap] if machine.bootstrap else []
     more = "".join(f" bootstrap={address}" for address in shared)
     more += f" metrics={metrics_url}" if metrics_url else ""
     click.echo(f"ready {','.join(addresses)} brokers={len(ids)} data={data}{more}")
@@ -275,19 +275,19 @@ async def _run(ids: list[int], options: RackOptions, data: Path) -> None:
         click.echo(options.folder.lines(shared or addresses, shared=bool(shared)))
     sys.stdout.flush()
     manager.ready(f"{len(ids)} brokers at {','.join(shared or addresses)}")
-    failed = asyncio.ensure_future(rack.failed())
+    failed = asyncio.ensure_future(machine.failed())
     await asyncio.wait({ended, failed}, return_when=asyncio.FIRST_COMPLETED)
     for task in (ended, failed):
         task.cancel()
     manager.stopping()
-    await rack.stop()
+    await machine.stop()
     if endpoint is not None:
         await endpoint.close()
     manager.close()
-    _end_with(rack)
+    _end_with(machine)
 
 
-def _end_with(rack: BrokerProcesses) -> None:
+def _end_with(machine: BrokerProcesses) -> None:
     """Raises ClickException where a broker could not go on, or did not end in order."""
-    if rack.failure is not None:
-        raise click.ClickException(rack.failure)
+    if machine.failure is not None:
+        raise click.ClickException(machine.failure)

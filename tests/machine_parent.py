@@ -1,4 +1,4 @@
-"""`Rack`: the brokers of a machine under their parent, as a user starts them."""
+"""`MachineParent`: the brokers of a machine under their parent, as a user starts them."""
 
 import re
 import select
@@ -10,7 +10,7 @@ from pathlib import Path
 from serving import READY_SECONDS, STOP_SECONDS, die_with_parent
 
 
-class Rack:
+class MachineParent:
     """The parent of several brokers, as a user starts it."""
 
     def __init__(self, data, *options):
