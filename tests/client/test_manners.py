@@ -15,8 +15,24 @@ import pytest
 import barnabas.admin
 import barnabas.client
 from barnabas.admin import Admin, AsyncAdmin, NewPartitions, NewTopic
-from barnabas.client import AsyncConsumer, AsyncProducer, ConfigError, Consumer, Delivery, Producer
-from barnabas.client.habits import OF_ADMINS, OF_CONSUMERS, OF_DELIVERIES, OF_MODULE, OF_PRODUCERS
+from barnabas.client import (
+    AsyncConsumer,
+    AsyncProducer,
+    ConfigError,
+    Consumer,
+    ConsumerRecord,
+    Delivery,
+    Producer,
+)
+from barnabas.client.habits import (
+    OF_ADMIN_MODULE,
+    OF_ADMINS,
+    OF_CONSUMERS,
+    OF_DELIVERIES,
+    OF_MODULE,
+    OF_PRODUCERS,
+    OF_RECORDS,
+)
 from barnabas.client.producer_batch import ProducerBatch
 from barnabas.core.ids import TopicPartition
 from barnabas.records.compression import Codec
@@ -175,6 +191,7 @@ def test_an_option_of_another_client_is_answered_with_what_to_write(
         (AsyncAdmin, OF_ADMINS),
         (Admin, OF_ADMINS),
         (Delivery, OF_DELIVERIES),
+        (ConsumerRecord, OF_RECORDS),
     ],
 )
 def test_a_name_of_another_client_is_answered_with_what_to_write(client: Any, habits: dict[str, str]) -> None:
@@ -183,10 +200,138 @@ def test_a_name_of_another_client_is_answered_with_what_to_write(client: Any, ha
     there |= {name for one in (client, Producer) for name in dir(one) if hasattr(one, name)}
     for name, instead in habits.items():
         with pytest.raises(AttributeError) as refused:
-            getattr(client.__new__(client), name)
+            getattr(client.__new__(client, *[None] * len(getattr(client, "_fields", ()))), name)
         assert str(refused.value) == f"'{client.__name__}' object has no attribute '{name}': {instead}"
         for written in re.findall(r"write (?:producer\.)?(\w+)", instead):
             assert written in there, instead
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (
+            lambda c: c.poll(timeout=1.0),
+            "poll() has no argument 'timeout': write timeout_ms=..., in millisec",
+        ),
+        (
+            lambda c: c.poll(max_poll_records=1),
+            "poll() has no argument 'max_poll_records': write max_records=",
+        ),
+        (
+            lambda c: c.subscribe("t", listener=object()),
+            "no argument 'listener': write on_assigned=... and on_",
+        ),
+        (
+            lambda c: c.subscribe("t", on_assign=print),
+            "no argument 'on_assign': write on_assigned=..., a func",
+        ),
+        (lambda c: c.subscribe(None), "topics are given as a list, not None"),
+        (lambda c: c.subscribe(3), "topics are given as a list, not 3"),
+        (
+            lambda c: c.commit(asynchronous=False),
+            "no argument 'asynchronous': write commit(), or commit_async",
+        ),
+        (
+            lambda c: c.commit(message=3),
+            "no argument 'message': write commit({(record.topic, record.partition)",
+        ),
+        (lambda c: c.commit([("t", 0, 5)]), "offsets to commit are given by partition, as a dict, not [("),
+        (lambda c: c.commit({("t", 0): "5"}), "an offset to commit is an int or OffsetAndMetadata, not '5'"),
+        (
+            lambda c: c.close(timeout=1),
+            "close() has no argument 'timeout': write timeout_ms=..., in millisec",
+        ),
+        (lambda c: c.close(autocommit=False), "write enable_auto_commit=False where the consumer is made"),
+    ],
+)
+def test_an_argument_of_another_consumer_is_answered_with_what_to_write(ask: Any, said: str) -> None:
+    with (
+        contextlib.closing(Consumer("127.0.0.1:1", group_id="g")) as consumer,
+        pytest.raises(TypeError, match=re.escape(said)),
+    ):
+        ask(consumer)
+
+
+@pytest.mark.parametrize(
+    ("client", "ask", "said"),
+    [
+        (
+            Producer,
+            lambda p: p.flush(timeout_ms=1),
+            "no argument 'timeout_ms': write timeout=..., in seconds",
+        ),
+        (
+            Producer,
+            lambda p: p.close(timeout=1),
+            "close() has no argument 'timeout': write flush(timeout=...)",
+        ),
+        (
+            Admin,
+            lambda a: a.topics.create("t", partitions=3),
+            "'partitions': write create(NewTopic(name, part",
+        ),
+        (
+            Admin,
+            lambda a: a.topics.create("t", num_partitions=3),
+            "write create(NewTopic(name, partitions=...",
+        ),
+        (Admin, lambda a: a.topics.create([], validate=True), "'validate': write validate_only=..."),
+        (
+            Admin,
+            lambda a: a.groups.alter_offsets("g", [("t", 0)]),
+            "offsets to commit are given by partition",
+        ),
+    ],
+)
+def test_an_argument_of_another_client_is_answered_with_what_to_write(
+    client: Any, ask: Any, said: str
+) -> None:
+    with contextlib.closing(client("127.0.0.1:1")) as one, pytest.raises(TypeError, match=re.escape(said)):
+        ask(one)
+
+
+def test_a_poll_of_a_second_says_once_that_it_waits_a_millisecond(caplog: pytest.LogCaptureFixture) -> None:
+    with contextlib.closing(Consumer("127.0.0.1:1")) as consumer:
+        for timeout in (1, 1.0, 1.0):
+            consumer.poll(timeout)
+    lines = [one.getMessage() for one in caplog.records if "short_poll" in one.getMessage()]
+    assert lines == ['consumer.short_poll timeout_ms=1.0 advice="poll waits milliseconds"']
+
+
+def test_several_partitions_may_come_as_a_list_as_elsewhere() -> None:
+    pair = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    with contextlib.closing(Consumer("127.0.0.1:1")) as consumer:
+        consumer.assign(pair)
+        consumer.pause(pair)
+        assert consumer.paused() == set(pair)
+        consumer.resume(pair[0], [pair[1]])
+        assert consumer.paused() == set()
+        consumer.seek_to_beginning(set(pair))
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("ssl_cafile", "Unknown configuration ssl.cafile: write ssl_truststore_location=... with ssl_trust"),
+        ("sasl_plain_username", "Unknown configuration sasl.plain.username: write sasl_jaas_config=..."),
+        ("sasl_username", "Unknown configuration sasl.username: write sasl_jaas_config=..."),
+        ("sasl_mechanisms", "Unknown configuration sasl.mechanisms: write sasl_mechanism=..."),
+        ("metadata_broker_list", "Unknown configuration metadata.broker.list: write bootstrap_servers=..."),
+    ],
+)
+def test_an_option_of_security_of_another_client_is_answered_with_what_to_write(
+    option: str, said: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        Consumer("h:1", **{option: "x"})  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", OF_ADMIN_MODULE)
+def test_a_name_of_another_admin_client_is_answered_with_what_to_write(name: str) -> None:
+    with pytest.raises(ImportError) as refused:
+        exec(f"from barnabas.admin import {name}", {})
+    assert str(refused.value) == f"there is no {name} in barnabas.admin: {OF_ADMIN_MODULE[name]}"
+    assert OF_ADMIN_MODULE[name].split()[-1] in barnabas.admin.__all__
 
 
 def test_any_other_name_is_missed_as_always() -> None:

@@ -40,6 +40,7 @@ from barnabas.admin.types import (
     TopicPartitionReplica,
 )
 from barnabas.client.coordinators import CoordinatorAnswer
+from barnabas.client.habits import OF_ADMIN_MODULE
 from barnabas.client.types import OffsetAndMetadata
 from barnabas.protocol.coordinator_type import CoordinatorType
 from barnabas.protocol.election_type import ElectionType
@@ -87,3 +88,10 @@ __all__ = [
     "TransactionState",
     "UpgradeType",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name in OF_ADMIN_MODULE:
+        # Of an AttributeError `from barnabas.admin import X` would only say "cannot import name".
+        raise ImportError(f"there is no {name} in {__name__}: {OF_ADMIN_MODULE[name]}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

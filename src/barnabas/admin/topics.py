@@ -7,6 +7,7 @@ from typing import Final
 from barnabas.admin.context import AdminContext, error_of
 from barnabas.admin.types import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
 from barnabas.client import named
+from barnabas.client.habits import IN_CREATE, knows_arguments
 from barnabas.client.keyed_call import raise_first
 from barnabas.client.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from barnabas.client.retries import Deadline
@@ -52,6 +53,7 @@ class Topics:
     def __init__(self, context: AdminContext) -> None:
         self._context = context
 
+    @knows_arguments(IN_CREATE)
     async def create(
         self,
         topics: Iterable[NewTopic] | NewTopic,

@@ -33,7 +33,16 @@ _LOCK_S: Final = 1.0
 class TopicQueues:
     """The queues of one topic's partitions."""
 
-    __slots__ = ("available", "count", "limit_bytes", "queues", "sticky", "taken_bytes", "topic_id")
+    __slots__ = (
+        "available",
+        "count",
+        "limit_bytes",
+        "queues",
+        "sticky",
+        "taken_bytes",
+        "topic_id",
+        "used_at",
+    )
 
     def __init__(
         self,
@@ -47,6 +56,8 @@ class TopicQueues:
         loads: Loads | None,
     ) -> None:
         self.topic_id = topic_id
+        self.used_at = 0.0
+        """When its newest batch was made, or it came into the metadata, in seconds of the monotonic clock."""
         self.count = count
         """How many partitions it has; where it was deleted and made again with fewer, there are queues of
         others, in which records may wait.
@@ -95,6 +106,8 @@ class RecordAccumulator:
         self._loads = loads
         self._lock = threading.Lock()
         self._topics: dict[str, TopicQueues] = {}
+        self._idle: dict[str, TopicQueues] = {}
+        """Of topics that have left the metadata: where their sequences go on when they come back."""
         self._active: dict[PartitionQueue, None] = {}
         self._refusal: Callable[[], Exception] | None = None
 
@@ -121,6 +134,9 @@ class RecordAccumulator:
         """
         with self._lock:
             known = self._topics.get(topic)
+            if known is None and topic in self._idle:
+                known = self._topics[topic] = self._idle.pop(topic)
+                known.used_at = self._monotonic()
             if known is None:
                 self._topics[topic] = TopicQueues(
                     topic,
@@ -131,6 +147,7 @@ class RecordAccumulator:
                     sticky_bytes=self.batch_bytes,
                     loads=self._loads,
                 )
+                self._topics[topic].used_at = self._monotonic()
                 return
             if topic_id != known.topic_id:
                 known.topic_id, known.count = topic_id, count
@@ -141,6 +158,17 @@ class RecordAccumulator:
                 known.sticky.partition = -1
             for number in range(len(known.queues), count):
                 known.queues.append(PartitionQueue(TopicPartition(topic, number)))
+
+    def leave_idle(self, topics: Sequence[str], since: float) -> list[str]:
+        """Takes records for these topics only after another `set_topic`, unless some wait or came since this
+        time of the monotonic clock. Those of the topics for which that is so.
+        """
+        with self._lock:
+            busy = {queue.tp.topic for queue in self._active}
+            busy |= {name for name in topics if name in self._topics and self._topics[name].used_at >= since}
+            idle = [name for name in topics if name not in busy]
+            self._idle |= {name: self._topics.pop(name) for name in idle if name in self._topics}
+        return idle
 
     def try_append(
         self,
@@ -188,6 +216,7 @@ class RecordAccumulator:
             delivery, batch = self._append_first(
                 queue, timestamp, key, value, headers, limit_bytes=known.limit_bytes
             )
+            known.used_at = batch.created_at
             if sticky is not None:
                 sticky.produced(batch.size_bytes, batch_is_full=batch.size_bytes >= self.batch_bytes)
             return delivery
@@ -207,6 +236,7 @@ class RecordAccumulator:
             batch.builder.fill(section, count, timestamp)
             batch.is_section = True
             self._enqueue(queue, batch)
+            known.used_at = batch.created_at
             return Delivery(batch, count - 1, timestamp)
 
     def _append_first(

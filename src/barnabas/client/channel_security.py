@@ -71,6 +71,24 @@ SECURITY_KEYS: Final = (
 _NAMES: Final = frozenset(key.name for key in SECURITY_KEYS)
 _CERTIFICATES: Final = frozenset(("ssl.truststore.certificates", "ssl.keystore.certificate.chain"))
 """Kafka takes these for passwords too, as they may be long; but everybody sees them in a handshake."""
+_PEM: Final = "with ssl_truststore_type='PEM'"
+_INSTEAD: Final = {
+    "sasl.mechanisms": "write sasl_mechanism=...",
+    "sasl.oauth.token.provider": "write sasl_login_callback_handler_class=...",
+    **dict.fromkeys(
+        ("sasl.username", "sasl.password", "sasl.plain.username", "sasl.plain.password"),
+        "write sasl_jaas_config=..., as Java's clients have it",
+    ),
+    **dict.fromkeys(("ssl.ca.location", "ssl.cafile"), f"write ssl_truststore_location=... {_PEM}"),
+    **dict.fromkeys(
+        ("ssl.certfile", "ssl.certificate.location", "ssl.key.location", "ssl.keyfile"),
+        "write ssl_keystore_location=..., a file with key and certificate, with ssl_keystore_type='PEM'",
+    ),
+    "ssl.check.hostname": "write ssl_endpoint_identification_algorithm=''",
+    "ssl.context": f"write ssl_truststore_location=... {_PEM}",
+    "ssl.password": "write ssl_key_password=...",
+}
+"""What to write for options that other clients for Python have."""
 _SECRET: Final = frozenset(key.name for key in SECURITY_KEYS if key.type is _PASSWORD) - _CERTIFICATES
 
 _IN_FILE: Final = "file:"
@@ -98,6 +116,8 @@ def security_asked_for(options: Mapping[str, Any]) -> str | None:
     for name in options:
         if not name.startswith(_SECURITY) or name == "security.protocol":
             continue
+        if name in _INSTEAD:
+            return f"Unknown configuration {name}: {_INSTEAD[name]}"
         if name not in _NAMES:
             return f"{name} asks for security, which this client does not have yet"
         if name.startswith("sasl.") and not protocol.startswith("SASL_"):

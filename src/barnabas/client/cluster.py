@@ -116,7 +116,8 @@ class Cluster:
         self._starts = 0
         """How often it has started again from the bootstrap servers."""
         self._client: NetworkClient | None = None
-        self._topics: set[str] = set()
+        self._topics: dict[str, float] = {}
+        """Those that are asked about, and when each was last needed, in seconds of the monotonic clock."""
         self._all_topics = False
         self._complete = False
         self._refreshing: asyncio.Task[None] | None = None
@@ -356,7 +357,22 @@ class Cluster:
         names = set(topics)
         for name in names:
             check_sendable(name)
-        self._topics |= names
+        self._topics |= dict.fromkeys(names, time.monotonic())
+
+    def is_needed(self, topic: str) -> bool:
+        return topic in self._topics
+
+    def needed_before(self, moment: float, topics: Iterable[str]) -> list[str]:
+        """Those of the topics that are asked about, and were last needed before this time of the monotonic
+        clock.
+        """
+        return [name for name in topics if name in self._topics and self._topics[name] < moment]
+
+    def forget(self, topics: Collection[str]) -> None:
+        """These are not asked about from now on, and nothing is known of them."""
+        for name in topics:
+            del self._topics[name]
+        self.metadata = self.metadata.without(topics)
 
     def need_all(self, needed: bool) -> None:
         """From now on all topics are asked about, or no longer."""
@@ -528,9 +544,9 @@ class Cluster:
 
         Raises `KafkaError` when it may not be used, `ClientTimeoutError` when it does not appear in time.
         """
-        self.need([name])
 
         async def attempt() -> TopicMetadata:
+            self.need([name])
             known = self.metadata.topics.get(name)
             if known is None:
                 await self._request_update_for_new_topic(name)

@@ -1,5 +1,6 @@
 """Committed offsets between what callers give and get and what OffsetCommit and OffsetFetch carry."""
 
+import operator
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -16,11 +17,18 @@ Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 def with_metadata(given: Mapping[TopicPartition, int | OffsetAndMetadata]) -> Offsets:
-    """What a caller wants committed: a plain number has no metadata."""
-    return {
-        named.partition(tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
-        for tp, one in given.items()
-    }
+    """What a caller wants committed: a plain number has no metadata. Raises TypeError."""
+    return {tp: _offset(tp, one) for tp, one in named.by_partition(given, "offsets to commit").items()}
+
+
+def _offset(tp: TopicPartition, given: int | OffsetAndMetadata) -> OffsetAndMetadata:
+    one = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
+    try:
+        return one._replace(offset=operator.index(one.offset))
+    except TypeError:
+        raise TypeError(
+            f"an offset to commit is an int or OffsetAndMetadata, not {given!r:.80} (committing {tp})"
+        ) from None
 
 
 def commit_topics(offsets: Offsets) -> list[OffsetCommitRequestTopic]:

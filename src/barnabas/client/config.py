@@ -140,6 +140,14 @@ PRODUCER_CONFIG: Final = ConfigTable(
         ),
         ConfigKey("delivery.timeout.ms", _INT, 120_000, "How long a record may take in all.", at_least(1)),
         ConfigKey(
+            "metadata.max.idle.ms",
+            _LONG,
+            300_000,
+            "How long a topic that nothing is sent to stays in the metadata; a record for it has it asked for"
+            " again.",
+            at_least(5_000),
+        ),
+        ConfigKey(
             "max.block.ms", _LONG, 60_000, "How long `send` may wait for room or metadata.", at_least(0)
         ),
     ]
@@ -283,15 +291,15 @@ _INSTEAD: Final = {
     "api.version": "each broker is asked for its versions",
     "consumer.timeout.ms": "write poll(timeout_ms=...)",
     "dr.cb": "write on_delivery=...",
+    "enable.auto.offset.store": "write commit_async({partition: offset}) with enable_auto_commit=False",
     "error.cb": "calls raise what goes wrong, and the log has the rest",
     "interceptor.classes": "write interceptors=[...], a list of objects",
     "logger": "the loggers are those below 'barnabas'",
+    "metadata.broker.list": "write bootstrap_servers=...",
     "partitioner.class": "write partitioner=..., a function of key, partitions and available partitions",
     "queue.buffering.max.kbytes": "write buffer_memory=..., in bytes",
     "queue.buffering.max.messages": "write buffer_memory=..., in bytes",
     "retries": "delivery_timeout_ms bounds all tries together",
-    "sasl.password": "write sasl_jaas_config=..., as Java's clients have it",
-    "sasl.username": "write sasl_jaas_config=..., as Java's clients have it",
     "statistics.interval.ms": "metrics() has them at any time",
     "stats.cb": "metrics() has them at any time",
 }

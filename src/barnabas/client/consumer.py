@@ -44,7 +44,15 @@ from barnabas.client.fetcher import Fetcher
 from barnabas.client.group.commits import CommitCallback, offsets_to_commit
 from barnabas.client.group.member import GroupMember, member_of
 from barnabas.client.group.settings import no_group
-from barnabas.client.habits import OF_CONSUMERS, knows
+from barnabas.client.habits import (
+    IN_CLOSE_OF_CONSUMERS,
+    IN_COMMIT,
+    IN_POLL,
+    IN_SUBSCRIBE,
+    OF_CONSUMERS,
+    knows,
+    knows_arguments,
+)
 from barnabas.client.keyed_call import raise_first
 from barnabas.client.offsets import list_offsets, time_ms, whole_offset
 from barnabas.client.options import ConsumerOptions
@@ -74,6 +82,8 @@ if TYPE_CHECKING:
 
 _IN_FLIGHT_MAX: Final = 100
 _CLOSE_TIMEOUT_MS: Final = 30_000
+_LIKE_SECONDS: Final = frozenset({0.1, 0.5, 1.0, 2.0, 5.0, 10.0})
+"""Times of a poll that are seconds in other clients; here a loop of such polls is busy."""
 
 _log = EventLog("client.consumer")
 
@@ -96,6 +106,7 @@ class AsyncConsumer:
         self._subscriptions = SubscriptionState()
         self._partitions = self._subscriptions.partitions
         self._said_nothing_chosen = False
+        self._said_milliseconds = False
         self._fetcher = Fetcher(config, self._cluster, self._partitions, parser_of(config))
         self._interceptors: Sequence[Any] = config["interceptors"] or ()
         self._wakeup = Wakeup()
@@ -164,7 +175,7 @@ class AsyncConsumer:
             raise BarnabasError(f"seek offset must not be a negative number, and it is {offset}")
         self._assigned(tp).seek(offset)
 
-    def seek_to_time(self, when: datetime, *partitions: named.Partition) -> None:
+    def seek_to_time(self, when: datetime, *partitions: named.Several) -> None:
         """Continues these partitions (all when none is given) at their first record that is not older."""
         if not isinstance(when, datetime):
             raise TypeError(f"a time is a datetime, not {when!r:.80}")
@@ -176,26 +187,26 @@ class AsyncConsumer:
         """
         self._wakeup.ask()
 
-    def seek_to_beginning(self, *partitions: named.Partition) -> None:
+    def seek_to_beginning(self, *partitions: named.Several) -> None:
         """Continues these partitions (all when none is given) at their first offset."""
         self._reset(partitions, EARLIEST_TIMESTAMP)
 
-    def seek_to_end(self, *partitions: named.Partition) -> None:
+    def seek_to_end(self, *partitions: named.Several) -> None:
         """Continues these partitions (all when none is given) behind their last offset."""
         self._reset(partitions, LATEST_TIMESTAMP)
 
-    def _reset(self, partitions: Iterable[named.Partition], timestamp: int) -> None:
-        for tp in list(partitions) or list(self._partitions):
+    def _reset(self, partitions: Iterable[named.Several], timestamp: int) -> None:
+        for tp in named.each(partitions) or list(self._partitions):
             self._assigned(tp).reset(timestamp)
 
-    def pause(self, *partitions: named.Partition) -> None:
+    def pause(self, *partitions: named.Several) -> None:
         """Hands out nothing of these partitions until `resume`."""
-        for tp in partitions:
+        for tp in named.each(partitions):
             self._assigned(tp).paused = True
 
-    def resume(self, *partitions: named.Partition) -> None:
+    def resume(self, *partitions: named.Several) -> None:
         """Hands out records of these partitions again."""
-        for tp in partitions:
+        for tp in named.each(partitions):
             self._assigned(tp).paused = False
 
     def paused(self) -> frozenset[TopicPartition]:
@@ -224,6 +235,7 @@ class AsyncConsumer:
 
     # The group.
 
+    @knows_arguments(IN_SUBSCRIBE)
     def subscribe(
         self,
         topics: str | Iterable[str] = (),
@@ -242,7 +254,7 @@ class AsyncConsumer:
         partitions are assigned by hand.
         """
         member = self._member()
-        names = [topics] if isinstance(topics, str) else list(topics)
+        names = named.names(topics, "topics")
         if bool(names) == (pattern is not None):
             raise BarnabasError("Subscribe to topics or to a pattern; unsubscribe() ends a subscription")
         self._subscriptions.subscribe(
@@ -267,6 +279,7 @@ class AsyncConsumer:
             self._subscriptions.unsubscribe()
             self._cluster.need_all(False)
 
+    @knows_arguments(IN_COMMIT)
     async def commit(
         self,
         offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
@@ -321,6 +334,7 @@ class AsyncConsumer:
 
     # Reading.
 
+    @knows_arguments(IN_POLL)
     async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[ConsumerRecord]:
         """The next records, in order within each partition; waits up to the time for the first of them.
 
@@ -328,6 +342,9 @@ class AsyncConsumer:
         diverges from what was read), `KafkaError` (damage, authorization), `RecordDeserializationError` and
         `WakeupError`.
         """
+        if timeout_ms.__class__ is float and timeout_ms in _LIKE_SECONDS and not self._said_milliseconds:
+            self._said_milliseconds = True
+            _log.warning("consumer.short_poll", timeout_ms=timeout_ms, advice="poll waits milliseconds")
         with self._wakeup:
             records = await self._poll(Deadline(timeout_ms), max_records or self._config["max.poll.records"])
         return intercepted(self._interceptors, records) if self._interceptors else records
@@ -602,6 +619,7 @@ class AsyncConsumer:
         """Records between the position and the end that the last fetch saw; None before there was one."""
         return self._assigned(tp).lag(self._isolation_level)
 
+    @knows_arguments(IN_CLOSE_OF_CONSUMERS)
     async def close(self, timeout_ms: float = _CLOSE_TIMEOUT_MS) -> None:
         """Commits where that is automatic, leaves the group, closes the connections; harmless when repeated.
 

@@ -1,9 +1,12 @@
 """What other clients for Python call it: one line instead of an AttributeError that says nothing."""
 
+import functools
 from collections.abc import Callable, Mapping
-from typing import Final, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 C = TypeVar("C", bound=type)
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _POLL: Final = "write poll(timeout_ms=..., max_records=...), which gives a list of records"
 _TOPICS: Final = "write Admin(...).topics.list(), with Admin of barnabas.admin"
@@ -75,6 +78,41 @@ OF_DELIVERIES: Final = {
     "succeeded": "write exception() is None",
     "value": "write result()",
 }
+OF_RECORDS: Final = {"error": "what goes wrong is raised by poll"}
+_NEW_TOPIC: Final = "write create(NewTopic(name, partitions=..., replication_factor=...))"
+IN_CREATE: Final = {
+    **dict.fromkeys(("name", "new_topics", "num_partitions", "partitions", "replication_factor"), _NEW_TOPIC),
+    "operation_timeout": "write timeout_ms=..., in milliseconds",
+    "request_timeout": "write timeout_ms=..., in milliseconds",
+    "validate": "write validate_only=...",
+}
+"""Arguments that are looked for in `topics.create`, and what to write; so below."""
+IN_POLL: Final = {
+    "max_poll_records": "write max_records=...",
+    "num_messages": "write max_records=...",
+    "timeout": "write timeout_ms=..., in milliseconds",
+}
+IN_SUBSCRIBE: Final = {
+    "listener": "write on_assigned=... and on_revoked=..., functions of a list of partitions",
+    "on_assign": "write on_assigned=..., a function of a list of partitions",
+    "on_lost_partitions": "write on_lost=..., a function of a list of partitions",
+    "on_revoke": "write on_revoked=..., a function of a list of partitions",
+}
+IN_COMMIT: Final = {
+    "async_": "write commit(), or commit_async() for one that is not waited for",
+    "asynchronous": "write commit(), or commit_async() for one that is not waited for",
+    "callback": "write commit_async(offsets, callback)",
+    "message": "write commit({(record.topic, record.partition): record.offset + 1})",
+}
+IN_FLUSH: Final = {"timeout_ms": "write timeout=..., in seconds"}
+IN_CLOSE: Final = {
+    "timeout": "write flush(timeout=...) of a producer before it",
+    "timeout_ms": "write flush(timeout=...) of a producer before it",
+}
+IN_CLOSE_OF_CONSUMERS: Final = {
+    "autocommit": "write enable_auto_commit=False where the consumer is made",
+    "timeout": "write timeout_ms=..., in milliseconds",
+}
 OF_MODULE: Final = {
     **dict.fromkeys(
         ("Admin", "AsyncAdmin", "ConfigResource", "NewPartitions", "NewTopic"),
@@ -82,12 +120,28 @@ OF_MODULE: Final = {
     ),
     "KafkaAdminClient": "write `from barnabas.admin import Admin`",
     "AdminClient": "write `from barnabas.admin import Admin`",
+    "AIOKafkaAdminClient": "write `from barnabas.admin import AsyncAdmin`",
     "AIOKafkaConsumer": "write AsyncConsumer",
     "AIOKafkaProducer": "write AsyncProducer",
+    "ConsumerRebalanceListener": "give on_assigned=... and on_revoked=... to subscribe() of Consumer",
+    "DeserializingConsumer": "give key_deserializer=... and value_deserializer=... to Consumer",
     "KafkaConsumer": "write Consumer",
+    "KafkaException": "write KafkaError",
     "KafkaProducer": "write Producer",
+    "KafkaTimeoutError": "write ClientTimeoutError",
+    "Message": "write ConsumerRecord",
+    "NoBrokersAvailable": "write ClientTimeoutError",
+    "OFFSET_BEGINNING": "call seek_to_beginning() of Consumer",
+    "OFFSET_END": "call seek_to_end() of Consumer",
+    "SerializingProducer": "give key_serializer=... and value_serializer=... to Producer",
 }
 """Names that are looked for in `barnabas.client`, and what to write."""
+OF_ADMIN_MODULE: Final = {
+    "AIOKafkaAdminClient": "write AsyncAdmin",
+    "AdminClient": "write Admin",
+    "KafkaAdminClient": "write Admin",
+}
+"""The same of `barnabas.admin`."""
 
 
 class _Instead:
@@ -113,5 +167,21 @@ def knows(habits: Mapping[str, str]) -> Callable[[C], C]:
         for name, line in habits.items():
             setattr(client, name, _Instead(name, line))
         return client
+
+    return decorated
+
+
+def knows_arguments(habits: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator of a method that answers these keyword arguments, each with its line, by a TypeError."""
+
+    def decorated(method: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(method)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name in kwargs:
+                if name in habits:
+                    raise TypeError(f"{method.__qualname__}() has no argument {name!r}: {habits[name]}")
+            return method(*args, **kwargs)
+
+        return call
 
     return decorated

@@ -4,7 +4,7 @@ A newer answer wins, except that a partition's leader epoch never goes back: an 
 lags behind must not undo what is known (``org.apache.kafka.clients.Metadata.updateLatestMetadata``).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -128,6 +128,15 @@ class ClusterMetadata:
             cluster_id=response.cluster_id,
             controller_id=response.controller_id,
             names=names,
+        )
+
+    def without(self, topics: Collection[str]) -> "ClusterMetadata":
+        """This view without these topics."""
+        return replace(
+            self,
+            topics={name: one for name, one in self.topics.items() if name not in topics},
+            errors={name: one for name, one in self.errors.items() if name not in topics},
+            names={topic_id: name for topic_id, name in self.names.items() if name not in topics},
         )
 
     def with_leaders(

@@ -14,6 +14,8 @@ V = TypeVar("V")
 
 Names: TypeAlias = Iterable[str] | str
 Partition: TypeAlias = TopicPartition | tuple[str, int]
+Several: TypeAlias = Partition | list[Partition] | set[Partition] | frozenset[Partition]
+"""A partition among others, or a list or set of them, which other clients take."""
 Partitions: TypeAlias = Iterable[Partition] | TopicPartition
 
 
@@ -42,6 +44,14 @@ def partitions(given: Partitions) -> list[TopicPartition]:
     if isinstance(given, str):
         raise TypeError(f"a partition is a TopicPartition or (topic, number), not {given!r:.80}")
     return [partition(each) for each in _iterated(given, "partitions")]
+
+
+def each(given: Iterable[Several]) -> list[TopicPartition]:
+    """Each partition of what was given one after the other; raises TypeError."""
+    found: list[TopicPartition] = []
+    for one in given:
+        found += partitions(one) if isinstance(one, list | set | frozenset) else [partition(one)]
+    return found
 
 
 def by_partition(given: Mapping[TopicPartition, V], what: str) -> dict[TopicPartition, V]:

@@ -74,6 +74,10 @@ class ProducerOptions(TypedDict, total=False):
     """The largest request, in bytes. Default: 1048576."""
     metadata_max_age_ms: int
     """How old metadata may become. Default: 300000."""
+    metadata_max_idle_ms: int
+    """How long a topic that nothing is sent to stays in the metadata; a record for it has it asked for
+    again. Default: 300000.
+    """
     metadata_recovery_rebootstrap_trigger_ms: int
     """How long no broker may answer before that. Default: 300000."""
     metadata_recovery_strategy: Literal["none", "rebootstrap"]

@@ -31,7 +31,7 @@ from barnabas.client.errors import (
     FatalTransactionError,
     InvalidRecordError,
 )
-from barnabas.client.habits import OF_PRODUCERS, knows
+from barnabas.client.habits import IN_CLOSE, IN_FLUSH, OF_PRODUCERS, knows, knows_arguments
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.client.options import OnDelivery, Partitioner, ProducerOptions
 from barnabas.client.partition_queue import PartitionQueue
@@ -425,8 +425,13 @@ class AsyncProducer:
     def _metadata_changed(self, metadata: ClusterMetadata, topics: Collection[str]) -> None:
         for name in topics:
             topic = metadata.topics.get(name)
-            if topic is not None and (available := topic.available):
+            # An answer that was on its way may be about a topic that is not asked about any more.
+            if topic is not None and self._cluster.is_needed(name) and (available := topic.available):
                 self._accumulator.set_topic(name, len(topic.partitions), available, topic.topic_id)
+        since = time.monotonic() - self._config["metadata.max.idle.ms"] / 1000
+        # ``ProducerMetadata.retainTopic``: looked at with each answer.
+        if idle := self._cluster.needed_before(since, topics):
+            self._cluster.forget(self._accumulator.leave_idle(idle, since))
         self._sender.pump()
 
     def _batch_finished(self, batch: ProducerBatch, error: Exception | None) -> None:
@@ -445,6 +450,7 @@ class AsyncProducer:
         self._closed = self._released = True
         self._ended_because = reason
 
+    @knows_arguments(IN_FLUSH)
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - it is what others have
         """Sends everything accepted so far, without lingering, and waits until it is stored, for at most so
         many seconds: then it raises `DeliveryTimeoutError`, and what is left is on its way still.
@@ -560,6 +566,7 @@ class AsyncProducer:
             raise ClientClosedError("The producer was closed")
         return self._transactions
 
+    @knows_arguments(IN_CLOSE)
     async def close(self) -> None:
         """Flushes and closes the connections; raises as `flush`. A transaction that is open is aborted.
         Harmless when repeated: a second call waits for the first. Raises ClientClosedError where records are

@@ -40,7 +40,15 @@ from barnabas.client.committed import Offsets
 from barnabas.client.config import Given
 from barnabas.client.consumer import AsyncConsumer
 from barnabas.client.errors import ClientClosedError
-from barnabas.client.habits import OF_CONSUMERS, OF_PRODUCERS, knows
+from barnabas.client.habits import (
+    IN_CLOSE,
+    IN_CLOSE_OF_CONSUMERS,
+    IN_SUBSCRIBE,
+    OF_CONSUMERS,
+    OF_PRODUCERS,
+    knows,
+    knows_arguments,
+)
 from barnabas.client.options import ConsumerOptions, OnDelivery, ProducerOptions
 from barnabas.client.producer import AsyncProducer, warn_of_records
 from barnabas.client.producer_batch import Delivery
@@ -229,6 +237,7 @@ class AsyncClient(Protocol):
 class ClientFace(Face[C]):
     """The face of a whole client: a context manager that connects at its begin and closes at its end."""
 
+    @knows_arguments(IN_CLOSE)
     def close(self) -> None:
         """Closes the connections, the producer's after a flush, and raises what that raises.
         Harmless when repeated.
@@ -465,6 +474,7 @@ class Consumer(ClientFace[AsyncConsumer]):
             *made_in_thread(lambda: AsyncConsumer(bootstrap_servers, **options), "barnabas-consumer")
         )
 
+    @knows_arguments(IN_SUBSCRIBE)
     def subscribe(
         self,
         topics: str | Iterable[str] = (),
@@ -539,6 +549,7 @@ class Consumer(ClientFace[AsyncConsumer]):
         """See `AsyncConsumer.wakeup`; returns at once."""
         self._twin.wakeup()
 
+    @knows_arguments(IN_CLOSE_OF_CONSUMERS)
     def close(self, timeout_ms: float | None = None) -> None:
         """See `AsyncConsumer.close`."""
         self.end(self._twin.close if timeout_ms is None else lambda: self._twin.close(timeout_ms))

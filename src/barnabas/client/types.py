@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from barnabas.client.habits import OF_RECORDS, knows
 from barnabas.core.ids import TopicPartition
 from barnabas.records.batch import TimestampType
 
@@ -19,6 +20,7 @@ LATEST_TIERED_TIMESTAMP: Final = -5
 """The special timestamps of ListOffsets (``OffsetSpec``)."""
 
 
+@knows(OF_RECORDS)
 class ConsumerRecord(NamedTuple):
     """One record as it was read. The timestamp is in milliseconds since 1970. Key and value are bytes or
     None, or what the consumer's deserializers made of them.
