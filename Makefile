@@ -19,7 +19,7 @@ MINUTES ?= 10
 # Without byte code every broker that a test starts would compile all its sources again (0.3 s each).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup kerberos postgres browser demo test test-core campaigns test-jvm test-compiled fuzz-compiled parity parity-spark suites mutation check format docs site ways bench \
+.PHONY: help setup kerberos postgres browser demo test test-core campaigns test-jvm test-compiled fuzz-compiled parity parity-spark suites bounds mutation check format docs site ways bench \
 	wheel release-check compile pure clean
 
 help:            ## this list
@@ -79,6 +79,9 @@ parity-spark: $(STAMP) ## fifteen jobs by Spark's official Kafka connector and o
 
 suites: $(STAMP) ## suites of outside clients: make suites SUITES=folder-with-their-repositories
 	$(BIN)/python tests/suites/run.py $(SUITES)
+
+bounds: $(STAMP) ## the oldest and the newest packages that pyproject.toml allows: tests of each, in environments of their own (END=oldest or newest)
+	$(BIN)/python .ci/bounds.py $(END:%=--end %)
 
 mutation: $(STAMP) ## plant bugs, tell which the tests do not see: make mutation FOLDERS="log replica"
 	$(BIN)/python tests/mutation/run.py $(FOLDERS) $(if $(SAMPLE),--sample $(SAMPLE))
