@@ -105,6 +105,10 @@ REFUSED = {
         LIMITS + b"Transfer-Encoding: chunked\r\n\r\n",
         *[b"10000\r\n" + b"x" * 0x10000 + b"\r\n"] * (BODY_BYTES_MAX // 0x10000 + 2),
     ],
+    "chunks without an end in a form": [
+        b"POST /c/demo/health/limits HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n",
+        *[b"10000\r\n" + b"x" * 0x10000 + b"\r\n"] * (BODY_BYTES_MAX // 0x10000 + 2),
+    ],
     "chunks that are none": [
         LIMITS + b"Transfer-Encoding: chunked\r\n\r\n",
         b"zz\r\nnonsense\r\n",
@@ -126,6 +130,16 @@ REFUSED = {
     ],
 }  # fmt: skip
 
+STATUSES = {
+    "more headers than anybody has": 431,
+    "a host of somebody else": 421,
+    "an absolute address": 400,
+    "CONNECT": 400,
+    "HTTP/9.9": 505,
+    "a length that is too large": 413,
+}
+"""Of those whose connection is there to be answered."""
+
 
 def test_what_no_browser_asks_is_refused_and_costs_nothing(address, caplog):
     assert get(address)[0] == 200
@@ -133,6 +147,7 @@ def test_what_no_browser_asks_is_refused_and_costs_nothing(address, caplog):
     for what, parts in REFUSED.items():
         found = status(address, *parts)
         assert found in {None, 505} or 400 <= found < 500, (what, found)
+        assert found == STATUSES.get(what, found), what
         assert get(address)[0] == 200, what
     assert resident_bytes() - before < GROWN_MAX
     assert "Traceback" not in caplog.text

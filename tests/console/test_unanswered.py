@@ -98,8 +98,8 @@ def test_a_list_that_was_asked_for_before_a_change_is_not_shown_after_it(impatie
         settled(impatient)
         if preview.status_code == 503:
             return False
-        # The answer of the page comes before the change, and nobody has seen it.
-        impatient.get("/configs/topic/logs.app")
+        # The answer of the page comes before the change, and nobody has seen it, nor that of a try before.
+        until(lambda: impatient.get("/configs/topic/logs.app")["is_pending"], "a question of its own")
         settled(impatient)
         confirm = {"confirm": preview.json()["subject"]}
         done = impatient.request("POST", f"{actions}/plans/{preview.json()['id']}", json=confirm)

@@ -8,6 +8,7 @@ import pytest
 from barnabas.admin.partitions import Partitions
 from barnabas.client import Consumer
 from barnabas.console.web.routes import SHOWN
+from barnabas.console.web.shapes import number
 from barnabas.core.errors import ErrorCode, KafkaError
 
 
@@ -85,6 +86,14 @@ def test_a_topic_has_its_partitions_replicas_readers_and_keys(site, cluster):
             break
         site.look()
     assert (keys["retention.ms"]["value"], keys["retention.ms"]["source"]) == ("3600000", "TOPIC")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(2.0, "2"), (0.0, "0"), (2.5, "2.5"), (0.01, "0.01"), (1234.0, "1,234"), (1e300, "1e+300"), (7, "7")],
+)
+def test_a_number_that_is_whole_is_written_as_one(value, text):
+    assert number(value) == text
 
 
 def test_moves_that_may_not_be_read_are_not_none(cluster, open_console, monkeypatch):

@@ -77,7 +77,7 @@ def test_pages_have_marks_where_they_belong(browser, damaged, open_console):
         walk.open("/health")
         assert [row[2] for row in walk.rows(1)][:3] == ["critical", "critical", "warning"]
         wrong = {
-            row[1].splitlines()[-1]: row[5] for row in walk.rows(1) if row[2] not in {"good", "no source"}
+            row[1].splitlines()[-1]: row[3] for row in walk.rows(1) if row[2] not in {"good", "no source"}
         }
         assert "alone-0" in wrong["no-leader"]
         assert "broker 2" in wrong["missing-brokers"]
