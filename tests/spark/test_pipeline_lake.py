@@ -19,6 +19,7 @@ from pyspark.sql.types import ByteType, StructField, StructType
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.file.sink_settings import Sink
 from barnabas.spark.pipeline.sinks.sink import BatchSink, Destination, compact, open_table, table_schema
+from seeds import drawn_by_this_run
 
 pytestmark = pytest.mark.spark
 
@@ -83,7 +84,14 @@ class Lake:
         return sorted(row["n"] for row in self.read())
 
 
-@pytest.fixture(params=["delta", "iceberg"])
+def pytest_generate_tests(metafunc):
+    """Each test has one of both kinds, drawn for itself: a run has tests of each kind."""
+    if "lake" in metafunc.fixturenames:
+        drawn = drawn_by_this_run(["delta", "iceberg"], f"lake of {metafunc.function.__name__}")
+        metafunc.parametrize("lake", drawn, indirect=True)
+
+
+@pytest.fixture
 def lake(spark, tmp_path, request):
     return Lake(spark, tmp_path, request.param)
 
