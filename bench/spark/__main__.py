@@ -23,10 +23,10 @@ from bench import options, report
 from bench.mood import mood_meter
 from bench.rounds import FULL, QUICK
 from bench.sides import TITLES, UnavailableError, kafka_harness
-from bench.spark import rates, streams, tables
+from bench.spark import pipelines, rates, streams, tables
 from bench.spark.world import Connector, World, fill, new_topic
 
-ROWS = {**rates.ROWS, **streams.ROWS, **tables.ROWS}
+ROWS = {**rates.ROWS, **streams.ROWS, **tables.ROWS, **pipelines.ROWS}
 TITLES.setdefault("connector", "official connector")
 TITLES.setdefault("barnabas", "Barnabas")
 
