@@ -14,8 +14,7 @@ not hear of it.
 Tables whose columns differ, as some were made before the query had them all, are written by a job for each
 list of columns.
 
-The locks of all tables are held while the pipeline runs, and one more that keeps a second run of the file
-out while there are none. A row whose values name no table ends the query, or is a dead letter.
+A row whose values name no table ends the query, or is a dead letter.
 """
 
 import shutil
@@ -24,14 +23,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Observation
 from pyspark.sql import types as spark
 
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.file.sink_settings import Sink
-from barnabas.spark.pipeline.many_tables import named_tables, routes
+from barnabas.spark.pipeline.many_tables import routes
+from barnabas.spark.pipeline.many_tables.many_sinks import ManySinks, Values, too_many
 from barnabas.spark.pipeline.many_tables.routes import TableRoute
 from barnabas.spark.pipeline.rows import changes, expectations
 from barnabas.spark.pipeline.sinks.sink import (
@@ -39,12 +39,10 @@ from barnabas.spark.pipeline.sinks.sink import (
     Destination,
     every_row,
     keep_offsets,
-    open_table,
-    reason_of,
     table_schema,
 )
 from barnabas.spark.pipeline.sinks.staging import FileLayout, write_files
-from barnabas.spark.pipeline.tables.table import OURS
+from barnabas.spark.pipeline.tables.table import OURS, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -60,96 +58,47 @@ _TABLE: Final = "_barnabas_table_"
 _ROWS_A_TASK: Final = 250_000
 """A task writes a file for each table that it has rows of: a small batch has few tasks."""
 
-Values = tuple[str, ...]
-"""What names a table."""
 Files = dict[Values, tuple[Path, list[tuple[str, int]]]]
 """The folder that has a table's files, their paths in it, and how many rows they have."""
 
 
-class RoutedSink:
-    """Takes batches from ``foreachBatch``, as `BatchSink` does; ``with`` holds the locks of its tables."""
+class RoutedSink(ManySinks):
+    """Of rows that name their table."""
 
     def __init__(self, to: Destination) -> None:
-        assert to.sink.route is not None
+        super().__init__(to.sink)
         self._to = to
-        self._sink = to.sink
-        self._route: TableRoute = to.sink.route
-        self._tables: dict[Values, BatchSink] = {}
-        self._open = ExitStack()
-        self.batches = 0
-        """Those that ended well."""
-        self.schema = to.rows
-        """The columns of each table, once they are open."""
-        self.tally = expectations.Tally()
-        self.failure: str | None = None
-        """Why the last batch failed, in one line."""
 
-    @property
-    def rows_written(self) -> int:
-        """In all tables."""
-        return sum(one.rows_written for one in self._tables.values())
+    def _schema(self, root: Table) -> spark.StructType:
+        require_columns(self._sink, self._to.rows)
+        return table_schema(root, self._sink, self._to.checkpoint, self._to.rows)
 
-    @property
-    def rows_by_table(self) -> dict[str, int]:
-        """The same of each table, by its place. Any thread may ask."""
-        return {self._sink.of(values).where: one.rows_written for values, one in [*self._tables.items()]}
+    def _begin(self, values: Values, held: ExitStack) -> BatchSink:
+        to = replace(self._to, sink=self._sink.of(values), rules=(), fitting=every_row)
+        return held.enter_context(BatchSink(to))
 
-    def __enter__(self) -> Self:
-        with ExitStack() as held:
-            root = held.enter_context(open_table(self._sink))
-            # What no table could take is refused before the first record is read.
-            require_columns(self._sink, self._to.rows)
-            self.schema = table_schema(root, self._sink, self._to.checkpoint, self._to.rows)
-            for values in named_tables.values_of(self._sink, self._route):
-                self._tables[values] = held.enter_context(self._table(values))
-            self._open = held.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
-
-    def has(self, batch: int) -> bool:
-        """Whether one of the tables has its rows of the batch already."""
-        return any(table.has(batch) for table in self._tables.values())
-
-    def write(self, frame: "DataFrame", batch: int) -> None:
-        """Appends a batch's rows to their tables, unless these have it already."""
-        self.failure = None
-        try:
-            with self._to.fitting(frame, batch) as rows:
-                self._take(rows, batch)
-        except Exception as error:
-            self.failure = self.failure or reason_of(error)
-            raise
-        self.batches += 1
-
-    def _take(self, rows: "DataFrame", batch: int) -> None:
-        rows.persist()  # they are counted, and written
-        try:
-            kept, found = expectations.kept(rows, self._to.rules)
-            counts = named(kept, self._route)
-            for values in counts:
-                self._require(values)
-            waiting = {values: rows for values, rows in counts.items() if not self._tables[values].has(batch)}
-            if waiting:
-                keep_offsets(self._to.checkpoint, batch)
-                self._append(kept, waiting, batch)
-        finally:
-            rows.unpersist()
-        for values in self._tables.keys() - set(counts):
-            self._tables[values].tidy(batch)
-        self.tally.add(self._to.rules, found, batch)
+    def _take(self, frame: "DataFrame", batch: int) -> None:
+        with self._to.fitting(frame, batch) as rows:
+            rows.persist()  # they are counted, and written
+            try:
+                kept, found = expectations.kept(rows, self._to.rules)
+                counts = named(kept, self._route)
+                self._require(counts)
+                waiting = {name: count for name, count in counts.items() if not self._tables[name].has(batch)}
+                if waiting:
+                    keep_offsets(self._to.checkpoint, batch)
+                    self._append(kept, waiting, batch)
+            finally:
+                rows.unpersist()
+            self._tidy_others(counts, batch)
+            self.tally.add(self._to.rules, found, batch)
 
     def _append(self, rows: "DataFrame", counts: Mapping[Values, int], batch: int) -> None:
         with self._staging() as folder:
             found = self._files(rows, counts, folder)
             for values in counts:
-                table = self._tables[values]
-                try:
+                with self._at(values) as table:
                     table.take(*found[values], batch)
-                except Exception:
-                    self.failure = table.failure_and_table
-                    raise
 
     @contextmanager
     def _staging(self) -> Iterator[Path]:
@@ -202,22 +151,6 @@ class RoutedSink:
         if how is not None:
             changes.require_keys(seen.get, how)
         return found
-
-    def _require(self, values: tuple[str, ...]) -> None:
-        """Opens a table of which the rows are the first."""
-        if values in self._tables:
-            return
-        if len(self._tables) == routes.TABLES_MAX:
-            raise PipelineError(too_many(self._route))
-        with ExitStack() as held:
-            table = held.enter_context(self._table(values))
-            # Behind it: a folder that others have files in is refused now, and not at each start from now on.
-            named_tables.remember(self._sink, self._route, [*self._tables, values])
-            self._open.enter_context(held.pop_all())
-        self._tables[values] = table
-
-    def _table(self, values: tuple[str, ...]) -> BatchSink:
-        return BatchSink(replace(self._to, sink=self._sink.of(values), rules=(), fitting=every_row))
 
 
 def require_columns(sink: Sink, rows: spark.StructType) -> None:
@@ -282,8 +215,3 @@ def may_name_a_table(route: TableRoute) -> str:
     """What a value must be to name a table, for people."""
     signs = "'_' and '-'" if route.table else "'.', '_' and '-'"
     return f"letters of ASCII, digits, {signs} do, up to 200, of which the first is a letter or a digit"
-
-
-def too_many(route: TableRoute) -> str:
-    """The words for more tables than there may be."""
-    return f"sink.path: {', '.join(route.columns)} have more than {routes.TABLES_MAX} values, a table each"

@@ -20,11 +20,9 @@ schema, ends the query with a line.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING, Final, Self
-
-from pyspark.sql.types import StructType
+from typing import TYPE_CHECKING, Final
 
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.kafka import KafkaCatalog
@@ -34,12 +32,14 @@ from barnabas.spark.pipeline.dead_letters.letters import RECORD
 from barnabas.spark.pipeline.file.settings import Pipeline
 from barnabas.spark.pipeline.formats.reader_schema import keep, settled
 from barnabas.spark.pipeline.many_tables import named_tables, routes
-from barnabas.spark.pipeline.many_tables.routed_sink import may_name_a_table, too_many
+from barnabas.spark.pipeline.many_tables.many_sinks import ManySinks, Values
+from barnabas.spark.pipeline.many_tables.routed_sink import may_name_a_table
 from barnabas.spark.pipeline.rows import expectations, frames
-from barnabas.spark.pipeline.sinks.sink import BatchSink, Destination, open_table, reason_of
+from barnabas.spark.pipeline.sinks.sink import BatchSink, Destination
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _CHOICES: Final = frozenset({"subscribe", "subscribepattern", "assign"})
 
@@ -94,16 +94,8 @@ def each(pipeline: Pipeline, *, ask: bool) -> list[tuple[str, Pipeline]]:
     return [(topic, of_topic(pipeline, topic)) for topic in sorted(topics)]
 
 
-@dataclass(frozen=True, slots=True)
-class _BegunTopic:
-    """One that has begun."""
-
-    pipeline: Pipeline
-    table: BatchSink
-
-
-class TopicTables:
-    """Takes batches of records from ``foreachBatch``, as `BatchSink` takes rows; ``with`` holds the locks."""
+class TopicTables(ManySinks):
+    """Of records, of which each topic has a table."""
 
     def __init__(
         self,
@@ -114,89 +106,41 @@ class TopicTables:
         partitions: Callable[[Pipeline], int],
     ) -> None:
         """`records` are those that the query reads; `partitions` says how many a topic has."""
+        super().__init__(pipeline.sink)
         self._spark: SparkSession = records.sparkSession
         self._columns: StructType = records.schema
         self._pipeline, self._joined, self._box = pipeline, joined, box
         self._partitions = partitions
-        self._topics: dict[str, _BegunTopic] = {}
-        self._open = ExitStack()
-        self.batches = 0
-        """Those that ended well."""
-        self.schema = StructType()
-        """No columns: each table has its own."""
-        self.tally = expectations.Tally()
-        self.failure: str | None = None
-        """Why the last batch failed, in one line."""
+        self._pipelines: dict[str, Pipeline] = {}
+        """Those of the topics that have begun."""
 
-    @property
-    def rows_written(self) -> int:
-        """In all tables."""
-        return sum(one.table.rows_written for one in self._topics.values())
-
-    @property
-    def rows_by_table(self) -> dict[str, int]:
-        """The same of each table, by its place. Any thread may ask."""
-        return {one.pipeline.sink.where: one.table.rows_written for one in [*self._topics.values()]}
-
-    def __enter__(self) -> Self:
-        sink = self._pipeline.sink
-        assert sink.route is not None
+    def _take(self, frame: "DataFrame", batch: int) -> None:
         with ExitStack() as held:
-            held.enter_context(open_table(sink))  # keeps a second run out while there are no tables
-            for (topic,) in named_tables.values_of(sink, sink.route):
-                self._topics[topic] = self._begun(topic, held)
-            self._open = held.pop_all()
-        return self
+            frame.persist()  # each topic takes its part of it
+            held.callback(frame.unpersist)
+            self._share(frame, batch, held)
 
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
-
-    def has(self, batch: int) -> bool:
-        """Whether the table of a topic has its rows of the batch already."""
-        return any(one.table.has(batch) for one in self._topics.values())
-
-    def write(self, frame: "DataFrame", batch: int) -> None:
-        """Appends the rows of a batch to the tables of their topics, unless these have it already."""
-        self.failure = None
-        frame.persist()  # each topic takes its part of it
-        try:
-            with ExitStack() as held:
-                self._take(frame, batch, held)
-        except Exception as error:
-            self.failure = self.failure or reason_of(error)
-            raise
-        finally:
-            frame.unpersist()
-        self.batches += 1
-
-    def _take(self, frame: "DataFrame", batch: int, held: ExitStack) -> None:
+    def _share(self, frame: "DataFrame", batch: int, held: ExitStack) -> None:
         found = sorted(str(one.topic) for one in frame.select("topic").distinct().collect())
-        for topic in found:
-            self._require(topic)
-        parts: dict[str, DataFrame] = {}
+        self._require([(topic,) for topic in found])
+        parts: dict[Values, DataFrame] = {}
         bad: list[DataFrame] = []
         said: Counter[str] = Counter()
         """What the rules say of the rows of all topics."""
         for topic in found:
-            records = frames.read(
-                frame.filter(frame["topic"] == topic), self._topics[topic].pipeline
-            ).persist()
+            pipeline = self._pipelines[topic]
+            records = frames.read(frame.filter(frame["topic"] == topic), pipeline).persist()
             held.callback(records.unpersist)
-            rows, letters = self._parted(records, batch, self._topics[topic].pipeline)
+            rows, letters = self._parted(records, batch, pipeline)
             bad += letters
-            parts[topic], counts = expectations.kept(rows, self._pipeline.expectations)
+            parts[topic,], counts = expectations.kept(rows, self._pipeline.expectations)
             said.update(counts)
         if self._box is not None and bad:
             self._box.put(reduce(lambda one, other: one.unionByName(other), bad), frame.count(), batch)
-        for topic, rows in parts.items():
-            table = self._topics[topic].table
-            try:
+        for values, rows in parts.items():
+            with self._at(values) as table:
                 table.write(rows, batch)
-            except Exception:
-                self.failure = table.failure_and_table
-                raise
-        for topic in self._topics.keys() - set(found):
-            self._topics[topic].table.tidy(batch)
+        self._tidy_others(parts, batch)
         self.tally.add(self._pipeline.expectations, said, batch)
 
     def _parted(
@@ -208,23 +152,8 @@ class TopicTables:
             return rows, [letters]
         return frames.transformed(records.sparkSession, self._joined(records, batch), pipeline), ()
 
-    def _require(self, topic: str) -> None:
-        """Begins a topic of which the records are the first."""
-        sink = self._pipeline.sink
-        assert sink.route is not None
-        if topic in self._topics:
-            return
-        if len(self._topics) == routes.TABLES_MAX:
-            raise PipelineError(too_many(sink.route))
-        with ExitStack() as held:
-            begun = self._begun(topic, held)
-            # Behind it: a table that is refused is refused now, and not at each start from now on.
-            names = [(name,) for name in (*self._topics, topic)]
-            named_tables.remember(sink, sink.route, names)
-            self._open.enter_context(held.pop_all())
-        self._topics[topic] = begun
-
-    def _begun(self, topic: str, held: ExitStack) -> _BegunTopic:
+    def _begin(self, values: Values, held: ExitStack) -> BatchSink:
+        (topic,) = values
         one = of_topic(self._pipeline, topic)
         one = replace(one, format=settled(one.format, one.checkpoint))
         none = self._spark.createDataFrame([], self._columns)
@@ -239,7 +168,8 @@ class TopicTables:
         for form in (one.format, one.format.key):
             if form is not None and form.ids is not None:
                 form.ids.prepare()
-        return _BegunTopic(one, table)
+        self._pipelines[topic] = one
+        return table
 
 
 def checked(spark: "SparkSession", records: "DataFrame", pipeline: Pipeline) -> "StructType":

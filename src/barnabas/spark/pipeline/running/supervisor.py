@@ -32,6 +32,7 @@ from barnabas.spark.pipeline.file.settings import Pipeline
 from barnabas.spark.pipeline.formats.reader_schema import keep, settled
 from barnabas.spark.pipeline.joined import joined_tables, joins
 from barnabas.spark.pipeline.many_tables import named_tables
+from barnabas.spark.pipeline.many_tables.many_sinks import ManySinks
 from barnabas.spark.pipeline.many_tables.routed_sink import RoutedSink, require_columns
 from barnabas.spark.pipeline.many_tables.topic_tables import TopicTables, require_rules
 from barnabas.spark.pipeline.reports.events import Events
@@ -54,7 +55,7 @@ _STARTS_MAX: Final = 10
 _ANSWER_MS: Final = 5000
 """When no broker has answered for so long, people are told: the stream itself says so after a minute."""
 
-Sink: TypeAlias = BatchSink | RoutedSink | TopicTables
+Sink: TypeAlias = BatchSink | ManySinks
 """Where the rows of a run go: into one table, into those that rows name, or into one for each topic."""
 
 
