@@ -206,3 +206,24 @@ def test_a_producer_that_cannot_start_again_drops_its_records_at_once(background
         pass
     with pytest.raises(ClientClosedError):
         delivery.result()
+
+
+def test_records_that_a_thread_holds_at_the_end_of_the_process_are_counted(background_cluster):
+    program = f"""
+import threading
+from barnabas.client import Producer
+sent = threading.Event()
+def send():
+    producer = Producer("{background_cluster.bootstrap}", linger_ms=600_000, enable_metrics_push=False)
+    for number in range(3):
+        producer.send("t", str(number))
+    sent.set()
+    threading.Event().wait()
+threading.Thread(target=send, daemon=True).start()
+sent.wait()
+"""
+    child = [sys.executable, "-c", program]
+    done = subprocess.run(child, check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "")
+    line = 'producer.dropped records=3 advice="use it in a with block, or call close()"'
+    assert done.stderr.strip() == line

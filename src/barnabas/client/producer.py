@@ -13,9 +13,11 @@ hop between threads for each record.
 """
 
 import asyncio
+import atexit
 import contextlib
 import time
 import warnings
+import weakref
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Self, Unpack
 
@@ -151,6 +153,7 @@ class AsyncProducer:
         self._failures: list[tuple[Callable[[], bool], Exception]] = []
         """Of batches since the last flush: whether callers have looked at them by now, and what it was."""
         self._released = False
+        _unreleased.add(self)
 
     async def start(self) -> Self:
         """Connects; raises `ClientTimeoutError` when no broker answers.
@@ -646,9 +649,14 @@ class AsyncProducer:
         """How many accepted records are neither stored nor failed at the moment."""
         return self._accumulator.held_records()
 
-    def __del__(self) -> None:
+    def warn_if_dropped(self, shown: object) -> None:
+        """Says once that records are left in it, and it is no longer used; `shown` is what its user has."""
         if not self._released:
-            warn_of_records(self, self.held_records)
+            self._released = True
+            warn_of_records(shown, self.held_records)
+
+    def __del__(self) -> None:
+        self.warn_if_dropped(self)
 
     async def __aenter__(self) -> Self:
         try:
@@ -663,6 +671,16 @@ class AsyncProducer:
     def __repr__(self) -> str:
         closed = " closed" if self._closed else ""
         return f"<AsyncProducer {self._cluster.bootstrap} {self.held_records} records not stored yet{closed}>"
+
+
+_unreleased: "weakref.WeakSet[AsyncProducer]" = weakref.WeakSet()
+
+
+@atexit.register
+def _at_exit() -> None:
+    """What a thread holds at the end of the process is never collected, and would be lost without a word."""
+    for producer in list(_unreleased):
+        producer.warn_if_dropped(producer)
 
 
 def _may_grow(config: Config) -> bool:

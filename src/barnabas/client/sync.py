@@ -50,7 +50,7 @@ from barnabas.client.habits import (
     knows_arguments,
 )
 from barnabas.client.options import ConsumerOptions, OnDelivery, ProducerOptions
-from barnabas.client.producer import AsyncProducer, warn_of_records
+from barnabas.client.producer import AsyncProducer
 from barnabas.client.producer_batch import Delivery
 from barnabas.client.producer_hooks import ProducerRecord
 from barnabas.client.record_arguments import function_or_none, plain_headers
@@ -452,7 +452,7 @@ class Producer(ClientFace[AsyncProducer]):
     def __del__(self) -> None:
         thread = getattr(self, "_thread", None)
         if thread is not None and not thread.closed:
-            warn_of_records(self, self._twin.held_records)
+            self._twin.warn_if_dropped(self)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
