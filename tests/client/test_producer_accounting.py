@@ -469,9 +469,9 @@ def test_a_producer_whose_loop_is_gone_says_so(run, fake):
             return producer
 
     async def later(producer):
-        with pytest.raises(ClientClosedError, match="event loop that the producer ran on is closed"):
+        with pytest.raises(ClientClosedError, match="event loop that the client ran on is closed"):
             await producer.send("u", "x")
-        with pytest.raises(ClientClosedError, match="event loop that the producer ran on is closed"):
+        with pytest.raises(ClientClosedError, match="event loop that the client ran on is closed"):
             await producer.flush()
 
     def use_twice():
