@@ -106,8 +106,9 @@ class WatchedCluster:
         self._thread = threading.Thread(target=self._run, name=f"barnabas-console-{name}", daemon=True)
         self._rounds = threading.Condition()
         self._asked = 0
+        self._begun = 0
+        """Up to which of those who asked for a round one was begun, or was done:"""
         self._served = 0
-        """Up to which of those who asked for a round one has been done."""
 
     @property
     def snapshot(self) -> ClusterSnapshot:
@@ -190,7 +191,7 @@ class WatchedCluster:
             self._asked += 1
             mine = self._asked
             if self._loop is not None and self._again is not None and not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self._again.set)
+                self._loop.call_soon_threadsafe(self._begin_for, mine)
             self._rounds.wait_for(lambda: self._served >= mine or self._problem is not None, timeout_s)
             return self._served >= mine
 
@@ -387,7 +388,7 @@ class WatchedCluster:
             self._collector = collector
             while True:
                 begun = asyncio.get_running_loop().time()
-                asked = self._asked
+                self._begun = asked = self._asked
                 await collector.round()
                 self.trend.add(collector.snapshot)
                 # One time for both: the lags of all groups are made once for it.
@@ -397,8 +398,6 @@ class WatchedCluster:
                 with self._rounds:
                     self._served = asked
                     self._rounds.notify_all()
-                if self._asked > asked:
-                    continue
                 await self._pause(self.pace.round_s - (asyncio.get_running_loop().time() - begun))
 
     def _remember(self, collector: Collector, found: Verdict, at_ms: int) -> None:
@@ -418,6 +417,11 @@ class WatchedCluster:
             async with asyncio.timeout(max(seconds, 0.01)):
                 await self._again.wait()
         self._again.clear()
+
+    def _begin_for(self, asker: int) -> None:
+        """Ends a pause for who waits for a round; whoever has one already gets no second one."""
+        if self._begun < asker:
+            self._wake()
 
     def _wake(self) -> None:
         """Ends a pause."""
