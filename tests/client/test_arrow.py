@@ -1,12 +1,16 @@
 """Tables into topics and out of them: which column is what, what is refused, and what comes back."""
 
 import asyncio
+import contextlib
+import re
 import sys
 import types
 from contextlib import closing
 
+import hypothesis
 import pyarrow as pa
 import pytest
+from hypothesis import strategies as st
 
 from barnabas.client import (
     AsyncConsumer,
@@ -228,3 +232,57 @@ def test_a_producer_without_pyarrow_says_so(run, fake, monkeypatch):
     monkeypatch.setitem(sys.modules, "barnabas.records.columnar_encoder", None)
     with pytest.raises(MissingExtraError, match=r"send_arrow needs .* pip install 'barnabas\[arrow\]'"):
         sent(run, fake, table)
+
+
+KINDS = [
+    *(pa.int8(), pa.int64(), pa.float64(), pa.bool_(), pa.null(), pa.date32(), pa.decimal128(5, 2)),
+    *(pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.binary(3), pa.string_view()),
+    *(pa.timestamp("ms"), pa.list_(pa.string()), pa.map_(pa.string(), pa.binary()), HEADERS),
+    pa.dictionary(pa.int8(), pa.string()),
+]
+VALUES = [None, 0, -1, 7, 2**40, 1.5, True, "", "abc", b"abc", [], ["z"], [("k", b"v")]]
+VALUES += [[{"key": "k", "value": b"v"}], [{"key": None, "value": None}]]
+NAMES = ["key", "value", "headers", "partition", "timestamp", "kye"]
+
+
+def column_of(kind, value):
+    with contextlib.suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
+        return pa.array([value, None], kind)
+    return pa.nulls(2, kind)
+
+
+def test_any_table_is_sent_or_refused_by_its_column_and_no_record_is_left_over(background_cluster):
+    columns = st.builds(column_of, st.sampled_from(KINDS), st.sampled_from(VALUES))
+    texts = pa.array(["a", "b"])
+    with Producer(background_cluster.bootstrap) as producer:
+
+        @hypothesis.settings(max_examples=60)
+        @hypothesis.given(
+            st.dictionaries(st.sampled_from(NAMES), columns),
+            st.dictionaries(st.sampled_from(NAMES[:4]), st.sampled_from([*NAMES, "", 3, None]), max_size=3),
+            st.integers(0, 2),
+        )
+        @hypothesis.example({"value": texts, "partition": pa.nulls(2, HEADERS)}, {}, 2)
+        @hypothesis.example({"value": texts, "headers": texts}, {}, 2)
+        @hypothesis.example({"value": texts.cast(pa.string_view())}, {}, 2)
+        def send(columns, named, rows):
+            table = pa.table({name: column.slice(0, rows) for name, column in columns.items()})
+            deliveries, said = [], "the table is sent"
+            try:
+                deliveries = producer.send_arrow("any", table, **named)
+            except InvalidRecordError as refused:
+                said = str(refused)
+            assert re.match(r"the (table|column) |a row cannot be sent: ", said)
+            producer.flush(timeout=20)
+            assert producer.held_records == 0
+            for delivery in deliveries:
+                assert delivery.result(timeout=0).topic == "any"
+
+        send()
+
+
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view(), pa.binary(3), pa.large_string()])
+def test_texts_and_bytes_of_each_form_are_values(run, fake, kind):
+    column = pa.array([b"abc"]).cast(kind) if "string" not in str(kind) else pa.array(["abc"]).cast(kind)
+    records = [one for partition in sent(run, fake, pa.table({"value": column})) for one in partition]
+    assert [one.value for one in records] == [b"abc"]

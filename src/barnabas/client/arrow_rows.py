@@ -93,13 +93,17 @@ def _plain(column: "pa.ChunkedArray", name: str) -> "pa.ChunkedArray":
     kind = column.type
     if types.is_null(kind):
         return column.cast(pa.binary())
-    if not any(is_kind(kind) for is_kind in (types.is_binary, types.is_string)):
-        if not any(is_kind(kind) for is_kind in (types.is_large_binary, types.is_large_string)):
-            raise InvalidRecordError(
-                f"the column {name!r} is {kind}: cast it to text or bytes, in the form that readers expect"
-            )
-        column = column.cast(pa.large_binary())
-    return column.cast(pa.binary())
+    large = types.is_large_binary, types.is_large_string, types.is_binary_view, types.is_string_view
+    try:
+        if any(is_kind(kind) for is_kind in large):
+            return column.cast(pa.large_binary()).cast(pa.binary())
+        if any(is_kind(kind) for is_kind in (types.is_binary, types.is_string, types.is_fixed_size_binary)):
+            return column.cast(pa.binary())
+    except pa.ArrowNotImplementedError:
+        pass  # of an older pyarrow
+    raise InvalidRecordError(
+        f"the column {name!r} is {kind}: cast it to text or bytes, in the form that readers expect"
+    )
 
 
 def _names(table: "pa.Table") -> str:

@@ -112,11 +112,16 @@ def _columns(rows: pa.RecordBatch) -> Columns:
 
 
 def _column(rows: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
-    """The column of this name as this type; nulls where there is none."""
+    """The column of this name as this type; nulls where there is none. Raises RowError."""
     if name not in rows.schema.names:
         return pa.nulls(rows.num_rows, kind)
     column = rows.column(name)
-    return column if column.type == kind else column.cast(kind)
+    if column.type == kind:
+        return column
+    try:
+        return column.cast(kind)
+    except pa.ArrowException:
+        raise RowError(f"the column of its {name} is {column.type}, which cannot be {kind}") from None
 
 
 def _without_null_entries(headers: pa.Array) -> pa.Array:
