@@ -496,7 +496,7 @@ def test_options_are_keywords_or_keys_of_kafka():
         ({"security_protocol": "KERBEROS"}, "security.protocol='KERBEROS' asks for security"),
         ({"sasl.login.class": "x"}, "sasl.login.class asks for security"),
         ({"sasl_mechanism": "PLAIN"}, "sasl.mechanism asks for security"),
-        ({"ssl_cafile": "PLAINTEXT"}, "ssl.cafile asks for security"),
+        ({"ssl_cafile": "PLAINTEXT"}, "Unknown configuration ssl.cafile: write ssl_truststore_location"),
         ({"bootstrap_servers": "SASL_SSL://h:9093"}, "security.protocol='SASL_SSL' asks for security"),
     ],
 )
