@@ -63,6 +63,8 @@ class Telemetry:
         self._pushed: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
         """How far each counter had come at the last push that was taken."""
         self._begun_ns = self._pushed_ns = time.time_ns()
+        self._pushing = asyncio.Lock()
+        """Held until a push is answered: the last one of a client that closes must not say again what it said."""
 
     def begin(self) -> None:
         """The client may be connected by now; harmless when repeated."""
@@ -119,7 +121,8 @@ class Telemetry:
             await asyncio.sleep(pause_s)
             pause_s = interval_s
             try:
-                code = await self._push(subscription, terminating=False)
+                async with self._pushing:
+                    code = await self._push(subscription, terminating=False)
             except (DisconnectedError, OSError) as error:
                 _log.debug("telemetry.unanswered", error=error)
                 continue
@@ -168,14 +171,15 @@ class Telemetry:
         if self._task is None:
             return
         ended = self._task.done()
-        await end(self._task)
-        if self._subscription is None or ended:
-            return
         try:
-            async with asyncio.timeout(_LAST_PUSH_S):
-                await self._push(self._subscription, terminating=True)
+            async with asyncio.timeout(_LAST_PUSH_S), self._pushing:
+                await end(self._task)
+                if self._subscription is not None and not ended:
+                    await self._push(self._subscription, terminating=True)
         except (BarnabasError, OSError) as error:
             _log.debug("telemetry.unanswered", error=error)
+        finally:
+            await end(self._task)
 
 
 def chosen(metrics: Metrics, requested: Sequence[str]) -> Iterator[otlp.Value]:
