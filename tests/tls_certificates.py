@@ -74,7 +74,18 @@ class Authority:
             .not_valid_before(begins)
             .not_valid_after(ends)
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+            # Python 3.13 wants what follows, in contexts that are made by default.
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False
+            )
         )
+        if authority:
+            usage = dict.fromkeys(
+                ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment",
+                 "key_agreement", "encipher_only", "decipher_only"), False,
+            ) | {"key_cert_sign": True, "crl_sign": True}  # fmt: skip
+            builder = builder.add_extension(x509.KeyUsage(**usage), critical=True)
         if names:
             alternatives: list[Any] = [
                 x509.IPAddress(ip_address(each)) if each[0].isdigit() else x509.DNSName(each)

@@ -418,7 +418,7 @@ def test_why_a_start_failed_is_said_though_it_was_to_end_meanwhile(start):
         held = machine.children()[2]
 
         def failed():
-            """Whether broker 1 has, while 2 stands still; it goes on for a moment, lest it holds the store."""
+            """Whether broker 1 has; 2, which stands still, goes on for a moment, lest it holds the store."""
             with suppress(ProcessLookupError):
                 os.kill(held, signal.SIGCONT)
                 time.sleep(0.05)

@@ -64,7 +64,7 @@ class Telemetry:
         """How far each counter had come at the last push that was taken."""
         self._begun_ns = self._pushed_ns = time.time_ns()
         self._pushing = asyncio.Lock()
-        """Held until a push is answered: the last one of a client that closes must not say again what it said."""
+        """Held until a push is answered: what it says the last one, of a client that closes, leaves out."""
 
     def begin(self) -> None:
         """The client may be connected by now; harmless when repeated."""
