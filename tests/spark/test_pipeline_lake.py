@@ -407,7 +407,7 @@ def test_the_password_of_a_catalog_is_not_shown(tmp_path):
 
 
 def test_packages_that_are_missing_are_named(lake, monkeypatch):
-    package = {"delta": "deltalake", "iceberg": "pyiceberg.catalog"}[lake.kind]
+    package = {"delta": "deltalake", "iceberg": "pyiceberg.expressions"}[lake.kind]
     monkeypatch.delitem(sys.modules, f"barnabas.spark.pipeline.tables.{lake.kind}", raising=False)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(
