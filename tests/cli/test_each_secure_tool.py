@@ -2,11 +2,10 @@
 
 import json
 
-import click
 import pytest
 
+from asking_tools import asking_tools
 from barnabas.admin import Admin, NewTopic
-from barnabas.cli.main import COMMANDS, cli
 from barnabas.client import Producer
 from barnabas.core.broker_config import read_properties
 
@@ -111,12 +110,6 @@ def test_without_its_options_nothing_is_done(barnabas, secure, command):
 
 
 def test_no_tool_is_left_out():
-    asking = set()
-    for name in COMMANDS:
-        command = cli.get_command(click.Context(cli), name)
-        commands = command.commands.values() if isinstance(command, click.Group) else [command]
-        if any(
-            "--bootstrap-server" in option.opts for each in [command, *commands] for option in each.params
-        ):
-            asking.add(name)
-    assert asking - ELSEWHERE.keys() == {command.split()[0] for command, _ in TOOLS} - ELSEWHERE.keys()
+    assert (
+        asking_tools() - ELSEWHERE.keys() == {command.split()[0] for command, _ in TOOLS} - ELSEWHERE.keys()
+    )

@@ -3,11 +3,10 @@
 import socket
 import time
 
-import click
 import pytest
 
 import barnabas.admin  # noqa: F401 - read before the time of a tool is taken
-from barnabas.cli.main import COMMANDS, cli
+from asking_tools import asking_tools
 
 GIVEN_MS = 60
 """What a tool is given here, and what it may take more: its modules are read, its client is closed."""
@@ -122,13 +121,5 @@ def test_a_tool_that_ends_as_kafkas_does(ended, command, code, said):
 
 
 def test_no_tool_is_left_out():
-    asking = set()
-    for name in COMMANDS:
-        command = cli.get_command(click.Context(cli), name)
-        commands = command.commands.values() if isinstance(command, click.Group) else [command]
-        if any(
-            "--bootstrap-server" in option.opts for each in [command, *commands] for option in each.params
-        ):
-            asking.add(name)
     told = {command.split()[0] for command in [*TOOLS, *(one for one, _, _ in AS_KAFKA)]}
-    assert asking - ELSEWHERE.keys() == told - ELSEWHERE.keys()
+    assert asking_tools() - ELSEWHERE.keys() == told - ELSEWHERE.keys()
