@@ -3,6 +3,7 @@
 A module beside `conftest`, so that commands (tests/chaos, bench) can import from it too.
 """
 
+import atexit
 import os
 import random
 import re
@@ -43,6 +44,12 @@ class Broker:
 _reserved: deque[socket.socket] = deque()
 """The newest ports that were given out, each held by a socket that is bound and does not listen."""
 _RESERVED_AT_MOST = 200
+
+
+@atexit.register
+def _give_back() -> None:
+    while _reserved:  # else each is a warning in the log of the run
+        _reserved.pop().close()
 
 
 def free_port() -> int:

@@ -11,7 +11,7 @@ import weakref
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from barnabas.admin import Admin, ConfigResource, ResourceType
+from barnabas.admin import Admin
 from barnabas.client import AsyncProducer, Consumer, Producer
 from barnabas.client.otlp import DELTA, Value, metrics_data
 from barnabas.client.telemetry import chosen
@@ -19,6 +19,7 @@ from barnabas.core.errors import ErrorCode
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
 from barnabas.protocol.messages.push_telemetry import PushTelemetryResponse
+from client_metrics_wanted import want_all_metrics
 from fake_cluster import hangup
 from waiting import until
 
@@ -210,8 +211,7 @@ def server(serve, tmp_path):
     started = serve(tmp_path / "data", "--set", "metrics.port=0")
     started.wait_until_ready()
     with Admin(started.bootstrap) as admin:
-        subscription = ConfigResource(ResourceType.CLIENT_METRICS, "all")
-        admin.configs.alter({subscription: {"metrics": "*", "interval.ms": 200}})
+        want_all_metrics(admin, started.port)
     yield started
     assert started.stop() == 0, started.tail()
 

@@ -19,7 +19,7 @@ from barnabas.client import Producer
 from barnabas.core.processors import processor_s
 from barnabas.node.machine.broker_processes import RESTARTS_MAX, parent_is_gone
 from machine_parent import MachineParent
-from serving import READY_SECONDS, die_with_parent, free_port
+from serving import READY_SECONDS, die_with_parent, free_port, free_ports
 from waiting import until
 
 API_VERSIONS = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
@@ -410,10 +410,12 @@ def test_a_child_that_holds_a_brokers_pipes_does_not_keep_it_from_coming_back(tm
 
 def test_why_a_start_failed_is_said_though_it_was_to_end_meanwhile(start):
     """A signal that came while the other brokers were ended made a start that failed one that was stopped."""
+    first = free_ports(2)
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", first))
         taken.listen()
-        machine = start("--brokers", "2", "--port", str(taken.getsockname()[1]))
+        machine = start("--brokers", "2", "--port", str(first))
         until(lambda: len(machine.children()) == 2)
         held = machine.children()[2]
 

@@ -7,7 +7,8 @@ import pytest
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
-from barnabas.admin import Admin, AlterConfigOp, ConfigResource, NewTopic, ResourceType
+from barnabas.admin import Admin, NewTopic
+from client_metrics_wanted import want_all_metrics
 from waiting import until
 
 pytest.importorskip("opentelemetry.proto.metrics.v1.metrics_pb2")
@@ -22,8 +23,7 @@ def server(serve, tmp_path):
     started.wait_until_ready()
     with Admin(started.bootstrap) as admin:
         admin.topics.create([NewTopic("t", 1, 1)])
-        changes = [AlterConfigOp("metrics", "*"), AlterConfigOp("interval.ms", "200")]
-        admin.configs.alter({ConfigResource(ResourceType.CLIENT_METRICS, "all"): changes})
+        want_all_metrics(admin, started.port)
     yield started
     assert started.stop() == 0, started.tail()
 
