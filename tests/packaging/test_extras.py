@@ -29,6 +29,8 @@ finally:
     consumer.close()
 """
 SESSION = "import barnabas.spark\nbarnabas.spark.session('x')"
+REGISTER = "import barnabas.spark\nbarnabas.spark.register(None)"
+FOLLOW = "import barnabas.spark\nbarnabas.spark.follow(None, '127.0.0.1:1')"
 COMMAND = "from barnabas.cli.main import main\nsys.argv = ['barnabas', *{!r}.split()]\nmain()"
 
 
@@ -50,6 +52,9 @@ def last_line(script, missing):
         (POLL, "numba", "poll_arrow needs packages that are not here (numba): pip install 'barnabas[arrow]'"),
         (SESSION, "pyspark", "a Spark session needs packages that are not here (pyspark): pip"),
         (SESSION, "pyarrow", "a Spark session needs packages that are not here (pyarrow): pip"),
+        (REGISTER, "pyspark", "the data source needs packages that are not here (pyspark): pip install 'b"),
+        (REGISTER, "pyarrow", "the data source needs packages that are not here (pyarrow): pip install 'b"),
+        (FOLLOW, "pyspark", "a follower of queries needs packages that are not here (pyspark): pip instal"),
         (TO_ALL.format("to_arrow"), "pyarrow", "to_arrow needs packages that are not here (pyarrow): pip"),
         (
             TO_ALL.format("to_pandas"),

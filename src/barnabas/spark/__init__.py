@@ -41,9 +41,9 @@ def session(name: str = "barnabas", **options: Any) -> "SparkSession":
 
 def register(spark: "SparkSession") -> None:
     """Makes ``format("barnabas")`` known to a session that was made elsewhere."""
-    from barnabas.spark import sessions
+    with extra("spark", "the data source", "pyspark", "pyarrow"):
+        from barnabas.spark import sessions
 
-    with extra("spark", "the data source"):
         sessions.register(spark)
 
 
@@ -61,9 +61,10 @@ def follow(
     `client` are settings of the client with underscores (``client_id="job"``). `spark` is the query's
     session, the active one unless given. Without a `group` nothing is committed.
     """
-    from pyspark.sql import SparkSession
+    with extra("spark", "a follower of queries", "pyspark"):
+        from pyspark.sql import SparkSession
 
-    from barnabas.spark.follower import QueryFollower
+        from barnabas.spark.follower import QueryFollower
 
     given = {name.replace("_", "."): value for name, value in client.items()}
     return QueryFollower(
