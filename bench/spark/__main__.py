@@ -24,7 +24,7 @@ from bench.mood import mood_meter
 from bench.rounds import FULL, QUICK
 from bench.sides import TITLES, UnavailableError, kafka_harness
 from bench.spark import pipelines, rates, streams, tables
-from bench.spark.world import Connector, World, fill, new_topic
+from bench.spark.world import Connector, World, add_connector, fill, new_topic
 
 ROWS = {**rates.ROWS, **streams.ROWS, **tables.ROWS, **pipelines.ROWS}
 TITLES.setdefault("connector", "official connector")
@@ -38,12 +38,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rows", default=",".join(ROWS), help="which ones (default: %(default)s)")
     parser.add_argument("--records", type=int, help="in the topic that is read (5 million; --quick: 500,000)")
     parser.add_argument("--jars", help="the official connector's jars, separated by commas; else Maven's")
-    parser.add_argument(
-        "--connector",
-        metavar="VERSION",
-        default=kafka_harness.SPARK_CONNECTOR,
-        help="of Maven (default: %(default)s)",
-    )
+    add_connector(parser)
     return parser.parse_args()
 
 

@@ -1,13 +1,12 @@
 """Rows of the Spark bench about whole pipelines: joins with a table, and topics that have a schema each."""
 
-import contextlib
 import io
 import json
 import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +21,8 @@ from barnabas.spark.pipeline.joined import joined_tables, joins
 from barnabas.spark.pipeline.running import supervisor
 from bench.figures import Measure
 from bench.processes import processor_time
-from bench.rounds import Effort, Row, Turn
-from bench.spark.world import Connector, new_topic
+from bench.rounds import Row
+from bench.spark.world import Connector, each_case, new_topic
 
 SIZES: Final = (0, 1_000, 100_000, 1_000_000)
 """Rows of the table; 0: no join."""
@@ -35,70 +34,30 @@ checkpoint = "checkpoint"
 events = "events"
 [source]
 kafka.bootstrap.servers = "{address}"
-subscribe = "{topic}"
+subscribe = "{topics}"
 startingOffsets = "earliest"
 maxOffsetsPerTrigger = {batch}
+{parts}
+"""
+_UNJOINED: Final = """
 [transform]
-sql = "SELECT CAST(value AS STRING) AS text {columns} FROM source"
+sql = "SELECT CAST(value AS STRING) AS text FROM source"
 [sink]
 kind = "parquet"
 path = "table"
 """
-_JOIN: Final = """
+_JOINED: Final = """
 [[join]]
 table = "names"
 kind = "{kind}"
 on = {{ id = "CAST(CAST(key AS STRING) AS INT) % {size}" }}
+[transform]
+sql = "SELECT CAST(value AS STRING) AS text, names.name FROM source"
+[sink]
+kind = "parquet"
+path = "table"
 """
-
-
-def cost(side: Connector, kind: str, size: int) -> list[float]:
-    """A pipeline of the topic in `BATCHES` batches, joined with a table of so many rows: its records a
-    second, what the copy of the table takes, and its bytes.
-    """
-    world = side.world
-    with tempfile.TemporaryDirectory(dir=world.folder) as place:
-        folder = Path(place)
-        if size:
-            _make(folder / "names", kind, size)
-        text = _FILE.format(
-            address=world.address,
-            topic=world.topic,
-            batch=world.records // BATCHES,
-            columns=", names.name" if size else "",
-        )
-        pipeline, took = _run(side, folder, text + (_JOIN.format(kind=kind, size=size) if size else ""))
-        rate = world.records // BATCHES / took
-        if not size:
-            return [rate]
-        settled = joins.with_types(pipeline)
-        used, started = processor_time(os.getpid()).total_s, time.monotonic()
-        (copy,) = joined_tables.Copies(folder / "copied", settled.joins).of(0)
-        copied, spent = time.monotonic() - started, processor_time(os.getpid()).total_s - used
-        return [rate, copied, spent, copy.stat().st_size / 1e6]
-
-
-def _run(side: Connector, folder: Path, text: str) -> tuple[Pipeline, float]:
-    """Runs the pipeline of a file; what a batch takes, in seconds."""
-    file = folder / "bench.toml"
-    file.write_text(text)
-    pipeline = load(file)
-    supervisor.run(side.world.spark, pipeline, Console(file=io.StringIO()))
-    told = [json.loads(line) for line in (folder / "events").read_text().splitlines()]
-    batches = [one["batch_s"] for one in told if one["event"] == "batch"]
-    if len(batches) < BATCHES:
-        raise RuntimeError(f"{len(batches)} batches, not {BATCHES}")
-    return pipeline, statistics.median(batches[1:])
-
-
 _OF_TOPICS: Final = """
-checkpoint = "checkpoint"
-events = "events"
-[source]
-kafka.bootstrap.servers = "{address}"
-subscribe = "{topics}"
-startingOffsets = "earliest"
-maxOffsetsPerTrigger = {batch}
 [format]
 kind = "json"
 {schemas}
@@ -109,6 +68,26 @@ kind = "delta"
 path = "lake/{{topic}}"
 """
 _RECORDS_A_BATCH: Final = 1_000
+
+
+def join_cost(side: Connector, kind: str, size: int) -> list[float]:
+    """A pipeline of the topic in `BATCHES` batches, joined with a table of so many rows: its records a
+    second, what the copy of the table takes, and its bytes.
+    """
+    world = side.world
+    batch = world.records // BATCHES
+    with tempfile.TemporaryDirectory(dir=world.folder) as place:
+        folder = Path(place)
+        if not size:
+            return [batch / _run(side, folder, [world.topic], batch, _UNJOINED)[1]]
+        _make(folder / "names", kind, size)
+        parts = _JOINED.format(kind=kind, size=size)
+        pipeline, took = _run(side, folder, [world.topic], batch, parts)
+        settled = joins.with_types(pipeline)
+        used, started = processor_time(os.getpid()).total_s, time.monotonic()
+        (copy,) = joined_tables.Copies(folder / "copied", settled.joins).of(0)
+        copied, spent = time.monotonic() - started, processor_time(os.getpid()).total_s - used
+        return [batch / took, copied, spent, copy.stat().st_size / 1e6]
 
 
 def topics_cost(side: Connector, count: int) -> list[float]:
@@ -124,11 +103,26 @@ def topics_cost(side: Connector, count: int) -> list[float]:
         f'[format.topics."{topic}"]\nschema = "id INT, text{number} STRING"'
         for number, topic in enumerate(topics)
     )
-    text = _OF_TOPICS.format(
-        address=address, topics=",".join(topics), batch=_RECORDS_A_BATCH, schemas=schemas
-    )
     with tempfile.TemporaryDirectory(dir=side.world.folder) as folder:
-        return [_run(side, Path(folder), text)[1]]
+        parts = _OF_TOPICS.format(schemas=schemas)
+        return [_run(side, Path(folder), topics, _RECORDS_A_BATCH, parts)[1]]
+
+
+def _run(
+    side: Connector, folder: Path, topics: Sequence[str], batch: int, parts: str
+) -> tuple[Pipeline, float]:
+    """Runs the pipeline of these topics; it, and what a batch of so many records takes, in seconds."""
+    file = folder / "bench.toml"
+    file.write_text(
+        _FILE.format(address=side.world.address, topics=",".join(topics), batch=batch, parts=parts)
+    )
+    pipeline = load(file)
+    supervisor.run(side.world.spark, pipeline, Console(file=io.StringIO()))
+    told = [json.loads(line) for line in (folder / "events").read_text().splitlines()]
+    batches = [one["batch_s"] for one in told if one["event"] == "batch"]
+    if len(batches) < BATCHES:
+        raise RuntimeError(f"{len(batches)} batches, not {BATCHES}")
+    return pipeline, statistics.median(batches[1:])
 
 
 def _make(folder: Path, kind: str, size: int) -> None:
@@ -146,13 +140,8 @@ def _make(folder: Path, kind: str, size: int) -> None:
 
 
 def _row(kind: str) -> Row:
-    @contextlib.contextmanager
-    def opened(side: Connector, _effort: Effort) -> Iterator[Turn]:
-        def turn() -> list[float]:
-            return [figure for size in SIZES for figure in cost(side, kind, size)]
-
-        turn()
-        yield turn
+    def of_join(side: Connector, size: int) -> list[float]:
+        return join_cost(side, kind, size)
 
     measures = [Measure("records a second without a join", "")]
     for size in SIZES[1:]:
@@ -165,18 +154,10 @@ def _row(kind: str) -> Row:
     return Row(
         f"a quarter of the records joined with a table of {kind.capitalize()}",
         measures,
-        opened,
+        each_case(of_join, SIZES),
         "longest",
         without=("connector",),
     )
-
-
-@contextlib.contextmanager
-def _topics_opened(side: Connector, _effort: Effort) -> Iterator[Turn]:
-    def turn() -> list[float]:
-        return [figure for count in TOPICS for figure in topics_cost(side, count)]
-
-    yield turn
 
 
 ROWS: Final[dict[str, Row]] = {
@@ -184,7 +165,7 @@ ROWS: Final[dict[str, Row]] = {
     "topics": Row(
         f"{_RECORDS_A_BATCH:,} records of topics that have a schema and a table of Delta each",
         [Measure(f"a batch, {count} topics", "s") for count in TOPICS],
-        _topics_opened,
+        each_case(topics_cost, TOPICS),
         "longest",
         without=("connector",),
     ),

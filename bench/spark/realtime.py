@@ -29,7 +29,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from barnabas.spark import sessions
 from bench.sides import DELETE_SOON, TITLES, Side, Trees, kafka_harness, running_sides
-from bench.spark.world import new_topic
+from bench.spark.world import add_connector, new_topic
 
 PARTITIONS: Final = 2
 WARM_S: Final = 15
@@ -167,12 +167,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--batch", type=int, default=300, help="seconds of real-time mode's batch (default: %(default)s)"
     )
-    parser.add_argument(
-        "--connector",
-        metavar="VERSION",
-        default=kafka_harness.SPARK_CONNECTOR,
-        help="of Maven (default: %(default)s)",
-    )
+    add_connector(parser)
     return parser.parse_args()
 
 

@@ -1,11 +1,10 @@
 """Rows of the Spark bench about one topic into many tables: what a batch costs by their number."""
 
-import contextlib
 import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +17,8 @@ from barnabas.spark.pipeline.sinks.sink import Destination
 from barnabas.spark.pipeline.tables.rewriting import Changes
 from bench.figures import Measure
 from bench.processes import processor_time
-from bench.rounds import Effort, Row, Turn
-from bench.spark.world import Connector
+from bench.rounds import Row
+from bench.spark.world import Connector, each_case
 
 COUNTS: Final = (1, 10, 100)
 CHANGED: Final = (1, 50)
@@ -88,13 +87,8 @@ def _files(lake: Path) -> int:
 
 
 def _row(kind: str, counts: Sequence[int], words: str, *, changes: bool = False) -> Row:
-    @contextlib.contextmanager
-    def opened(side: Connector, _effort: Effort) -> Iterator[Turn]:
-        def turn() -> list[float]:
-            return [figure for count in counts for figure in cost(side, kind, count, changes=changes)]
-
-        turn()
-        yield turn
+    def of_tables(side: Connector, count: int) -> list[float]:
+        return cost(side, kind, count, changes=changes)
 
     measures = [
         Measure(f"{name}, {count} table{'s' * (count > 1)}", unit)
@@ -104,7 +98,7 @@ def _row(kind: str, counts: Sequence[int], words: str, *, changes: bool = False)
     return Row(
         f"a quarter of the records {words} of {kind.capitalize()}",
         measures,
-        opened,
+        each_case(of_tables, counts),
         "longest",
         without=("connector",),
     )

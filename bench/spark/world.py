@@ -2,15 +2,23 @@
 a session, a broker's address and topics, and the two connectors.
 """
 
+import argparse
+import contextlib
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
 from barnabas.admin import Admin, NewTopic
+from bench.rounds import Effort, Turn
+from bench.sides import kafka_harness
+
+Case = TypeVar("Case")
 
 PARTITIONS: Final = 4
 _REST: Final = b"x" * 92
@@ -60,6 +68,29 @@ class Connector:
 
     def _options(self, topic: str) -> dict[str, str]:
         return {"kafka.bootstrap.servers": self.world.address, "subscribe": topic}
+
+
+def add_connector(parser: argparse.ArgumentParser) -> None:
+    """The option that says which version of Spark's own connector is fetched."""
+    parser.add_argument(
+        "--connector",
+        metavar="VERSION",
+        default=kafka_harness.SPARK_CONNECTOR,
+        help="of Maven (default: %(default)s)",
+    )
+
+
+def each_case(
+    cost: Callable[[Connector, Case], Sequence[float]], cases: Sequence[Case]
+) -> Callable[[Connector, Effort], AbstractContextManager[Turn]]:
+    """How a row is opened whose turn measures each of these cases. The first one warms the session."""
+
+    @contextlib.contextmanager
+    def opened(side: Connector, _effort: Effort) -> Iterator[Turn]:
+        cost(side, cases[0])
+        yield lambda: [figure for case in cases for figure in cost(side, case)]
+
+    return opened
 
 
 def new_topic(address: str, prefix: str, partitions: int = PARTITIONS) -> str:
