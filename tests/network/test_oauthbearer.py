@@ -33,6 +33,7 @@ from access_tokens import (
 )
 from barnabas.core.errors import BarnabasError, ConfigError, ErrorCode
 from barnabas.core.oauthbearer_config import LOGIN_KEYS, VALIDATOR_KEYS
+from barnabas.network import fault_log
 from barnabas.network.clock import LoopClock
 from barnabas.network.errors import FetchError
 from barnabas.network.http_fetch import fetch
@@ -685,12 +686,37 @@ def test_a_token_that_ends_within_the_skew_gives_no_session_without_end():
     assert on_sasl(scenario, mechanisms=mechanisms).counts.expired == 1
 
 
+def test_tokens_that_are_refused_one_after_the_other_have_few_lines(monkeypatch, caplog):
+    monkeypatch.setattr(fault_log, "LINES_MAX", 2)
+    monkeypatch.setattr(fault_log, "LINES_A_SECOND", 0)
+    caplog.set_level("INFO", "barnabas.network")
+
+    async def scenario(port, _functions):
+        client = await SaslClientOnFrames.connect(port)
+        await client.handshake("OAUTHBEARER")
+        for _ in range(5):
+            refused = await client.authenticate(first_message(unsecured(exp=1)))
+            assert b"invalid_token" in bytes(refused.auth_bytes)
+        await client.close()
+
+    on_sasl(scenario, mechanisms={"OAUTHBEARER": server})
+    lines = [line for line in caplog.messages if line.startswith("network.")]
+    assert [line.partition(" ")[0] for line in lines] == [
+        "network.bearer_token_refused",
+        "network.bearer_token_refused",
+        "network.lines_left_out",
+    ]
+    assert lines[0].endswith('listener=PLAINTEXT reason="it has expired"')
+
+
 def test_no_token_is_in_a_repr_or_in_the_log(caplog):
     caplog.set_level("DEBUG")
     token = signed(OTHER_RSA)
-    answer(server(keys=ONE), token)
-    answer(server(), token)
-    assert "bearer_token_refused" in caplog.text
+    refusing = [server(keys=ONE), server()]
+    for each in refusing:
+        answer(each, token)
+        assert each.refused_because not in (None, "")
+        assert not any(part in each.refused_because for part in token.split("."))
     for each in token.split("."):
         assert each not in caplog.text
     assert jwt.decode(token, options={"verify_signature": False})["sub"] == "alice"

@@ -31,6 +31,12 @@ class SaslServer(Protocol):
     def token_authenticated(self) -> bool:
         """Whether the credential was a delegation token."""
 
+    @property
+    def refused_because(self) -> str | None:
+        """Why the credential of the last message is not good, where the client has yet to hear of it; for
+        the log of this end.
+        """
+
 
 class SaslClient(Protocol):
     """One log-in, as the client sees it."""

@@ -19,6 +19,7 @@ class PlainServer:
 
     lifetime_ms: int | None = None
     token_authenticated = False
+    refused_because = None
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords

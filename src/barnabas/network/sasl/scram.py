@@ -59,6 +59,8 @@ _UNKNOWN_SALTS: Final = secrets.token_bytes(32)
 class ScramServer:
     """One log-in at a broker."""
 
+    refused_because = None
+
     def __init__(
         self,
         mechanism: ScramMechanism,

@@ -214,7 +214,7 @@ class SaslServerAuthenticator:
             return self._close(peer, f"SaslAuthenticate of version {version} is not supported")
         token = request_class.decode(frame, version, offset)[0].auth_bytes
         try:
-            challenge = self._evaluate(bytes(token))
+            challenge = self._evaluate(peer, bytes(token))
         except (SaslAuthenticationError, SaslExchangeError) as error:
             answer = SaslAuthenticateResponse(
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=self._words(error)
@@ -228,7 +228,7 @@ class SaslServerAuthenticator:
 
     def _bare_token(self, peer: Peer, token: bytes) -> Outcome:
         try:
-            challenge = self._evaluate(token)
+            challenge = self._evaluate(peer, token)
         except (SaslAuthenticationError, SaslExchangeError) as error:
             # There is no answer that could say so.
             return self._close(peer, str(error))
@@ -236,11 +236,13 @@ class SaslServerAuthenticator:
             self._prove(peer)
         return [len(challenge).to_bytes(4) + challenge]
 
-    def _evaluate(self, token: bytes) -> bytes:
+    def _evaluate(self, peer: Peer, token: bytes) -> bytes:
         """The mechanism's answer; `_exchange` is None when it was the last one."""
         exchange = self._exchange
         assert exchange is not None, "a mechanism was chosen"
         challenge = exchange.evaluate(token)
+        if exchange.refused_because is not None:
+            self._note(peer, "network.bearer_token_refused", exchange.refused_because)
         if exchange.user is not None:
             self._token_authenticated = exchange.token_authenticated
             principal = f"User:{exchange.user}"
@@ -290,12 +292,7 @@ class SaslServerAuthenticator:
         """Ends the connection after the delay, with the answer if there is one."""
         self.state = after(self.state, SaslEvent.REFUSED)
         self._listener.counts.failed += 1
-        self._faults.info(
-            "network.authentication_failed",
-            peer=f"{peer.address[0]}:{peer.address[1]}",
-            listener=peer.listener.name,
-            reason=reason,
-        )
+        self._note(peer, "network.authentication_failed", reason)
         outcome: Pending[Chunks | None] = Pending()
         # What the client has asked behind it is not looked at.
         peer.hold()
@@ -306,6 +303,10 @@ class SaslServerAuthenticator:
 
         self._clock.call_later(self._listener.failure_delay_ms, end)
         return outcome
+
+    def _note(self, peer: Peer, event: str, reason: str) -> None:
+        address = f"{peer.address[0]}:{peer.address[1]}"
+        self._faults.info(event, peer=address, listener=peer.listener.name, reason=reason)
 
     def __repr__(self) -> str:
         return f"<SaslServerAuthenticator {self.state.name} {self._mechanism or 'no mechanism'}>"

@@ -60,6 +60,7 @@ class GssapiServer:
 
     lifetime_ms: int | None = None
     token_authenticated = False
+    refused_because = None
 
     def __init__(self, accept: Callable[[], Context], namer: ShortNamer) -> None:
         self._context = accept()

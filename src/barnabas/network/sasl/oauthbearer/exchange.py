@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from barnabas.core.eventlog import EventLog
 from barnabas.network.sasl.mechanism import SaslAuthenticationError, SaslExchangeError
 from barnabas.network.sasl.oauthbearer.token import (
     TOKEN_CHARACTERS_MAX,
@@ -28,7 +27,6 @@ MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginMo
 MESSAGE_BYTES_MAX: Final = TOKEN_CHARACTERS_MAX + 16 * 1024
 """A token, and room for extensions. As of SCRAM: a larger one would hold the loop for long."""
 
-_log: Final = EventLog("network")
 _READ: Final = b"\x01"
 _AUTH: Final = "auth"
 _TEXT_SHOWN_MAX: Final = 400
@@ -52,20 +50,21 @@ class OAuthBearerServer:
         self._validate = validate
         self._time_ms = time_ms
         self._refusal: str | None = None
+        self.refused_because: str | None = None
         self.user: str | None = None
         self.lifetime_ms: int | None = None
 
     def evaluate(self, token: bytes) -> bytes:
         if token == _READ and self._refusal is not None:
             raise SaslAuthenticationError(self._refusal)
-        self._refusal = None
+        self._refusal = self.refused_because = None
         if len(token) > MESSAGE_BYTES_MAX:
             raise SaslExchangeError(f"an OAUTHBEARER message is longer than {MESSAGE_BYTES_MAX} bytes")
         authorization_id, value = _parse(token)
         try:
             valid = self._validate(value)
         except TokenRefusedError as error:
-            _log.info("network.bearer_token_refused", reason=error)
+            self.refused_because = str(error)
             status = "invalid_token" if error.scope is None else "insufficient_scope"
             scope = "" if error.scope is None else f', "scope":"{error.scope}"'
             self._refusal = f'{{"status":"{status}"{scope}}}'
