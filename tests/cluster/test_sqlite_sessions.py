@@ -116,6 +116,8 @@ def files_of(*stores):
     return sorted(f"{store.session_id}.{kind}" for store in stores for kind in ("lock", "sock"))
 
 
+LONG_AGO_MS = -100_000_000
+
 _others = set()
 """Threads of stores that were there before the test: a broker that the whole session shares has one."""
 
@@ -410,3 +412,58 @@ def test_a_store_that_waits_for_its_listeners_sleeps(loop, path, begin, monkeypa
     loop.until(lambda: listener.renewals == 1)
 
     assert used_s < 0.1, "its next heartbeat is overdue all the time, but it has no session to keep"
+
+
+def set_heartbeats(path, at_ms):
+    """Of all sessions, as if the store had taken nothing since then."""
+    connection = sqlite3.connect(path, timeout=5)
+    with connection:
+        connection.execute("UPDATE session SET heartbeat_ms = ?", (at_ms,))
+    connection.close()
+
+
+def heartbeats(path):
+    connection = sqlite3.connect(path, timeout=5)
+    found = dict(connection.execute("SELECT id, heartbeat_ms FROM session"))
+    connection.close()
+    return found
+
+
+def test_a_store_that_stalled_ends_no_session(loop, path, begin):
+    """All heartbeats are as late as the first that finds those of the others too old."""
+    stores = [begin(session_timeout_ms=3000) for _ in range(4)]
+    before = [each.session_id for each in stores]
+    listeners = [Listener() for _ in stores]
+    for store, listener in zip(stores, listeners, strict=True):
+        loop.wait(store.create(f"/{store.session_id}", ephemeral=True))
+        store.listen(listener)
+    set_heartbeats(path, LONG_AGO_MS)
+    loop.until(lambda: min(heartbeats(path).values()) > LONG_AGO_MS)
+
+    assert loop.wait(stores[0].children("/")) == sorted(map(str, before))
+    assert [each.session_id for each in stores] == before
+    assert [each.renewals for each in listeners] == [0] * 4
+
+
+def test_a_change_is_kept_for_a_session_that_was_held_up(loop, path, begin):
+    """One that did not hear of it would not fire its watches."""
+    store = begin(session_timeout_ms=30)
+    held_up = store.session_id + 1000
+    lock = path.with_name("store.db.sessions") / f"{held_up}.lock"
+    connection = sqlite3.connect(path, timeout=5)
+    with lock.open("w") as held, contextlib.closing(connection):
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with connection:
+            row = (held_up, os.getpid(), LONG_AGO_MS, 1 << 60)
+            connection.execute("INSERT INTO session VALUES (?, ?, ?, ?)", row)
+        loop.wait(store.create("/changed"))
+        for _ in range(3):
+            last = heartbeats(path)[store.session_id]
+            loop.until(lambda last=last: heartbeats(path)[store.session_id] > last)
+
+        changes = "SELECT count(*) FROM change WHERE path = '/changed'"
+        assert connection.execute(changes).fetchone() == (1,)
+        with connection:
+            connection.execute("UPDATE session SET heartbeat_ms = ? WHERE id = ?", (1 << 60, held_up))
+        loop.wait(store.create("/later"))
+        loop.until(lambda: connection.execute(changes).fetchone() == (0,))

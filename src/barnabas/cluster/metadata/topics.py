@@ -29,7 +29,6 @@ from barnabas.cluster.store.contract import (
     NoNodeError,
     Operation,
     SetData,
-    StoreError,
 )
 from barnabas.core.config import Config
 from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
@@ -239,8 +238,6 @@ class TopicAdmin:
             yield self._write_together(name, payload, config)
         except NodeExistsError as error:
             raise _exists(name) from error
-        except StoreError as error:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
         _events.info("topic_written", topic=name, partitions=len(partitions))
 
     @steps

@@ -420,18 +420,26 @@ class Worker:
 
     def _heartbeat(self) -> None:
         """Says that this session lives, and ends those that do not."""
-        now_ms = shared_clock_ms()
-        self._next_heartbeat_ms = now_ms + self._timeout_ms // 3
+        interval_ms = self._timeout_ms // 3
+        self._next_heartbeat_ms = shared_clock_ms() + interval_ms
         with self._transaction(write=True) as own:
             if own is None:
                 return
-            rows = self._database.sessions()
-            for row in rows:
-                if row.id == own.id:
-                    self._database.put_session(row._replace(heartbeat_ms=now_ms))
-                elif now_ms - row.heartbeat_ms > row.timeout_ms or self._files.is_dead(row.id):
+            # The transaction may have waited for others: the time is that of the write.
+            now_ms = shared_clock_ms()
+            rows = {row.id: row for row in self._database.sessions()}
+            mine = rows[own.id]
+            # Where this session is late itself, nobody could write: the others live, and are as late.
+            stalled = now_ms - mine.heartbeat_ms > 2 * interval_ms
+            rows[own.id] = mine._replace(heartbeat_ms=now_ms)
+            self._database.put_session(rows[own.id])
+            for row in list(rows.values()):
+                hangs = not stalled and now_ms - row.heartbeat_ms > row.timeout_ms
+                if row.id != own.id and (hangs or self._files.is_dead(row.id)):
                     own.record(self._end_session(row.id))
-            self._database.forget_changes(now_ms - 2 * max(row.timeout_ms for row in rows))
+                    del rows[row.id]
+            # A session sees all changes before it writes its heartbeat.
+            self._database.forget_changes(min(row.heartbeat_ms for row in rows.values()))
             completions = own.firing()
         if completions:
             self._deliver(completions)
