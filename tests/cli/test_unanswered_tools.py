@@ -56,9 +56,9 @@ AS_KAFKA = [
 ELSEWHERE = {
     "analyze": "it needs Spark, and its clients get their options as these do",
     "console": "it goes on, and shows that a cluster does not answer",
-    "demo": "it brings its own broker",
+    "demo": "in tests/spark/test_silent_clusters.py, as it needs Spark",
     "doctor": "what it finds is what it prints",
-    "pipeline": "it has options of its client",
+    "pipeline": "`init` in tests/spark/test_silent_clusters.py; the others have options of their client",
     "transactional-message-copier": "as Kafka's it takes no options of clients",
 }
 

@@ -30,10 +30,13 @@ from barnabas.client.habits import (
     OF_CONSUMERS,
     OF_DELIVERIES,
     OF_MODULE,
+    OF_PARTITIONS,
+    OF_POLLED,
     OF_PRODUCERS,
     OF_RECORDS,
 )
 from barnabas.client.producer_batch import ProducerBatch
+from barnabas.client.types import ConsumerRecords
 from barnabas.core.ids import TopicPartition
 from barnabas.records.compression import Codec
 
@@ -192,12 +195,14 @@ def test_an_option_of_another_client_is_answered_with_what_to_write(
         (Admin, OF_ADMINS),
         (Delivery, OF_DELIVERIES),
         (ConsumerRecord, OF_RECORDS),
+        (ConsumerRecords, OF_POLLED),
+        (TopicPartition, OF_PARTITIONS),
     ],
 )
 def test_a_name_of_another_client_is_answered_with_what_to_write(client: Any, habits: dict[str, str]) -> None:
     with contextlib.closing(Admin("127.0.0.1:1")) as admin:
         there = {"Admin", *vars(admin)}
-    there |= {name for one in (client, Producer) for name in dir(one) if hasattr(one, name)}
+    there |= {name for one in (client, Consumer, Producer) for name in dir(one) if hasattr(one, name)}
     for name, instead in habits.items():
         with pytest.raises(AttributeError) as refused:
             getattr(client.__new__(client, *[None] * len(getattr(client, "_fields", ()))), name)
@@ -220,6 +225,10 @@ def test_a_name_of_another_client_is_answered_with_what_to_write(client: Any, ha
         (
             lambda c: c.subscribe("t", listener=object()),
             "no argument 'listener': write on_assigned=... and on_",
+        ),
+        (
+            lambda c: c.subscribe("t", "u"),
+            "subscribe() takes no 'u' here: write subscribe([topic, ...]), and",
         ),
         (
             lambda c: c.subscribe("t", on_assign=print),
@@ -266,6 +275,13 @@ def test_an_argument_of_another_consumer_is_answered_with_what_to_write(ask: Any
             "close() has no argument 'timeout': write flush(timeout=...)",
         ),
         (
+            Producer,
+            lambda p: p.send("t", b"v", callback=print),
+            "Producer.send() has no argument 'callback': write on_delivery=..., a function of (error, metada",
+        ),
+        (Producer, lambda p: p.send("t", b"v", timestamp=1), "'timestamp': write timestamp_ms=..., in milli"),
+        (Producer, lambda p: p.send("t", nonsense=1), "Producer.send() has no argument 'nonsense'"),
+        (
             Admin,
             lambda a: a.topics.create("t", partitions=3),
             "'partitions': write create(NewTopic(name, part",
@@ -288,6 +304,46 @@ def test_an_argument_of_another_client_is_answered_with_what_to_write(
 ) -> None:
     with contextlib.closing(client("127.0.0.1:1")) as one, pytest.raises(TypeError, match=re.escape(said)):
         ask(one)
+
+
+def test_the_asynchronous_send_answers_the_same(run: Any) -> None:
+    async def scenario() -> None:
+        producer = AsyncProducer("127.0.0.1:1")
+        with pytest.raises(
+            TypeError, match=r"^AsyncProducer\.send\(\) has no argument 'callback': write on_"
+        ):
+            await producer.send("t", b"v", callback=print)  # type: ignore[arg-type]
+        await producer.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("given", "named"), [(("t", 0, 5), {}), (("t", 0), {"offset": 5})])
+def test_a_partition_with_an_offset_is_answered_with_what_to_write(given: Any, named: Any) -> None:
+    with pytest.raises(TypeError, match=r"^TopicPartition has no offset: write seek\(tp, offset\), commit"):
+        TopicPartition(*given, **named)
+    copied = pickle.loads(pickle.dumps(T0))
+    assert copied == T0 == T0._replace(topic="t") == TopicPartition(topic="t", partition=0)
+    assert isinstance(copied, TopicPartition)
+
+
+def test_a_poll_gives_a_list_that_answers_the_ways_of_others() -> None:
+    with contextlib.closing(Consumer("127.0.0.1:1")) as consumer:
+        records = consumer.poll()
+        assert records == []
+        assert repr(records) == "[]"
+        with pytest.raises(AttributeError, match=r"'items': poll gives a list of records: write `for record"):
+            records.items()  # type: ignore[attr-defined]
+        with pytest.raises(
+            AttributeError, match=r"'error': poll gives a list of records: .*; what goes wrong"
+        ):
+            records.error()  # type: ignore[attr-defined]
+
+
+def test_the_length_of_a_producer_is_what_it_holds() -> None:
+    with contextlib.closing(Producer("127.0.0.1:1")) as producer:
+        assert len(producer) == producer.held_records == 0
+        assert producer, "and one that holds nothing is one all the same"
 
 
 def test_a_poll_of_a_second_says_once_that_it_waits_a_millisecond(caplog: pytest.LogCaptureFixture) -> None:

@@ -465,7 +465,7 @@ def test_the_demo_runs_in_short(tmp_path, spark, broker):
     from barnabas.spark.demo.run import answer, make_topics
 
     data = load(3_000)
-    make_topics(broker)
+    make_topics(broker, {})
     console = Console(record=True, width=120, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
     jobs = Jobs(spark, broker, data, work=tmp_path, table=tmp_path / "delays.parquet")
     found = answer(jobs, data, broker, Story(console, 11))
@@ -477,4 +477,4 @@ def test_the_demo_runs_in_short(tmp_path, spark, broker):
     assert found.records_read == {"delays": 3_000 + PARTITIONS, "alerts": 3_000 + PARTITIONS}
     assert "Routes that lose most minutes" in console.export_text()
     with pytest.raises(DemoError, match="the topics of an earlier demo exist"):
-        make_topics(broker)
+        make_topics(broker, {})

@@ -209,10 +209,13 @@ def api_timeout_ms() -> int | None:
     return None if context is None else context.meta.get(_API_TIMEOUT)
 
 
-def _within(timeout_ms: int) -> dict[str, int]:
-    """Options of clients that end a call in this time, so that a server that is silent leaves half of it for
-    another one.
+def api_limits() -> dict[str, int]:
+    """Options of clients that end a call in the time of `api_timeout_option`, none where it was not given. A
+    server that is silent leaves half of it for another one.
     """
+    timeout_ms = api_timeout_ms()
+    if timeout_ms is None:
+        return {}
     half = max(1, timeout_ms // 2)
     return {
         "default.api.timeout.ms": timeout_ms,
@@ -280,8 +283,7 @@ def client_options(
     refuse_security(given)
     for key in sorted(set(given).difference(known)):
         click.echo(f"Warning: this client does not obey {printable(key)}", err=True)
-    limits = {} if (timeout_ms := api_timeout_ms()) is None else _within(timeout_ms)
-    asked = {key: value for key, value in {**given, **limits}.items() if key in known}
+    asked = {key: value for key, value in {**given, **api_limits()}.items() if key in known}
     return {"client.id": client_id, **asked, "bootstrap.servers": bootstrap}
 
 

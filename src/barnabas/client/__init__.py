@@ -85,7 +85,7 @@ _HOMES = {
     "RecordMetadata": "barnabas.client.types",
     "RecordTooLargeError": "barnabas.client.errors",
     "TimestampType": "barnabas.records.batch",
-    "TopicPartition": "barnabas.core.ids",
+    "TopicPartition": "barnabas.client.types",
 }
 
 __all__ = [

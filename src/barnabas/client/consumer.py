@@ -67,6 +67,7 @@ from barnabas.client.types import (
     LATEST_TIMESTAMP,
     ConsumerGroupMetadata,
     ConsumerRecord,
+    ConsumerRecords,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     RawFetch,
@@ -362,8 +363,8 @@ class AsyncConsumer:
             if records or await self._is_over(deadline):
                 return records
 
-    def _take_buffered(self, limit: int) -> list[ConsumerRecord]:
-        records: list[ConsumerRecord] = []
+    def _take_buffered(self, limit: int) -> ConsumerRecords:
+        records = ConsumerRecords()
         for state in self._partitions.values():
             if state.buffered is not None and not state.is_held_back and len(records) < limit:
                 records += self._drain(state, state.buffered, limit - len(records), first=not records)

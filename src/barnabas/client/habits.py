@@ -1,7 +1,8 @@
 """What other clients for Python call it: one line instead of an AttributeError that says nothing."""
 
 import functools
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, ParamSpec, TypeVar
 
 C = TypeVar("C", bound=type)
@@ -16,7 +17,6 @@ OF_PRODUCERS: Final = {
     "bootstrap_connected": "the block of `with Producer(...)` is entered once a broker has answered",
     "create_batch": "write send(...): batches are made by themselves",
     "init": "write init_transactions()",
-    "len": "write producer.held_records",
     "list_topics": _TOPICS,
     "poll": "callbacks are called by themselves: there is nothing to poll",
     "produce": "write send(topic, value, key=..., headers=..., on_delivery=...)",
@@ -79,6 +79,20 @@ OF_DELIVERIES: Final = {
     "value": "write result()",
 }
 OF_RECORDS: Final = {"error": "what goes wrong is raised by poll"}
+_EACH: Final = "poll gives a list of records: write `for record in consumer.poll(timeout_ms=...)`"
+OF_POLLED: Final = {
+    **dict.fromkeys(("items", "keys", "values"), f"{_EACH}, with record.topic and record.partition"),
+    "error": f"{_EACH}; what goes wrong is raised",
+    **{
+        name: f"{_EACH}, and record.{name}"
+        for name in ("headers", "key", "offset", "partition", "timestamp", "topic", "value")
+    },
+}
+OF_PARTITIONS: Final = {
+    "error": "what goes wrong is raised",
+    "metadata": "write commit({tp: OffsetAndMetadata(offset, metadata)})",
+    "offset": "write seek(tp, offset), commit({tp: offset}) or position(tp)",
+}
 _NEW_TOPIC: Final = "write create(NewTopic(name, partitions=..., replication_factor=...))"
 IN_CREATE: Final = {
     **dict.fromkeys(("name", "new_topics", "num_partitions", "partitions", "replication_factor"), _NEW_TOPIC),
@@ -86,13 +100,16 @@ IN_CREATE: Final = {
     "request_timeout": "write timeout_ms=..., in milliseconds",
     "validate": "write validate_only=...",
 }
-"""Arguments that are looked for in `topics.create`, and what to write; so below."""
+"""Arguments that are looked for in `topics.create`, and what to write; so below. Those that come by position
+behind the last one have the name ``*``.
+"""
 IN_POLL: Final = {
     "max_poll_records": "write max_records=...",
     "num_messages": "write max_records=...",
     "timeout": "write timeout_ms=..., in milliseconds",
 }
 IN_SUBSCRIBE: Final = {
+    "*": "write subscribe([topic, ...]), and what else there is by its name",
     "listener": "write on_assigned=... and on_revoked=..., functions of a list of partitions",
     "on_assign": "write on_assigned=..., a function of a list of partitions",
     "on_lost_partitions": "write on_lost=..., a function of a list of partitions",
@@ -103,6 +120,10 @@ IN_COMMIT: Final = {
     "asynchronous": "write commit(), or commit_async() for one that is not waited for",
     "callback": "write commit_async(offsets, callback)",
     "message": "write commit({(record.topic, record.partition): record.offset + 1})",
+}
+IN_SEND: Final = {
+    "callback": "write on_delivery=..., a function of (error, metadata)",
+    "timestamp": "write timestamp_ms=..., in milliseconds",
 }
 IN_FLUSH: Final = {"timeout_ms": "write timeout=..., in seconds"}
 IN_CLOSE: Final = {
@@ -175,13 +196,27 @@ def knows_arguments(habits: Mapping[str, str]) -> Callable[[Callable[P, R]], Cal
     """A decorator of a method that answers these keyword arguments, each with its line, by a TypeError."""
 
     def decorated(method: Callable[P, R]) -> Callable[P, R]:
+        kinds = [each.kind for each in inspect.signature(method).parameters.values()]
+        most = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
         @functools.wraps(method)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             for name in kwargs:
                 if name in habits:
                     raise TypeError(f"{method.__qualname__}() has no argument {name!r}: {habits[name]}")
+            if len(args) > most and "*" in habits:
+                raise TypeError(f"{method.__qualname__}() takes no {args[most]!r:.80} here: {habits['*']}")
             return method(*args, **kwargs)
 
         return call
 
     return decorated
+
+
+def refuse(call: str, others: Iterable[str], habits: Mapping[str, str]) -> None:
+    """The same for a method that `knows_arguments` would make slower: it takes all `others`. Raises
+    TypeError.
+    """
+    for name in others:
+        instead = f": {habits[name]}" if name in habits else ""
+        raise TypeError(f"{call}() has no argument {name!r}{instead}")

@@ -19,7 +19,7 @@ import time
 import warnings
 import weakref
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from typing import Any, Final, Self, Unpack
+from typing import Any, Final, Never, Self, Unpack
 
 from barnabas.client.accumulator import RecordAccumulator
 from barnabas.client.arrow_rows import sections
@@ -33,7 +33,7 @@ from barnabas.client.errors import (
     FatalTransactionError,
     InvalidRecordError,
 )
-from barnabas.client.habits import IN_CLOSE, IN_FLUSH, OF_PRODUCERS, knows, knows_arguments
+from barnabas.client.habits import IN_CLOSE, IN_FLUSH, IN_SEND, OF_PRODUCERS, knows, knows_arguments, refuse
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.client.options import OnDelivery, Partitioner, ProducerOptions
 from barnabas.client.partition_queue import PartitionQueue
@@ -179,6 +179,7 @@ class AsyncProducer:
         timestamp_ms: int | None = None,
         headers: HeadersLike = (),
         on_delivery: OnDelivery | None = None,
+        **others: Never,
     ) -> Delivery:
         """Accepts a record for sending. Key and value are bytes, or texts (encoded in UTF-8), or what the
         serializers take; the time is now unless given; headers are pairs of text and bytes, or a mapping.
@@ -190,6 +191,8 @@ class AsyncProducer:
         accepted, or whose call was cancelled after that, is accounted for by its `Delivery`, by `flush` and
         by `close`.
         """
+        if others:
+            refuse("AsyncProducer.send", others, IN_SEND)
         if self._loop is not asyncio.get_running_loop():
             self._attach()
         function_or_none("on_delivery", on_delivery)
@@ -646,8 +649,14 @@ class AsyncProducer:
 
     @property
     def held_records(self) -> int:
-        """How many accepted records are neither stored nor failed at the moment."""
+        """How many accepted records are neither stored nor failed at the moment; ``len(producer)`` too."""
         return self._accumulator.held_records()
+
+    def __len__(self) -> int:
+        return self.held_records
+
+    def __bool__(self) -> bool:
+        return True
 
     def warn_if_dropped(self, shown: object) -> None:
         """Says once that records are left in it, and it is no longer used; `shown` is what its user has."""

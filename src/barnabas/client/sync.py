@@ -26,6 +26,7 @@ from typing import (
     Concatenate,
     Final,
     Generic,
+    Never,
     ParamSpec,
     Protocol,
     Self,
@@ -43,11 +44,13 @@ from barnabas.client.errors import ClientClosedError
 from barnabas.client.habits import (
     IN_CLOSE,
     IN_CLOSE_OF_CONSUMERS,
+    IN_SEND,
     IN_SUBSCRIBE,
     OF_CONSUMERS,
     OF_PRODUCERS,
     knows,
     knows_arguments,
+    refuse,
 )
 from barnabas.client.options import ConsumerOptions, OnDelivery, ProducerOptions
 from barnabas.client.producer import AsyncProducer
@@ -325,12 +328,15 @@ class Producer(ClientFace[AsyncProducer]):
         timestamp_ms: int | None = None,
         headers: HeadersLike = (),
         on_delivery: OnDelivery | None = None,
+        **others: Never,
     ) -> Delivery:
         """Accepts a record for sending; ``.result()`` of what it returns waits until it is stored.
 
         Takes and raises what `AsyncProducer.send` does. `on_delivery` is called in the thread of the
         producer's event loop.
         """
+        if others:
+            refuse("Producer.send", others, IN_SEND)
         twin = self._twin
         if twin.hooks is not None or on_delivery is not None:
             function_or_none("on_delivery", on_delivery)
@@ -413,8 +419,14 @@ class Producer(ClientFace[AsyncProducer]):
 
     @property
     def held_records(self) -> int:
-        """How many accepted records are neither stored nor failed at the moment."""
+        """How many accepted records are neither stored nor failed at the moment; ``len(producer)`` too."""
         return self._twin.held_records
+
+    def __len__(self) -> int:
+        return self._twin.held_records
+
+    def __bool__(self) -> bool:
+        return True
 
     @property
     def section_bytes(self) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from barnabas.cli.options import api_limits, api_timeout_option
 from barnabas.core.extras import extra
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     help="Leave the broker running, say how to use it, and open the console (extra console).",
 )
 @click.option("--flights", type=click.IntRange(min=1000), help="Only the first flights of the year.")
+@api_timeout_option()
 def demo(out: Path, bootstrap_server: str | None, keep: bool, flights: int | None) -> None:
     """Replay a year of flights through a broker and PySpark.
 
@@ -48,7 +50,10 @@ def demo(out: Path, bootstrap_server: str | None, keep: bool, flights: int | Non
         from barnabas.spark.demo.run import Settings, run
     from rich.console import Console
 
-    outcome = run(Settings(out, bootstrap_server, keep, flights), Console())
+    from barnabas.client.config import ADMIN_CONFIG
+
+    limits = {key: value for key, value in api_limits().items() if key in ADMIN_CONFIG}
+    outcome = run(Settings(out, bootstrap_server, keep, flights, limits), Console())
     click.echo(f"\nReport: {outcome.report.resolve()}\nTable:  {outcome.table.resolve()}")
     if keep:
         click.echo(_how_to_go_on(outcome))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from barnabas.cli.facts import json_option, plain, print_facts
-from barnabas.cli.options import bootstrap_option, file_option, properties
+from barnabas.cli.options import api_limits, api_timeout_option, bootstrap_option, file_option, properties
 from barnabas.core.errors import BarnabasError
 from barnabas.core.extras import extra
 
@@ -69,6 +69,7 @@ def pipeline() -> None:
 )
 @click.option("--registry", metavar="URL", help="The schema registry of values that have its frame.")
 @file_option("--command-config", "config_file", "Options of the consumer, from a file.")
+@api_timeout_option(10_000)
 def init(
     file: Path,
     topic: str,
@@ -96,7 +97,8 @@ def init(
     if file.exists():
         raise click.ClickException(f"{file} is there already: remove it, or give another name")
     client = {"bootstrap.servers": bootstrap_server, **properties(config_file)}
-    found = drafts.look(client, topic, records, registry or "")
+    limits = {key: str(value) for key, value in api_limits().items()}
+    found = drafts.look({**client, **limits}, topic, records, registry or "")
     whole = text.text(found, text.TableChoice(sink or "", mode or "", keys), client)
     try:
         with file.open("x", encoding="utf-8") as target:

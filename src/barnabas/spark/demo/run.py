@@ -4,8 +4,8 @@ import contextlib
 import fcntl
 import shutil
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -58,6 +58,8 @@ class Settings:
     keep: bool = False
     limit: int | None = None
     """Only the first flights of the year."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """Options of the client that is the first to ask the cluster: how long it may take to answer."""
 
 
 @dataclass
@@ -86,7 +88,7 @@ def run(settings: Settings, console: Console) -> DemoOutcome:
             address = broker.address if broker else str(settings.bootstrap_server)
             say(f"{'started on' if broker else 'using'} {address}")
         with story.step("topics") as say:
-            make_topics(address)
+            make_topics(address, settings.limits)
             say(f"{FLIGHTS} with {PARTITIONS} partitions, {ALERTS} with 1")
         with story.step("spark") as say:
             spark = sessions.make("barnabas demo", config=_SPARK, log_file=settings.out / "spark.log")
@@ -165,15 +167,17 @@ def _own_broker(folder: Path, brokers: contextlib.ExitStack) -> DemoBroker:
     return broker
 
 
-def make_topics(address: str) -> None:
-    """Creates both topics. Raises DemoError when those of an earlier demo are in the way."""
+def make_topics(address: str, limits: Mapping[str, int]) -> None:
+    """Creates both topics, by an admin client with these options. Raises DemoError when those of an earlier
+    demo are in the way.
+    """
     # Time goes by the flights: retention counted from 2013 would remove them.
     forever = {"retention.ms": "-1"}
     topics = [
         NewTopic(FLIGHTS, partitions=PARTITIONS, configs=forever),
         NewTopic(ALERTS, partitions=1, configs=forever),
     ]
-    with Admin(address) as admin:
+    with Admin({"bootstrap.servers": address, **limits}) as admin:
         try:
             admin.topics.create(topics)
         except KafkaError as error:

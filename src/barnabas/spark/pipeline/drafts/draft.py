@@ -14,7 +14,7 @@ from barnabas.spark.pipeline.drafts import types
 
 _POLL_MS: Final = 1000
 _POLLS_MAX: Final = 20
-_TOPIC_MS: Final = 10_000
+_LIMITS: Final = {"default.api.timeout.ms": "10000"}
 """How long a topic is waited for: one that has just been made is known to all brokers by then."""
 _DELIMITERS: Final = (",", ";", "\t", "|")
 _FRAME_BYTES: Final = 5
@@ -72,8 +72,8 @@ def look(client: Mapping[str, str], topic: str, records: int, registry: str = ""
 def newest(client: Mapping[str, str], topic: str, records: int) -> Sample:
     """About as many of the newest records of a topic. Raises PipelineError."""
     try:
-        with closing(consumer_client(client)) as consumer:
-            numbers = consumer.partitions_for(topic, timeout_ms=_TOPIC_MS)
+        with closing(consumer_client({**_LIMITS, **client})) as consumer:
+            numbers = consumer.partitions_for(topic)
             partitions = [TopicPartition(topic, one) for one in numbers]
             if not partitions:
                 raise PipelineError(f"the topic {topic} does not exist")
