@@ -5,6 +5,8 @@ failures.
 import io
 import re
 import socket
+import subprocess
+import sys
 import threading
 from functools import partial
 from pathlib import Path
@@ -157,6 +159,20 @@ def test_what_spark_refuses_is_one_line_that_names_the_key(spark, pipeline, old,
     with pytest.raises(PipelineError, match=re.escape(words)) as caught:
         supervisor.check(spark, pipeline((old, new)))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.spark
+def test_what_the_command_prints_of_it_is_that_line_alone(pipeline, tmp_path):
+    """PySpark prints an error of SQL with all of Java's stack: that is for the log."""
+    pipeline(("value.delay,", "value.dely,"))
+    command = "from barnabas.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", command, "pipeline", "check", str(tmp_path / "flights.toml")],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    (line,) = (done.stdout + done.stderr).splitlines()
+    assert line.startswith("Error: transform.sql: [FIELD_NOT_FOUND] No such struct field `dely`")
+    assert "FIELD_NOT_FOUND" in (tmp_path / "flights.log").read_text()
 
 
 @pytest.mark.spark

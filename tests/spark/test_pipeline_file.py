@@ -222,6 +222,7 @@ def test_a_file_of_changes_is_read_whole(read):
         ('mode = "merge"', "upsert = true", "sink.key has no use without mode"),
         ('mode = "merge"\nkey = ["id"]', 'upsertMode = "on"', "sink.upsertMode is unknown"),
         ('key = ["id"]', 'id-columns = "id"', "sink.key is missing: a list of the columns"),
+        ('key = ["id"]', 'keys = ["id"]', "sink.keys is unknown; did you mean key?"),
         ('key = ["id"]', 'key = "id"', "sink.key is 'id': it must be a list of texts"),
         ('key = ["id"]', 'key = ["id", "id"]', "sink.key names a column twice: id, id"),
         ('key = ["id"]', 'key = ["id"]\ndeletedBy = 5', "sink.deletedBy must be a text"),

@@ -1,5 +1,6 @@
 """A Spark session that works from pip alone, with the settings that a Python data source wants."""
 
+import logging
 import os
 import sys
 import traceback
@@ -94,6 +95,7 @@ def make(
         spark: SparkSession = builder.getOrCreate()
     if log_file is not None:
         _accumulator_errors_to(log_file, spark)
+        _errors_of_sql_to(log_file)
     spark.sparkContext.setLogLevel(log_level)
     register(spark)
     return spark
@@ -107,6 +109,18 @@ def _accumulator_errors_to(log_file: str | Path, spark: "SparkSession") -> None:
             traceback.print_exc(file=target)
 
     spark.sparkContext._accumulatorServer.handle_error = log  # noqa: SLF001
+
+
+def _errors_of_sql_to(log_file: str | Path) -> None:
+    """PySpark would print an error of SQL with all of Java's stack, besides raising it."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logger = PySparkLogger.getLogger(name)
+        for handler in [*logger.handlers]:
+            logger.removeHandler(handler)
+            handler.close()
+        logger.addHandler(logging.FileHandler(log_file, encoding="utf-8", delay=True))
 
 
 def _connect(name: str, remote: str, config: Mapping[str, Any]) -> "SparkSession":

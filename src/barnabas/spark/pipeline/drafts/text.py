@@ -85,7 +85,7 @@ def _format(draft: Draft, mode: str) -> Iterator[str]:
     if draft.debezium:
         yield 'envelope = "debezium"    # before, after, op; deletes, truncates and tombstones are applied'
     if draft.debezium and not draft.registry:
-        yield f'times = "{draft.times}"    # or "micros", "millis", "nanos": as the connector has them'
+        yield f'times = "{draft.times}"    # "micros", "millis" or "nanos", as the connector has them'
         yield f'decimals = "{draft.decimals}"    # the connector\'s decimal.handling.mode'
     if draft.registry:
         yield 'header = "confluent"'

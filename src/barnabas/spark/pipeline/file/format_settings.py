@@ -340,7 +340,7 @@ def _registry(section: Section, folder: Path) -> "RegistryClient":
         )
     username, password = section.optional_text("username"), section.optional_text("password")
     if (username is None) != (password is None):
-        raise section.wrong("username" if username is None else "password", "is missing")
+        raise section.missing("username" if username is None else "password", "is missing")
     try:
         authorities = "" if ca is None else (folder / ca).read_text(encoding="utf-8", errors="replace")
     except OSError as error:

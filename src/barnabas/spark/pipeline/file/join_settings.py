@@ -134,7 +134,7 @@ def _on(section: Section) -> dict[str, str]:
             for name in names
         }
     if not found:
-        raise section.wrong(
+        raise section.missing(
             "on", 'is missing: the columns that tell the row of a record, such as ["carrier"] or '
             '{ code = "value.carrier" }'
         )  # fmt: skip

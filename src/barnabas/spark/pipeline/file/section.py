@@ -49,10 +49,7 @@ class Section:
         value = self.optional_text(key)
         if value is not None or default is not None:
             return value if value is not None else str(default)
-        misspelt = neighbour(key, [given for given in self._values if given not in self._asked])
-        if misspelt is not None:
-            raise self.wrong(misspelt, unknown(misspelt, [key]))
-        raise self.wrong(key, "is missing")
+        raise self.missing(key, "is missing")
 
     def optional_text(self, key: str) -> str | None:
         """A text that is not empty, or None where there is none."""
@@ -178,6 +175,11 @@ class Section:
     def wrong(self, key: str, words: str) -> PipelineError:
         """The error that names a key of this table."""
         return PipelineError(f"{self._name(key)} {words}")
+
+    def missing(self, key: str, words: str) -> PipelineError:
+        """The error for a key that must be there; it names the misspelt one where there is such."""
+        misspelt = neighbour(key, [given for given in self._values if given not in self._asked])
+        return self.wrong(key, words) if misspelt is None else self.wrong(misspelt, unknown(misspelt, [key]))
 
     def _take(self, key: str) -> Any:
         self._asked.append(key)

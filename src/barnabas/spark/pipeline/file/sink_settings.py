@@ -163,7 +163,7 @@ def _changes(section: Section, kind: str) -> Changes | None:
             "mode", f"is {mode!r}, and plain Parquet files only grow: kind must be delta or iceberg"
         )
     if not key:
-        raise section.wrong("key", "is missing: a list of the columns that tell the rows apart")
+        raise section.missing("key", "is missing: a list of the columns that tell the rows apart")
     if len(set(key)) < len(key):
         raise section.wrong("key", f"names a column twice: {', '.join(key)}")
     return Changes(key, mode == "history", deleted_by)
