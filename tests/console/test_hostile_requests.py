@@ -220,6 +220,25 @@ def test_whoever_holds_connections_open_keeps_nobody_out(address, monkeypatch):
             assert get(address)[0] == 200
 
 
+def test_whoever_reads_no_answers_keeps_nobody_out(address, monkeypatch):
+    monkeypatch.setattr(connections, "STALLED_S", 600.0)
+    monkeypatch.setattr(connections, "SCARCE", 5)
+    request = b"GET /api/v1/openapi.json HTTP/1.1\r\n" + HOST + b"\r\n"
+    with contextlib.ExitStack() as held:
+        for _ in range(connections.SCARCE):
+            one = held.enter_context(socket.socket())
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            one.connect(address)
+            one.sendall(request * 100)
+
+        def is_answered():
+            with contextlib.suppress(ConnectionError):
+                return get(address)[0] == 200
+            return False
+
+        until(is_answered, "an answer")
+
+
 def test_whoever_reads_no_answer_loses_the_connection(address):
     request = b"GET /api/v1/openapi.json HTTP/1.1\r\n" + HOST + b"\r\n"
     before = resident_bytes()

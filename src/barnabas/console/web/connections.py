@@ -10,7 +10,8 @@ does not read its answer: whoever opens enough of such connections would keep ev
   byte on a connection that is kept;
 - a client that reads nothing of an answer for `STALLED_S` loses its connection;
 - when connections are scarce (`SCARCE`), a new one takes the place of the one that has waited the longest for
-  its request to be whole. A page is asked for in one packet, so it is not the one that loses;
+  its request to be whole, or that reads nothing of its answer. A page is asked for in one packet, and read as
+  it comes, so it is not the one that loses;
 - bytes are looked at in slices: h11 bounds what is not whole yet, and would take a head of any size that
   comes in one read.
 
@@ -57,7 +58,8 @@ class BoundedConnection(H11Protocol):
     @property
     def is_waiting(self) -> bool:
         """Whether the client has still to send something, or to take it."""
-        return self.transport.is_closing() or self.conn.their_state in _UNFINISHED
+        is_unread = self.transport.is_closing() or self._stalled is not None
+        return is_unread or self.conn.their_state in _UNFINISHED
 
     def data_received(self, data: bytes) -> None:
         """Reads, slice by slice."""
