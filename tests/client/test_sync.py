@@ -167,6 +167,45 @@ def test_a_child_that_was_forked_is_told_to_make_its_own(background_cluster):
     assert [one.value for one in background_cluster.records("forked")] == [b"child", b"held"]
 
 
+EXITS = """
+import asyncio, os, sys
+from barnabas.client import AsyncProducer
+
+async def main():
+    async with AsyncProducer(sys.argv[1], linger_ms=60_000) as producer:
+        held = await producer.send("forked", "held")
+        child = os.fork()
+        if not child:
+            sys.exit(0)
+        assert os.waitpid(child, 0)[1] == 0, "the child"
+    print((await held).offset)
+
+asyncio.run(main())
+"""
+
+
+def test_a_child_that_was_forked_loses_no_records_of_its_parent(background_cluster):
+    command = [sys.executable, "-c", EXITS, background_cluster.bootstrap]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("0\n", "", 0), ended.stderr
+
+
+def test_an_exit_within_a_callback_ends_no_producer(background_cluster, caplog):
+    told = []
+
+    def leave(error, metadata):
+        told.append(metadata.offset)
+        sys.exit(1)
+
+    with Producer(background_cluster.bootstrap) as producer:
+        for _ in range(3):
+            producer.send("t", "x", partition=0, on_delivery=leave)
+        producer.flush()
+        assert producer.send("t", "x", partition=0).result().offset == 3
+    assert told == [0, 1, 2]
+    assert "delivery.callback_failed partition=t-0 error=SystemExit(1)" in caplog.text
+
+
 def test_close_may_be_repeated_and_ends_the_rest(background_cluster):
     producer = Producer(background_cluster.bootstrap)
     producer.send("t", "x")

@@ -15,6 +15,8 @@ _ADVICE: Final = (
     " their own"
 )
 
+FORKED: Final = "The client was made before this process was forked: make one of its own here"
+
 
 class HomeLoop:
     """That of one client."""

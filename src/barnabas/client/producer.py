@@ -15,6 +15,7 @@ hop between threads for each record.
 import asyncio
 import atexit
 import contextlib
+import os
 import time
 import warnings
 import weakref
@@ -34,6 +35,7 @@ from barnabas.client.errors import (
     InvalidRecordError,
 )
 from barnabas.client.habits import IN_CLOSE, IN_FLUSH, IN_SEND, OF_PRODUCERS, knows, knows_arguments, refuse
+from barnabas.client.home_loop import FORKED
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.client.options import OnDelivery, Partitioner, ProducerOptions
 from barnabas.client.partition_queue import PartitionQueue
@@ -451,10 +453,11 @@ class AsyncProducer:
                 if not waiter.done():
                     waiter.set_result(None)
 
-    def leave_to_parent(self, reason: str) -> None:
+    def leave_to_parent(self) -> None:
         """The process was forked, and this is the child: what this producer holds is the parent's to send."""
         self._closed = self._released = True
-        self._ended_because = reason
+        self._ended.set()
+        self._ended_because = FORKED
 
     @knows_arguments(IN_FLUSH)
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - it is what others have
@@ -611,6 +614,8 @@ class AsyncProducer:
 
     async def abort(self) -> None:
         """Closes at once; records that are not stored fail with ClientClosedError."""
+        if self._ended_because is FORKED:
+            return  # the connections are the parent's, and so is the loop
         self._cluster.home.enter_to_end()
         self._closed = True
         try:
@@ -690,6 +695,16 @@ def _at_exit() -> None:
     """What a thread holds at the end of the process is never collected, and would be lost without a word."""
     for producer in list(_unreleased):
         producer.warn_if_dropped(producer)
+
+
+def _after_fork() -> None:
+    for producer in list(_unreleased):
+        producer.leave_to_parent()
+
+
+# Not on every system there is a fork.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _may_grow(config: Config) -> bool:

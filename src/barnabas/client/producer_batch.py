@@ -8,6 +8,7 @@ and its deliveries look for their outcome in the piece that has their record.
 """
 
 import asyncio
+import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
 from typing import Any
@@ -240,8 +241,12 @@ class Delivery:
             error, stored = self._outcome()
             try:
                 on_delivery(error, stored)
-            except Exception as problem:  # it is the caller's, who is not here
+            except BaseException as problem:  # it is the caller's, who is not here
                 _log.error("delivery.callback_failed", partition=self._batch.tp, error=repr(problem))
+                # ``sys.exit()`` would end the thread of a synchronous producer, and nothing but that.
+                is_main = threading.current_thread() is threading.main_thread()
+                if is_main and not isinstance(problem, Exception):
+                    raise
 
         self._batch.future.add_done_callback(done)
 

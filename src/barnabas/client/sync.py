@@ -52,6 +52,7 @@ from barnabas.client.habits import (
     knows_arguments,
     refuse,
 )
+from barnabas.client.home_loop import FORKED
 from barnabas.client.options import ConsumerOptions, OnDelivery, ProducerOptions
 from barnabas.client.producer import AsyncProducer
 from barnabas.client.producer_batch import Delivery
@@ -76,7 +77,6 @@ A_co = TypeVar("A_co", covariant=True)
 C = TypeVar("C", bound="AsyncClient")
 
 
-_FORKED: Final = "The client was made before this process was forked: make one of its own here"
 _threads: "weakref.WeakSet[LoopThread]" = weakref.WeakSet()
 
 
@@ -101,21 +101,14 @@ class LoopThread:
         self._entrance = threading.Lock()
         self._closing = False
         self._forked = False
-        self._told_of_fork: Callable[[str], object] | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
         _threads.add(self)
-
-    def when_forked(self, tell: Callable[[str], object]) -> None:
-        """In a child of this process, it is called with what is to be said to whoever uses the client."""
-        self._told_of_fork = tell
 
     def left_behind(self) -> None:
         """This is a child that was forked: the thread is the parent's alone."""
         self._forked = self._closing = True
         self._entrance = threading.Lock()  # another thread may have had the old one
-        if self._told_of_fork is not None:
-            self._told_of_fork(_FORKED)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -129,7 +122,7 @@ class LoopThread:
         with self._entrance:
             if self._closing:
                 work.close()
-                raise ClientClosedError(_FORKED if self._forked else "The client was closed")
+                raise ClientClosedError(FORKED if self._forked else "The client was closed")
             self._callers.append(tasks)  # first: the work may call back as soon as the loop has it
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
         future.add_done_callback(lambda _done: tasks.put(None))
@@ -316,7 +309,6 @@ class Producer(ClientFace[AsyncProducer]):
             *made_in_thread(lambda: AsyncProducer(bootstrap_servers, **options), "barnabas-producer")
         )
         self._max_block_ms: int = self._twin.max_block_ms
-        self._thread.when_forked(self._twin.leave_to_parent)
 
     def send(
         self,
