@@ -33,6 +33,17 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "features.update": (("x",), "updates of features are given by name, as a dict, not 'x'"),
     "acls.create": (("User:ada",), "a rule is an AclBinding, not 'User:ada'"),
     "acls.delete": (("User:ada",), "a rule is an AclFilter, not 'User:ada'"),
+    "acls.describe": ((None,), "what is described is an AclFilter, not None"),
+    "cluster.try_api_versions": (("all",), "brokers are named by int, not str ('a')"),
+    "configs.list_resources": ((["topic"],), "types of resources are named by int, not str ('topic')"),
+    "coordinators.find": (("g", "group"), "the kind is a CoordinatorType, behind the keys, not 'group'"),
+    "log_dirs.alter_replicas": (
+        ({"t": "/d"},),
+        "a replica is TopicPartitionReplica(broker, topic, partition), not 't'",
+    ),
+    "quotas.alter": (("user",), "a change of quotas is a ClientQuotaAlteration, not 'user'"),
+    "quotas.describe": ((None,), "a filter is a QuotaFilter, not None"),
+    "transactions.abort": (("id",), "what is aborted is an AbortTransactionSpec, not 'id'"),
     "delegation_tokens.describe": ((5,), "owners are given as a list, not 5"),
 }
 

@@ -1,9 +1,9 @@
 """``admin.acls``: access rules (KIP-140, KIP-290)."""
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 from barnabas.admin.context import AdminContext, error_of
+from barnabas.client import named
 from barnabas.client.keyed_call import raise_first
 from barnabas.core.acl import (
     AccessControlEntry,
@@ -21,8 +21,6 @@ from barnabas.protocol.messages.create_acls import AclCreation, CreateAclsReques
 from barnabas.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
 from barnabas.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
-T = TypeVar("T")
-
 _EVERYTHING = AclFilter()
 
 
@@ -38,6 +36,7 @@ class Acls:
         """The rules that a filter matches. Raises KafkaError (SECURITY_DISABLED without an authorizer),
         ClientTimeoutError.
         """
+        named.one(wanted, AclFilter, "what is described is an AclFilter")
         request = DescribeAclsRequest(
             resource_type_filter=wanted.resource,
             resource_name_filter=wanted.name,
@@ -72,7 +71,10 @@ class Acls:
         self, bindings: Sequence[AclBinding] | AclBinding, *, timeout_ms: float | None = None
     ) -> dict[AclBinding, BarnabasError | None]:
         """As `create`, with an error per rule."""
-        bindings = _each(bindings, AclBinding)
+        bindings = named.several(bindings, AclBinding, "a rule is an AclBinding")
+        for pattern, entry in bindings:
+            named.one(pattern, ResourcePattern, "the pattern of a rule is a ResourcePattern")
+            named.one(entry, AccessControlEntry, "the entry of a rule is an AccessControlEntry")
         request = CreateAclsRequest(
             creations=[
                 AclCreation(
@@ -97,7 +99,7 @@ class Acls:
         self, filters: Sequence[AclFilter] | AclFilter, *, timeout_ms: float | None = None
     ) -> list[AclBinding]:
         """Removes the rules that any of the filters matches; which they were. Raises the first error."""
-        filters = _each(filters, AclFilter)
+        filters = named.several(filters, AclFilter, "a rule is an AclFilter")
         request = DeleteAclsRequest(
             filters=[
                 DeleteAclsFilter(
@@ -135,13 +137,3 @@ def _binding(pattern: tuple[int, str, int], entry: tuple[str, str, int, int]) ->
         ResourcePattern(of_code(Resource, pattern[0]), pattern[1], of_code(PatternType, pattern[2])),
         AccessControlEntry(entry[0], entry[1], of_code(Operation, entry[2]), of_code(Permission, entry[3])),
     )
-
-
-def _each(given: Sequence[T] | T, kind: type[T]) -> list[T]:
-    """One rule or several, as a list; raises TypeError."""
-    rules: list[T] = []
-    for one in given if isinstance(given, list | tuple) and not isinstance(given, kind) else [given]:
-        if not isinstance(one, kind):
-            raise TypeError(f"a rule is an {kind.__name__}, not {one!r:.80}")
-        rules.append(one)
-    return rules

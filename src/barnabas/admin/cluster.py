@@ -8,6 +8,7 @@ from barnabas import __version__
 from barnabas.admin.context import AdminContext, error_of
 from barnabas.admin.quorum_types import QuorumInfo, QuorumReplica
 from barnabas.admin.types import ApiVersions, ClusterDescription, Endpoint
+from barnabas.client import named
 from barnabas.client.metadata import Broker
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -99,7 +100,7 @@ class ClusterInfo:
         """The lowest and the highest version of each API, by key, that each broker serves;
         an error per broker.
         """
-        wanted = list(dict.fromkeys(brokers))
+        wanted = named.numbers(brokers, "brokers")
         deadline = self._context.deadline(timeout_ms)
         answers = await asyncio.gather(*(self._api_versions(broker, deadline.left_s) for broker in wanted))
         return dict(zip(wanted, answers, strict=True))

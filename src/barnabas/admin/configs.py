@@ -77,7 +77,7 @@ class Configs:
         timeout_ms: float | None = None,
     ) -> dict[ConfigResource, Entries | BarnabasError]:
         """As `describe`, with an error per resource; only these keys where some are named."""
-        wanted = None if keys is None else list(keys)
+        wanted = None if keys is None else named.names(keys, "keys")
         deadline = self._context.deadline(timeout_ms)
         requests = [
             (
@@ -131,6 +131,7 @@ class Configs:
         timeout_ms: float | None = None,
     ) -> dict[ConfigResource, BarnabasError | None]:
         """As `alter`, with an error per resource."""
+        changes = named.by_key(changes, "changes", "resource")
         deadline = self._context.deadline(timeout_ms)
         requests = [
             (
@@ -163,7 +164,7 @@ class Configs:
         Types that this client does not know are left out. Raises `KafkaError`, and `UnsupportedVersionError`
         for a broker that cannot say.
         """
-        wanted = list(types)
+        wanted = named.numbers(types, "types of resources")
         deadline = self._context.deadline(timeout_ms)
         request = ListConfigResourcesRequest(resource_types=[int(one) for one in wanted])
         response = await self._context.cluster.send_to_any(request, ListConfigResourcesResponse, deadline)
@@ -197,16 +198,18 @@ def _change(resource: ConfigResource, changes: Changes) -> AlterConfigsResource:
 
 
 def _resources(given: Iterable[ConfigResource] | ConfigResource) -> list[ConfigResource]:
-    each = [given] if isinstance(given, ConfigResource | str) else list(given)
-    for one in each:
-        if not isinstance(one, ConfigResource):
-            raise TypeError(f"a resource is ConfigResource.topic(name), or of another type, not {one!r:.80}")
-    return each
+    resources = named.several(
+        given, ConfigResource, "a resource is ConfigResource.topic(name), or of another type"
+    )
+    named.names([one.name for one in resources], "resources")
+    return resources
 
 
 def _operations(changes: Changes) -> Iterable[AlterConfigOp]:
     if not isinstance(changes, Mapping):
-        return changes
+        return named.several(
+            changes, AlterConfigOp, "changes are a dict of values by key, or operations, AlterConfigOp(...)"
+        )
     return [
         AlterConfigOp(name, named.value(value), AlterOp.DELETE if value is None else AlterOp.SET)
         for name, value in changes.items()

@@ -3,7 +3,7 @@ the cluster, the deadline of a call, requests to the controller.
 """
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from barnabas.client.cluster import Cluster, Versions
 from barnabas.client.retries import Deadline
@@ -14,6 +14,8 @@ from barnabas.protocol.message import Request, Response
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 R = TypeVar("R", bound=Response)
+
+_INT_MAX: Final = 2**31 - 1
 
 
 class AdminContext:
@@ -76,6 +78,11 @@ class AdminContext:
         response = await self.cluster.send_to_any(request, MetadataResponse, deadline)
         self.cluster.update(response, complete=topics is None)
         return response
+
+
+def whole_ms(time_ms: float) -> int:
+    """A time in the form of requests, which hold 24 days at most."""
+    return int(max(0, min(time_ms, _INT_MAX)))
 
 
 def error_of(code: int, message: str | None = None) -> KafkaError | None:

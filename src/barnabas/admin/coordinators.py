@@ -45,6 +45,7 @@ class Coordinators:
 
         A broker that is asked creates the internal topic when it does not exist yet.
         """
+        named.one(kind, CoordinatorType, "the kind is a CoordinatorType, behind the keys")
         cluster, wanted = self._context.cluster, named.names(keys, _NOUNS[kind])
         return await cluster.retrying(
             lambda: find_coordinators(cluster, wanted, kind),

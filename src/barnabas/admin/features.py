@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from barnabas import __version__
-from barnabas.admin.context import AdminContext, error_of
+from barnabas.admin.context import AdminContext, error_of, whole_ms
 from barnabas.client import named
 from barnabas.client.keyed_call import raise_first
 from barnabas.core.errors import BarnabasError
@@ -55,6 +55,8 @@ class Features:
         Raises KafkaError, ClientTimeoutError, and BarnabasError where no broker has the id.
         """
         cluster = self._context.cluster
+        if broker is not None:
+            named.one(broker, int, "a broker is named by int")
         if broker is not None and broker not in cluster.metadata.brokers:
             await cluster.refresh()
             if broker not in cluster.metadata.brokers:
@@ -95,14 +97,16 @@ class Features:
     ) -> dict[str, BarnabasError | None]:
         """As `update`, with an error per feature."""
         deadline = self._context.deadline(timeout_ms)
+        updates = named.by_name(updates, "updates of features")
+        named.several(updates.values(), FeatureUpdate, "an update of a feature is FeatureUpdate(level)")
         response = await self._context.send_to_controller(
             UpdateFeaturesRequest(
-                timeout_ms=int(deadline.left_s * 1000),
+                timeout_ms=whole_ms(deadline.left_s * 1000),
                 feature_updates=[
                     FeatureUpdateKey(
                         feature=name, max_version_level=update.level, upgrade_type=update.upgrade_type
                     )
-                    for name, update in named.by_name(updates, "updates of features").items()
+                    for name, update in updates.items()
                 ],
                 validate_only=validate_only,
             ),

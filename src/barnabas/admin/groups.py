@@ -70,7 +70,9 @@ class Groups(GroupOffsets):
         """As `list`, by broker, with an error per broker: the groups of the others are there all the same."""
         deadline = self._context.deadline(timeout_ms)
         await self._context.metadata([], deadline)
-        request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+        request = ListGroupsRequest(
+            states_filter=named.names(states, "states"), types_filter=named.names(types, "types")
+        )
         versions = _WITH_TYPES if request.types_filter else _WITH_STATES if request.states_filter else None
 
         async def ask(broker: int) -> "Sequence[GroupListing] | BarnabasError":
@@ -187,7 +189,7 @@ class Groups(GroupOffsets):
         timeout_ms: float | None = None,
     ) -> dict[str, BarnabasError | None]:
         """As `remove_members`, with an error per member, by instance id (by member id where it has none)."""
-        said = (reason or _DEFAULT_REASON)[:REASON_LENGTH_MAX]
+        said = (named.one(reason, str, "a reason is a str") or _DEFAULT_REASON)[:REASON_LENGTH_MAX]
         if instance_ids is None:
             described = await self.describe([group], timeout_ms=timeout_ms)
             members = _identities(described[group], said)

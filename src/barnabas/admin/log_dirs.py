@@ -79,6 +79,7 @@ class LogDirs:
         REPLICA_NOT_AVAILABLE is the answer for a replica that is not there yet: it will be made in that
         directory.
         """
+        targets = named.by_key(targets, "log directories", "replica")
 
         async def ask(
             node: int, keys: Sequence[TopicPartitionReplica]
@@ -161,8 +162,14 @@ class LogDirs:
 
 
 def _by_broker(replicas: Iterable[TopicPartitionReplica]) -> dict[int, list[TopicPartitionReplica]]:
+    wanted = named.several(
+        replicas, TopicPartitionReplica, "a replica is TopicPartitionReplica(broker, topic, partition)"
+    )
+    for replica in wanted:
+        named.one(replica.broker, int, "the broker of a replica is an int")
+        named.partition((replica.topic, replica.partition))
     grouped: dict[int, list[TopicPartitionReplica]] = {}
-    for replica in dict.fromkeys(replicas):
+    for replica in dict.fromkeys(wanted):
         grouped.setdefault(replica.broker, []).append(replica)
     return grouped
 
@@ -170,6 +177,7 @@ def _by_broker(replicas: Iterable[TopicPartitionReplica]) -> dict[int, list[Topi
 def _alter_request(targets: Mapping[TopicPartitionReplica, str]) -> AlterReplicaLogDirsRequest:
     by_path: dict[str, list[TopicPartition]] = {}
     for replica, path in targets.items():
+        named.one(path, str, "a log directory is a str")
         by_path.setdefault(path, []).append(TopicPartition(replica.topic, replica.partition))
     return AlterReplicaLogDirsRequest(
         dirs=[

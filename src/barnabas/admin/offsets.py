@@ -43,6 +43,6 @@ class Offsets:
         return await list_offsets(
             self._context.cluster,
             {tp: time_ms(one) for tp, one in named.by_partition(timestamps, "times").items()},
-            isolation_level=int(read_committed),
+            isolation_level=int(bool(read_committed)),
             timeout_ms=self._context.timeout_ms if timeout_ms is None else timeout_ms,
         )

@@ -54,7 +54,9 @@ class ProducerStates:
         """As `describe_producers`, with an error per partition."""
         wanted = named.partitions(partitions)
         cluster, deadline = self._context.cluster, self._context.deadline(timeout_ms)
-        if broker is None:
+        if broker is not None:
+            named.one(broker, int, "a broker is named by int")
+        else:
             cluster.need({tp.topic for tp in wanted})
 
         async def ask(

@@ -5,13 +5,13 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 from barnabas.admin.context import AdminContext, error_of
 from barnabas.client import named
 from barnabas.client.keyed_call import raise_first
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.core.scram import ITERATIONS_MIN, NUMBERS, SALT_BITS, ScramMechanism, salt_of
+from barnabas.core.scram import ITERATIONS_MAX, ITERATIONS_MIN, NUMBERS, SALT_BITS, ScramMechanism, salt_of
 from barnabas.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
@@ -90,6 +90,7 @@ class UserScramCredentialDeletion:
     mechanism: str
 
 
+_ScramAlteration: TypeAlias = UserScramCredentialUpsertion | UserScramCredentialDeletion
 _MECHANISMS: Final = {mechanism.value: number for number, mechanism in NUMBERS.items()}
 
 
@@ -105,7 +106,7 @@ class Quotas:
         """The quotas of entities that have just the types of these filters, and match all of them."""
         components = [
             ComponentData(entity_type=one.entity_type, match_type=one.match, match=one.name)
-            for one in filters
+            for one in named.several(filters, QuotaFilter, "a filter is a QuotaFilter")
         ]
         response = await self._context.cluster.send_to_any(
             DescribeClientQuotasRequest(components=components, strict=True),
@@ -133,28 +134,30 @@ class Quotas:
 
         Raises `KafkaError` for the first entity that is refused; others may have been changed all the same.
         """
-        wanted = [alterations] if isinstance(alterations, ClientQuotaAlteration) else list(alterations)
-        results = await self.try_alter(wanted, validate_only=validate_only, timeout_ms=timeout_ms)
+        results = await self.try_alter(alterations, validate_only=validate_only, timeout_ms=timeout_ms)
         raise_first(dict(enumerate(results)))
 
     async def try_alter(
         self,
-        alterations: Iterable[ClientQuotaAlteration],
+        alterations: Iterable[ClientQuotaAlteration] | ClientQuotaAlteration,
         *,
         validate_only: bool = False,
         timeout_ms: float | None = None,
     ) -> list[BarnabasError | None]:
         """As `alter`, with the error of each alteration, in their order."""
-        wanted = list(alterations)
+        wanted = named.several(
+            alterations, ClientQuotaAlteration, "a change of quotas is a ClientQuotaAlteration"
+        )
         entries = [
             AlterClientQuotasRequestEntryData(
-                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in one.entity.items()],
+                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
                 ops=[
-                    OpData(key=key, value=0.0 if value is None else float(value), remove=value is None)
-                    for key, value in one.values.items()
+                    OpData(key=key, value=0.0 if value is None else _rate(key, value), remove=value is None)
+                    for key, value in named.by_name(one.values, "values of quotas").items()
                 ],
             )
             for one in wanted
+            for entity in (named.by_name(one.entity, "entities of quotas"),)
         ]
         response = await self._context.cluster.send_to_any(
             AlterClientQuotasRequest(entries=entries, validate_only=validate_only),
@@ -171,7 +174,7 @@ class Quotas:
 
     async def alter_scram_credentials(
         self,
-        alterations: Iterable[UserScramCredentialUpsertion | UserScramCredentialDeletion],
+        alterations: Iterable[_ScramAlteration],
         *,
         timeout_ms: float | None = None,
     ) -> None:
@@ -183,17 +186,17 @@ class Quotas:
 
     async def try_alter_scram_credentials(
         self,
-        alterations: Iterable[UserScramCredentialUpsertion | UserScramCredentialDeletion],
+        alterations: Iterable[_ScramAlteration],
         *,
         timeout_ms: float | None = None,
     ) -> dict[str, BarnabasError | None]:
         """As `alter_scram_credentials`, with an error per user."""
         request = AlterUserScramCredentialsRequest()
-        wanted = list(alterations)
+        wanted = _alterations(alterations)
         refused: dict[str, BarnabasError | None] = {
-            one.user: KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Password must not be empty")
+            one.user: KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, why)
             for one in wanted
-            if isinstance(one, UserScramCredentialUpsertion) and not one.password
+            if isinstance(one, UserScramCredentialUpsertion) and (why := _unacceptable(one))
         }
         for one in wanted:
             if one.user in refused:
@@ -248,3 +251,43 @@ class Quotas:
             for one in response.results
             if one.error_code != ErrorCode.RESOURCE_NOT_FOUND
         }
+
+
+def _rate(key: str, given: float) -> float:
+    return float(named.one(given, (int, float), f"the value of the quota {key} is a number"))
+
+
+def _alterations(
+    given: Iterable[_ScramAlteration],
+) -> list[_ScramAlteration]:
+    """The changes, checked as far as their hashes need it; raises TypeError, ValueError."""
+    kinds: tuple[type[_ScramAlteration], ...] = (UserScramCredentialUpsertion, UserScramCredentialDeletion)
+    wanted = named.several(
+        given, kinds, "a change is a UserScramCredentialUpsertion or UserScramCredentialDeletion"
+    )
+    for one in wanted:
+        named.names([one.user], "users")
+        if named.one(one.mechanism, str, "a mechanism is a str") not in _MECHANISMS:
+            raise ValueError(f"a mechanism is one of {', '.join(_MECHANISMS)}, not {one.mechanism!r:.80}")
+        if isinstance(one, UserScramCredentialUpsertion):
+            named.one(one.iterations, int, "iterations are an int")
+            if not isinstance(one.password, str):
+                raise TypeError(f"a password is a str, not {type(one.password).__name__}")
+            try:
+                one.password.encode()
+            except UnicodeEncodeError as error:
+                raise ValueError(f"a password cannot be encoded in UTF-8: {error.reason}") from None
+    return wanted
+
+
+def _unacceptable(one: UserScramCredentialUpsertion) -> str:
+    """Why a broker would not take it, in its words; empty where it would. Said here, as the password would
+    have to be hashed so many times before a broker is asked.
+    """
+    if not one.password:
+        return "Password must not be empty"
+    if one.iterations > ITERATIONS_MAX:
+        return "Too many iterations"
+    if one.iterations < ITERATIONS_MIN:
+        return "Too few iterations"
+    return ""

@@ -256,11 +256,7 @@ class Topics:
 
 
 def _new_topics(given: Iterable[NewTopic] | NewTopic) -> Iterable[NewTopic]:
-    topics = [given] if isinstance(given, NewTopic | str) else list(given)
-    for topic in topics:
-        if not isinstance(topic, NewTopic):
-            raise TypeError(f"topics to create are NewTopic(name, partitions=...), not {topic!r:.80}")
-    return topics
+    return named.several(given, NewTopic, "topics to create are NewTopic(name, partitions=...)")
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

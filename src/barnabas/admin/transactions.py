@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from barnabas.admin.context import error_of
+from barnabas.admin.context import error_of, whole_ms
 from barnabas.admin.coordinators import Answers, ask_coordinators
 from barnabas.admin.producer_states import ProducerStates
 from barnabas.admin.transaction_types import (
@@ -65,11 +65,14 @@ class Transactions(ProducerStates):
         (Kafka before 3.8) or by pattern (before 4.1).
         """
         cluster, deadline = self._context.cluster, self._context.deadline(timeout_ms)
+        filters, producers = named.names(states, "states"), named.numbers(producer_ids, "producer ids")
+        duration_ms = -1
+        if longer_than_ms is not None:
+            duration_ms = named.one(longer_than_ms, int, "longer_than_ms is a number of milliseconds, an int")
         await self._context.metadata([], deadline)
-        duration_ms = -1 if longer_than_ms is None else longer_than_ms
         request = ListTransactionsRequest(
-            state_filters=list(states),
-            producer_id_filters=list(producer_ids),
+            state_filters=filters,
+            producer_id_filters=producers,
             duration_filter=duration_ms,
             # An empty one filters nothing, for Kafka's client too.
             transactional_id_pattern=pattern or None,
@@ -149,7 +152,9 @@ class Transactions(ProducerStates):
         Raises KafkaError, in particular INVALID_PRODUCER_EPOCH for an epoch below the partition's,
         TRANSACTION_COORDINATOR_FENCED for a coordinator's epoch below the last one's, ClientTimeoutError.
         """
-        cluster, deadline, tp = self._context.cluster, self._context.deadline(timeout_ms), spec.partition
+        named.one(spec, AbortTransactionSpec, "what is aborted is an AbortTransactionSpec")
+        cluster, deadline = self._context.cluster, self._context.deadline(timeout_ms)
+        tp = named.partition(spec.partition)
         cluster.need({tp.topic})
         marker = WritableTxnMarker(
             producer_id=spec.producer_id,
@@ -192,7 +197,8 @@ class Transactions(ProducerStates):
     ) -> dict[str, FencedProducer | BarnabasError]:
         """As `fence`, with an error per id."""
         # It becomes the id's time-out. The next producer brings its own.
-        wait_ms = int(self._context.request_timeout_ms if timeout_ms is None else timeout_ms)
+        deadline = self._context.deadline(timeout_ms)
+        wait_ms = self._context.request_timeout_ms if timeout_ms is None else whole_ms(deadline.total_ms)
 
         async def fence_one(node: int, transactional_id: str) -> FencedProducer | BarnabasError:
             request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=wait_ms)

@@ -5,7 +5,7 @@ would be questions about topics and groups that nobody meant.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, SupportsIndex, TypeAlias, TypeVar
 
 from barnabas.core.ids import TopicPartition
 
@@ -21,26 +21,26 @@ Partitions: TypeAlias = Iterable[Partition] | TopicPartition
 
 def names(given: Names, what: str) -> list[str]:
     """The names as a list without doubles, `what` being their plural; raises TypeError."""
-    each = [given] if isinstance(given, str) else list(dict.fromkeys(_iterated(given, what)))
+    each = [given] if isinstance(given, str) else list(_iterated(given, what))
     for name in each:
         if not isinstance(name, str):
             raise TypeError(f"{what} are named by str, not {type(name).__name__} ({name!r:.80})")
-    return each
+    return list(dict.fromkeys(each))
 
 
 def partition(given: Partition) -> TopicPartition:
     """The partition; raises TypeError."""
-    if isinstance(given, TopicPartition):
-        return given
-    if isinstance(given, tuple) and list(map(type, given)) == [str, int]:
-        return TopicPartition(*given)
+    if isinstance(given, tuple) and len(given) == 2:
+        topic, number = given
+        if isinstance(topic, str) and isinstance(number, SupportsIndex):
+            return given if isinstance(given, TopicPartition) else TopicPartition(topic, number.__index__())
     raise TypeError(f"a partition is a TopicPartition or (topic, number), not {given!r:.80}")
 
 
 def partitions(given: Partitions) -> list[TopicPartition]:
     """The partitions as a list; raises TypeError."""
     if isinstance(given, TopicPartition):
-        return [given]
+        return [partition(given)]
     if isinstance(given, str):
         raise TypeError(f"a partition is a TopicPartition or (topic, number), not {given!r:.80}")
     return [partition(each) for each in _iterated(given, "partitions")]
@@ -56,26 +56,41 @@ def each(given: Iterable[Several]) -> list[TopicPartition]:
 
 def by_partition(given: Mapping[TopicPartition, V], what: str) -> dict[TopicPartition, V]:
     """What is said of each partition, `what` being that; raises TypeError."""
-    return {partition(tp): value for tp, value in _mapped(given, what, "partition").items()}
+    return {partition(tp): value for tp, value in by_key(given, what, "partition").items()}
 
 
 def by_name(given: Mapping[str, V], what: str) -> dict[str, V]:
     """What is said of each name, `what` being that; raises TypeError."""
-    found = _mapped(given, what, "name")
+    found = by_key(given, what, "name")
     names(found, f"{what}, by name,")
     return found
 
 
 def numbers(given: Iterable[int] | int, what: str) -> list[int]:
     """The numbers as a list without doubles, `what` being their plural; raises TypeError."""
-    each = [given] if isinstance(given, int) else list(dict.fromkeys(_iterated(given, what)))
+    each = [given] if isinstance(given, int) else list(_iterated(given, what))
     for number in each:
         if not isinstance(number, int):
             raise TypeError(f"{what} are named by int, not {type(number).__name__} ({number!r:.80})")
-    return each
+    return list(dict.fromkeys(each))
 
 
-def _mapped(given: Mapping[K, V], what: str, key: str) -> dict[K, V]:
+def one(given: Any, kind: type[K] | tuple[type[K], ...], what: str) -> K:
+    """What is of this kind, `what` saying in a sentence that it has to be; raises TypeError."""
+    if not isinstance(given, kind):
+        raise TypeError(f"{what}, not {given!r:.80}")
+    return given
+
+
+def several(given: Iterable[K] | K, kind: type[K] | tuple[type[K], ...], what: str) -> list[K]:
+    """One thing of this kind or an iterable of them, as a list; raises TypeError as `one`."""
+    if isinstance(given, (kind, str, bytes)) or not isinstance(given, Iterable):
+        return [one(given, kind, what)]
+    return [one(each, kind, what) for each in given]
+
+
+def by_key(given: Mapping[K, V], what: str, key: str) -> dict[K, V]:
+    """What is said of each `key`, `what` being that; raises TypeError."""
     if not isinstance(given, Mapping):
         raise TypeError(f"{what} are given by {key}, as a dict, not {given!r:.80}")
     return dict(given)

@@ -1,6 +1,7 @@
 """Trying again: a moment until which something may take, and the pauses between the attempts before it."""
 
 import asyncio
+import math
 import time
 
 from barnabas.core.errors import KafkaError
@@ -14,8 +15,15 @@ class Deadline:
     __slots__ = ("_at", "total_ms")
 
     def __init__(self, total_ms: float) -> None:
+        """Raises TypeError for what is no number of milliseconds."""
         self.total_ms = total_ms
-        self._at = time.monotonic() + total_ms / 1000
+        try:
+            self._at = time.monotonic() + total_ms / 1000
+            is_number = not math.isnan(self._at)
+        except (TypeError, OverflowError):
+            is_number = False
+        if not is_number:
+            raise TypeError(f"a time-out is a number of milliseconds, not {total_ms!r:.80}")
 
     @property
     def left_s(self) -> float:
