@@ -68,8 +68,8 @@ class Database:
         """Opens the file, made if it is missing; raises StoreUnusableError, sqlite3.Error, OSError."""
         fresh = _make(path)
         # Before SQLite looks at it: it would pass over what does not hold, and lose what comes after.
-        damage = None if fresh else wal_damage(path)
-        if damage is not None and synchronous == "FULL":
+        damage = wal_damage(path) if synchronous == "FULL" and not fresh else None
+        if damage is not None:
             raise StoreUnusableError(damaged(path, damage))
         # Transactions are said explicitly, and waiting for locks is the caller's business.
         self._connection = sqlite3.connect(path, timeout=0, isolation_level=None)
