@@ -87,6 +87,19 @@ def test_brokers_have_values_of_their_own_and_shared_ones(configs, serve, barnab
     assert server.stop() == 0
 
 
+@pytest.mark.parametrize(("kind", "noun"), [("brokers", "broker"), ("broker-loggers", "broker-logger")])
+def test_a_broker_that_is_not_in_the_cluster_is_said_at_once(configs, kind, noun):
+    """Where it was waited for, as by Kafka 3.9's script, a line of a warning came first."""
+    flags = ("--entity-type", kind, "--entity-name", "99")
+
+    shown = configs("--describe", *flags)
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    assert shown.stdout == f"The {noun} '99' doesn't exist and doesn't have dynamic config.\n"
+    changed = configs("--alter", *flags, "--add-config", "log.cleaner.threads=2")
+    assert (changed.exit_code, changed.stdout) == (1, "")
+    assert changed.stderr == "There is no broker 99 in the cluster now\n"
+
+
 def test_what_the_cluster_refuses_repeats_the_command_line(configs, topic, broker):
     flags = ("--alter", "--topic", topic, "--add-config", "retention.ms=soon")
     result = configs(*flags)

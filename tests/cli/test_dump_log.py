@@ -557,7 +557,6 @@ def test_files_of_other_kinds_are_passed_over(barnabas):
     ("arguments", "complaint"),
     [
         ([], 'Missing required argument "[files]"'),
-        (["--files", "x.log"], "x.log is not named after an offset"),
         (["--files", "00.log"], "00.log: No such file"),
         (["--files", "00.log", "--cluster-metadata-decoder"], "ZooKeeper"),
         (["--files", "00.log", "--remote-log-metadata-decoder"], "tiered storage"),
@@ -574,3 +573,19 @@ def test_what_cannot_be_done_is_said_in_one_line(barnabas, arguments, complaint)
     assert done.exit_code != 0
     assert complaint in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_file_that_is_not_there_is_one_line(barnabas, tmp_path):
+    missing = str(tmp_path / f"{0:020}.log")
+
+    done = barnabas("dump-log", "--files", missing)
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == f"Error: {missing}: No such file or directory\n"
+
+
+def test_a_log_is_named_after_an_offset(barnabas, tmp_path):
+    named = tmp_path / "x.log"
+    named.touch()
+
+    assert "x.log is not named after an offset" in barnabas("dump-log", "--files", str(named)).stderr

@@ -67,6 +67,25 @@ def committed(bootstrap, topic):
     return values
 
 
+@pytest.mark.parametrize(
+    ("command", "failed"),
+    [
+        (
+            ("describe-producers", "--topic", "any", "--partition", "0"),
+            "Failed to describe producers for partition any-0 on broker 99",
+        ),
+        (("find-hanging",), "Failed to search broker 99"),
+    ],
+)
+def test_a_broker_that_is_not_in_the_cluster_is_said_at_once(tool, command, failed):
+    done = tool(*command, "--broker-id", "99")
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"{failed}: There is no broker 99 in the cluster now. Enable debug logging for additional detail.\n"
+    )
+
+
 def test_the_table_of_producers(tool, bootstrap, admin, topic):
     with Producer(bootstrap) as producer:
         for number in range(3):

@@ -38,7 +38,9 @@ from barnabas.cli.options import (
 from barnabas.core.config import Source
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import validate_topic_name
+from barnabas.operations.errors import OperationError
 from barnabas.operations.java_order import text_order
+from barnabas.operations.known_brokers import check_broker
 from barnabas.operations.own_configs import is_own, unset_keys
 
 _RESOURCES: Final = {
@@ -75,6 +77,8 @@ def run(given: Given, arguments: Sequence[str]) -> None:
     """
     try:
         asyncio.run(_run(given))
+    except OperationError as error:
+        raise ToolError(str(error)) from error
     except _FailedError as error:
         failure = str(error)
     except BarnabasError as error:
@@ -117,7 +121,7 @@ async def _describe(admin: AsyncAdmin, entity: Entity, *, everything: bool, as_j
     if as_json:
         print_facts({"entities": await _facts(admin, entity, everything=everything)})
         return
-    if entity.type in _LISTED and entity.name and not await _is_there(admin, entity):
+    if entity.name and not await _is_there(admin, entity):
         click.echo(
             printable(f"The {entity.noun} '{entity.name}' doesn't exist and doesn't have dynamic config.")
         )
@@ -134,7 +138,7 @@ async def _describe(admin: AsyncAdmin, entity: Entity, *, everything: bool, as_j
 
 async def _facts(admin: AsyncAdmin, entity: Entity, *, everything: bool) -> list[dict[str, Any]]:
     """Each entity with its entries; nothing for one that is not there."""
-    if entity.type in _LISTED and entity.name and not await _is_there(admin, entity):
+    if entity.name and not await _is_there(admin, entity):
         return []
     return [
         {
@@ -157,6 +161,11 @@ async def _facts(admin: AsyncAdmin, entity: Entity, *, everything: bool) -> list
 
 
 async def _is_there(admin: AsyncAdmin, entity: Entity) -> bool:
+    """Whether it may be described; a topic is for the brokers to say."""
+    if entity.type in (BROKERS, BROKER_LOGGERS):
+        return entity.name in {str(broker.node_id) for broker in (await admin.cluster.describe()).brokers}
+    if entity.type not in _LISTED:
+        return True
     if entity.name in await configured(admin, _RESOURCES[entity.type]):
         return True
     # A group without settings may be there all the same.
@@ -208,6 +217,8 @@ def _text(value: str | None) -> str:
 
 
 async def _alter(admin: AsyncAdmin, entity: Entity, added: Mapping[str, str], deleted: Sequence[str]) -> None:
+    if entity.type in (BROKERS, BROKER_LOGGERS) and entity.name:
+        await check_broker(admin, int(entity.name))
     before = {entry.name: entry for entry in await _entries(admin, entity, everything=True)}
     resource = _resource(entity)
     if entity.type == BROKER_LOGGERS:

@@ -11,6 +11,7 @@ from barnabas.core.ids import TopicPartition
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import FailedStepError, failing
 from barnabas.operations.hanging_transactions import abort_spec, hanging_transactions
+from barnabas.operations.known_brokers import check_broker
 
 
 async def run(options: dict[str, Any], command: Callable[[AsyncAdmin], Awaitable[None]]) -> None:
@@ -51,6 +52,8 @@ async def describe_producers(
 ) -> None:
     place = "leader" if broker is None else f"broker {broker}"
     with failing(f"Failed to describe producers for partition {tp} on {place}"):
+        if broker is not None:
+            await check_broker(admin, broker)
         producers = (await admin.transactions.describe_producers([tp], broker=broker))[tp]
     if as_json:
         print_facts(partition_facts(tp, producers=producers))
@@ -90,6 +93,9 @@ async def find_hanging(
     *,
     as_json: bool,
 ) -> None:
+    if broker is not None:
+        with failing(f"Failed to search broker {broker}"):
+            await check_broker(admin, broker)
     found = await hanging_transactions(admin, topic, partition, broker, longest_ms)
     if as_json:
         print_facts({"hanging": [partition_facts(tp, **plain(producer)) for tp, producer in found]})

@@ -22,7 +22,7 @@ from barnabas.network.endpoints import (
     Endpoint,
     ListenerConfig,
 )
-from barnabas.operations.errors import OperationError
+from barnabas.operations.known_brokers import check_broker
 
 Line = tuple[str, str]
 """A path, and what it takes."""
@@ -39,8 +39,7 @@ KEYS: Final[tuple[str, ...]] = (
 
 async def of_broker(admin: AsyncAdmin, broker: int, timeout_ms: int) -> tuple[dict[str, Any], frozenset[str]]:
     """The keys above as a running broker has them, and which were set. Raises KafkaError, OperationError."""
-    if broker not in {one.node_id for one in (await admin.cluster.describe(timeout_ms=timeout_ms)).brokers}:
-        raise OperationError(f"There is no broker {broker} in the cluster now")
+    await check_broker(admin, broker, timeout_ms)
     resource = ConfigResource.broker(broker)
     described = (await admin.configs.describe(resource, timeout_ms=timeout_ms))[resource]
     found = {key: described[key] for key in KEYS if key in described and described[key].value is not None}

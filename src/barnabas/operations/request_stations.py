@@ -22,6 +22,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import GROUP_METADATA_TOPIC, ZERO_UUID, TopicPartition, Uuid
 from barnabas.network.api_versions import NodeApiVersions
 from barnabas.operations.errors import OperationError
+from barnabas.operations.known_brokers import no_broker
 from barnabas.protocol.message import Request
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -233,7 +234,7 @@ def _target(cluster: Cluster, kind: WalkableRequest, subject: Subject, broker: i
     brokers = cluster.metadata.brokers
     if broker is not None:
         if broker not in brokers:
-            raise OperationError(f"There is no broker {broker} in the cluster now")
+            raise no_broker(broker)
         return brokers[broker]
     if not kind.of_partition:
         return brokers[min(brokers)]

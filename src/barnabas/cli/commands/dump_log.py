@@ -118,7 +118,6 @@ def _parser(given: Mapping[str, Any]) -> "RecordParser | None":
 def _dump(name: str, logs: "LogDump", indexes: "IndexDump") -> None:
     from barnabas.cli.index_dump import snapshot_lines, transaction_lines
 
-    click.echo(f"Dumping {name}")
     path = Path(name)
     printers: dict[str, Callable[[Path], Iterator[str]]] = {
         ".log": logs.lines,
@@ -128,10 +127,13 @@ def _dump(name: str, logs: "LogDump", indexes: "IndexDump") -> None:
         ".txnindex": transaction_lines,
     }
     lines = printers.get(path.suffix)
-    if lines is None:
-        click.echo(f"Ignoring unknown file {name}", err=True)
-        return
     try:
+        if lines is not None:
+            path.open("rb").close()  # Kafka says first that it dumps what is not there
+        click.echo(f"Dumping {name}")
+        if lines is None:
+            click.echo(f"Ignoring unknown file {name}", err=True)
+            return
         for line in lines(path):
             sys.stdout.write(f"{line}\n")
     except OSError as error:
