@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from barnabas.cli.main import cli
 from barnabas.console.access import gate, oidc
+from barnabas.console.access import login as logins
 from barnabas.console.access import passwords as password_files
 from barnabas.console.access.login import OIDC_LIFETIME_MS, Login
 from barnabas.console.access.oidc import OidcSettings, OpenIdProvider, parsed
@@ -274,6 +275,14 @@ def test_a_log_in_ends_in_the_browser_that_began_it_and_once(site):
     mine.cookies = cookies
     assert (again := mine.get(back)).status_code == 401
     assert "is over" in again.text
+
+
+def test_whoever_was_never_at_the_provider_writes_few_lines(site, monkeypatch, caplog):
+    monkeypatch.setattr(logins, "_LINES_MAX", 3)
+    stranger = Browser(site)
+    for number in range(10):
+        assert stranger.get(f"/login/oidc/callback?state={number}&code=x").status_code == 401
+    assert caplog.text.count("console.login_refused") == 3
 
 
 @pytest.mark.parametrize(

@@ -301,7 +301,8 @@ def mirrored(method: Callable[Concatenate[A, P], Any]) -> Callable[Concatenate[F
 class Producer(ClientFace[AsyncProducer]):
     """`AsyncProducer` without ``await``; safe to use from several threads.
 
-    `send` appends in the calling thread, so a record costs no hop to the loop's thread.
+    `send` appends in the calling thread, so a record costs no hop to the loop's thread. A signal handler must
+    not call the producer: within a `send` it would wait for itself. It may raise an exception, or set a flag.
     """
 
     def __init__(self, bootstrap_servers: Given | None = None, /, **options: Unpack[ProducerOptions]) -> None:

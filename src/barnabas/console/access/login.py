@@ -21,6 +21,10 @@ _log = EventLog("console")
 _FAILED_MAX: Final = 10
 """Wrong passwords for one name from one address, in a while; three times as many for all names."""
 _WHILE_MS: Final = 300_000
+_LINES_MAX: Final = 100
+"""Lines of the log about log-ins that were refused, in a while: whoever comes back from no provider is
+refused a thousand times a second.
+"""
 OIDC_LIFETIME_MS: Final = 3_600_000
 _HASHES_MAX: Final = 2
 """At once: each takes 32 MB and a tenth of a second of a processor."""
@@ -58,6 +62,8 @@ class Login:
     _waiting: int = 0
     _at_provider: Counter[str] = field(default_factory=Counter)
     """Who asks the provider now, by address."""
+    _told: deque[int] = field(default_factory=deque)
+    """When the log was told of log-ins that were refused."""
 
     async def log_in(self, user: str, password: str, origin: Origin, now_ms: int) -> str:
         """A token. Raises RefusedLoginError, TooManyError."""
@@ -79,7 +85,7 @@ class Login:
         finally:
             self._waiting -= 1
         if known is None or not is_right:
-            _log.warning("console.login_refused", user=user[:NAME_MAX], address=origin.address)
+            self._tell_refusal(user=user[:NAME_MAX], address=origin.address)
             raise RefusedLoginError("the name or the password is not right")
         for key in keys:
             if tries := self._failed.get(key):
@@ -96,6 +102,14 @@ class Login:
         while tries and now_ms - tries[0] > _WHILE_MS:
             tries.popleft()
         return len(tries)
+
+    def _tell_refusal(self, **fields: object) -> None:
+        now = monotonic_ms()
+        while self._told and now - self._told[0] > _WHILE_MS:
+            self._told.popleft()
+        if len(self._told) < _LINES_MAX:
+            self._told.append(now)
+            _log.warning("console.login_refused", **fields)
 
     def user(self, token: str, origin: Origin, now_ms: int) -> str | None:
         """Who has this token; None for nobody. A user who is no longer in the file, or has another password
@@ -147,7 +161,7 @@ class Login:
         try:
             user, target = await self._ask(origin.address, self.provider.end, given, state)
         except OidcRefusedError as error:
-            _log.warning("console.login_refused", reason=error, address=origin.address)
+            self._tell_refusal(reason=error, address=origin.address)
             raise
         _log.info("console.login", user=user.name, roles=len(user.roles), address=origin.address)
         token = self.sessions.begin(user.name, origin, "", monotonic_ms(), user.roles, OIDC_LIFETIME_MS)
