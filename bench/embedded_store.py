@@ -25,7 +25,6 @@ from barnabas.admin import Admin, NewTopic
 from barnabas.client.types import LATEST_TIMESTAMP
 from barnabas.cluster.store.contract import Create, SetData
 from barnabas.cluster.store.sqlite import SqliteStore
-from barnabas.core.errors import KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.node.environment import METADATA_FILE
@@ -116,8 +115,7 @@ def writes(sessions: int, seconds: float) -> str:
 def stall(brokers: int, seconds: float) -> str:
     """What a machine does while nobody can write to its store, and behind it."""
     with machine(brokers, Installation.at(CHECKOUT)) as one:
-        one.wait()
-        address = f"127.0.0.1:{one.ports[0]}"
+        address = one.address
         store = Path(one.folder) / "data" / METADATA_FILE
         with Admin(address) as admin:
             admin.topics.create(NewTopic(TOPIC, 4 * brokers, 1))
@@ -140,11 +138,7 @@ def stall(brokers: int, seconds: float) -> str:
         lock.close()
         free, during = time.monotonic(), max(gaps)
         with Admin(address, default_api_timeout_ms=LONG_S * 1000) as admin:
-            while True:
-                # Whose session ended meanwhile may say so once more, as with a ZooKeeper that did not answer.
-                with contextlib.suppress(KafkaError):
-                    admin.topics.create(NewTopic("after", brokers, 1))
-                    break
+            admin.topics.create(NewTopic("after", brokers, 1))
             back = time.monotonic() - free
             whole = len(admin.cluster.describe().brokers)
             producer.flush(LONG_S)

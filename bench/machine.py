@@ -48,14 +48,18 @@ class Cost(NamedTuple):
 
 
 class Machine:
-    """One parent with its brokers."""
+    """One parent with its brokers; `machine` starts it."""
 
     def __init__(self, folder: Path, brokers: int, installation: Installation) -> None:
+        self._began = time.monotonic()
         self.ports = [kafka_harness.free_port()]
         while len(self.ports) < brokers:
             # Consecutive ones; what is taken in the middle ends the start with its line.
             self.ports.append(self.ports[-1] + 1)
         self.folder = folder
+        self.address = f"127.0.0.1:{self.ports[0]}"
+        self.ready_s = 0.0
+        """How long it took until all were ready."""
         serve = ["-m", "barnabas", "serve", "--brokers", str(brokers), "--port", str(self.ports[0])]
         self._log = (folder / "log").open("wb")
         self.process = subprocess.Popen(
@@ -69,6 +73,7 @@ class Machine:
         assert self.process.stdout is not None
         if not self.process.stdout.readline().startswith(b"ready "):
             raise RuntimeError(f"the brokers are not ready: {Path(self._log.name).read_text()}")
+        self.ready_s = time.monotonic() - self._began
 
     def used_s(self) -> float:
         return processor_time(self.process.pid).total_s
@@ -91,9 +96,11 @@ class Machine:
 
 @contextlib.contextmanager
 def machine(brokers: int, installation: Installation) -> Iterator[Machine]:
+    """One whose brokers are ready, in a folder of its own. Raises RuntimeError with what it said instead."""
     folder = Path(tempfile.mkdtemp(prefix="barnabas-machine-"))
     started = Machine(folder, brokers, installation)
     try:
+        started.wait()
         yield started
     finally:
         started.stop()
@@ -102,13 +109,11 @@ def machine(brokers: int, installation: Installation) -> Iterator[Machine]:
 
 def cost_of(brokers: int, asked: argparse.Namespace, installation: Installation) -> Cost:
     """Of one machine, from its start on."""
-    started = time.monotonic()
     with machine(brokers, installation) as one:
-        one.wait()
-        ready_s, start_s = time.monotonic() - started, one.used_s()
+        start_s = one.used_s()
         time.sleep(SETTLE_S)
         memory = proportional_mb(tree_of(one.process.pid))
-        with Admin(f"127.0.0.1:{one.ports[0]}") as admin:
+        with Admin(one.address) as admin:
             admin.topics.create(NewTopic("many", asked.partitions, 1))
             create_load_topics(admin, one.ports)
         time.sleep(SETTLE_S)
@@ -117,7 +122,9 @@ def cost_of(brokers: int, asked: argparse.Namespace, installation: Installation)
         idle = (one.used_s() - before) / (time.monotonic() - since)
         loads = [_load(one, asked.seconds) for _ in range(asked.rounds)]
         request_us = statistics.median(us for us, _ in loads)
-        return Cost(start_s, ready_s, memory, idle, request_us, statistics.median(rate for _, rate in loads))
+        return Cost(
+            start_s, one.ready_s, memory, idle, request_us, statistics.median(rate for _, rate in loads)
+        )
 
 
 class Driven(NamedTuple):

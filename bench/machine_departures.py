@@ -48,7 +48,7 @@ class Departure(NamedTuple):
 
 def departure(one: Machine, *, of_controller: bool, by: signal.Signals) -> Departure:
     """Has a broker end, and waits until all is as before."""
-    with Admin(_address(one.ports[0])) as admin:
+    with Admin(one.address) as admin:
         with suppress(BarnabasError):  # all are led by those that should
             admin.partitions.elect_leaders()
         described = admin.cluster.describe()
@@ -104,8 +104,7 @@ def _address(port: int) -> str:
 def row(brokers: int, asked: argparse.Namespace, installation: Installation) -> str:
     """Medians of a machine, as a line of the table."""
     with machine(brokers, installation) as one:
-        one.wait()
-        with Admin(_address(one.ports[0])) as admin:
+        with Admin(one.address) as admin:
             admin.topics.create(NewTopic(TOPIC, asked.partitions, min(brokers, 2)))
         time.sleep(SETTLE_S)
         cells = [str(brokers)]

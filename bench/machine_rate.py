@@ -62,7 +62,6 @@ def started(asked: argparse.Namespace) -> Iterator[dict[str, Driveable]]:
     with contextlib.ExitStack() as stack:
         for brokers in map(int, asked.brokers.split(",")):
             one = stack.enter_context(machine(brokers, installation))
-            one.wait()
             found[f"{brokers} of ours"] = Driveable(one.ports, one.used_s)
         if not asked.without_kafka:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

@@ -22,6 +22,7 @@ import pytest
 from barnabas.cluster.store import sqlite_worker
 from barnabas.cluster.store.contract import StoreUnusableError
 from barnabas.cluster.store.sqlite import SqliteStore
+from barnabas.cluster.store.sqlite_sessions import shared_clock_ms
 from barnabas.cluster.store.sqlite_table import Database
 from barnabas.core.pending import Pending
 
@@ -444,6 +445,24 @@ def test_a_store_that_stalled_ends_no_session(loop, path, begin):
     assert loop.wait(stores[0].children("/")) == sorted(map(str, before))
     assert [each.session_id for each in stores] == before
     assert [each.renewals for each in listeners] == [0] * 4
+
+
+def test_a_lock_that_is_held_for_longer_than_a_session_ends_none(loop, path, begin):
+    """Who was the first to write went on at once with its next heartbeat, which it had missed too."""
+    timeout_ms = 1500
+    stores = [begin(session_timeout_ms=timeout_ms) for _ in range(4)]
+    before = [each.session_id for each in stores]
+    lock = sqlite3.connect(path, timeout=5, isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+    began_ms = shared_clock_ms()
+    # Nobody can write; each has begun a heartbeat, and missed the one behind it.
+    loop.until(lambda: shared_clock_ms() > began_ms + 1.5 * timeout_ms)
+    lock.execute("ROLLBACK")
+    lock.close()
+    loop.until(lambda: min(heartbeats(path).values()) > began_ms)
+
+    assert [each.session_id for each in stores] == before
+    assert sorted(heartbeats(path)) == before
 
 
 def test_a_change_is_kept_for_a_session_that_was_held_up(loop, path, begin):

@@ -425,8 +425,10 @@ class Worker:
         with self._transaction(write=True) as own:
             if own is None:
                 return
-            # The transaction may have waited for others: the time is that of the write.
+            # The transaction may have waited for others: times are counted from the write. So after a stall
+            # the others have as long as that to write theirs.
             now_ms = shared_clock_ms()
+            self._next_heartbeat_ms = now_ms + interval_ms
             rows = {row.id: row for row in self._database.sessions()}
             mine = rows[own.id]
             # Where this session is late itself, nobody could write: the others live, and are as late.
