@@ -14,6 +14,7 @@ import pytest
 from barnabas.console.alerts.book import AlertBook, Silence
 from barnabas.console.alerts.notices import Addresses, Notifier
 from barnabas.console.alerts.rules import AlertRule, rehearse
+from barnabas.console.web import alert_routes
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
 from waiting import until
@@ -362,6 +363,47 @@ def test_rules_are_kept_rehearsed_silenced_and_shown(site):
     assert log[4:] == [("remove-alert-rule", each, "none") for each in ("begun", "done")]
     form = site.request("POST", "/api/v1/clusters/demo/alerts/rules", data=rule)
     assert form.status_code in {409, 422}
+
+
+def test_one_rule_is_rehearsed_at_a_time_and_once(site, monkeypatch):
+    asked = {"series": "group.lag/*", "limit": "5", "for_s": "0"}
+    runs, goes_on = threading.Event(), threading.Event()
+
+    def slow(*given):
+        runs.set()
+        goes_on.wait(30)
+        return rehearse(*given)
+
+    with monkeypatch.context() as patched, ThreadPoolExecutor(1) as operators:
+        patched.setattr(alert_routes, "rehearse", slow)
+        first = operators.submit(site.page, "/alerts", **asked)
+        assert runs.wait(30)
+        other = site.request("GET", "/api/v1/clusters/demo/alerts", params=asked)
+        assert (other.status_code, "another rule" in other.text) == (503, True)
+        assert site.get("/alerts")["rehearsal"] is None
+        goes_on.set()
+        page = first.result(30)
+    # It is not read again by itself, as other pages are.
+    assert ("data-refresh" in page, "data-refresh" in site.page("/alerts")) == (False, True)
+    assert "would have fired 1 times" in site.page("/alerts", **asked)
+
+
+def test_a_rehearsal_has_few_series_in_memory_at_once(site, monkeypatch):
+    asked = {"series": "check.number/*", "limit": -1, "for_s": 0}
+    history, read = site.watched.history, []
+    read_points = history.points_of
+
+    def points_of(series, *times):
+        read.append(len(series))
+        return read_points(series, *times)
+
+    whole = site.get("/alerts", **asked)["rehearsal"]
+    assert whole["fired"] == len(whole["incidents"]) == whole["series"] > 2
+    monkeypatch.setattr(history, "points_of", points_of)
+    monkeypatch.setattr(alert_routes, "_AT_ONCE", 2)
+    in_parts = site.get("/alerts", **asked)["rehearsal"]
+    assert (max(read), sum(read)) == (2, whole["series"])
+    assert [one["series"] for one in in_parts["incidents"]] == [one["series"] for one in whole["incidents"]]
 
 
 def test_a_rule_is_rehearsed_kept_silenced_and_removed_from_the_page(cluster, open_console):
