@@ -8,6 +8,7 @@ from barnabas.client.types import OffsetAndMetadata
 from barnabas.console.history.history import ClusterHistory
 from barnabas.console.reading import read
 from barnabas.console.snapshot import ClusterSnapshot
+from barnabas.console.views import lag_rules as lag_rule_views
 from barnabas.console.views.lag_rules import lag_rules
 from barnabas.core.ids import TopicPartition
 from barnabas.operations.clock import now_ms
@@ -142,6 +143,22 @@ class _Watched:
         self.history, self.snapshot = history, snapshot
 
 
+def test_few_partitions_are_in_memory_at_once(history, monkeypatch):
+    there = {TopicPartition("t", number): OffsetAndMetadata(1800) for number in range(3)}
+    snapshot = ClusterSnapshot(positions={"billing": read(there, now_ms())})
+    read_points, counts = history.points_of, []
+
+    def points_of(series, *times):
+        counts.append(len(series))
+        return read_points(series, *times)
+
+    monkeypatch.setattr(history, "points_of", points_of)
+    monkeypatch.setattr(lag_rule_views, "_AT_ONCE", 1)
+    found = lag_rules(_Watched(history, snapshot), "billing", "6h", now_ms())
+    assert [(one.partition, one.looks) for one in found.partitions] == [("t-0", 180), ("t-1", 0), ("t-2", 0)]
+    assert counts == [1, 2, 2, 2]  # one series of the group, then two of each partition
+
+
 def test_both_are_compared_over_what_was_recorded(history, site):
     there = {TopicPartition("t", 0): OffsetAndMetadata(1800)}
     snapshot = ClusterSnapshot(positions={"billing": read(there, now_ms())})
@@ -151,7 +168,10 @@ def test_both_are_compared_over_what_was_recorded(history, site):
     # Burrow sees it when its window of ten minutes has passed once more, ours after one.
     assert {(one.burrow, one.ours) for one in found.spans} <= {("OK", "STOP"), ("STOP", "OK")}
 
+    with site.watched.history.study():
+        assert site.request("GET", "/api/v1/clusters/demo/lag-rules/behind").status_code == 503
     shown = site.get("/lag-rules/behind")
     assert [one["partition"] for one in shown["partitions"]] == ["orders-0"]
-    assert "Net slope" in site.page("/lag-rules/behind")
+    page = site.page("/lag-rules/behind")
+    assert ("Net slope" in page, "data-refresh" in page) == (True, False)
     assert site.request("GET", "/api/v1/clusters/demo/lag-rules/behind?range=1y").status_code == 409

@@ -8,13 +8,15 @@ first.
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 from barnabas.console.history.change_store import SHOWN_MAX, ChangeStore
 from barnabas.console.history.samples import Points, SampleStore
+from barnabas.console.questions import NotAnsweredError
 from barnabas.console.snapshot import ClusterChange
 from barnabas.core.eventlog import EventLog
 
@@ -28,8 +30,8 @@ _SETTLE_S: Final = 10.0
 
 
 class ClusterHistory:
-    """Samples and changes of a cluster, in a folder of its own. Nothing here raises: what cannot be written
-    is a `problem` that pages show, and is tried again with the next sample.
+    """Samples and changes of a cluster, in a folder of its own. Nothing but `study` raises: what cannot be
+    written is a `problem` that pages show, and is tried again with the next sample.
     """
 
     def __init__(self, folder: Path, name: str, *, days: int = KEEP_DAYS, every_ms: int = 60_000) -> None:
@@ -45,6 +47,7 @@ class ClusterHistory:
         self._turn = threading.Condition()
         self._writing = False
         """Whether the thread is there; it ends when nothing waits."""
+        self._studying = threading.Lock()
 
     def is_due(self, now_ms: int) -> bool:
         """Whether it is time for a sample; a clock that was set back does not end them."""
@@ -119,6 +122,20 @@ class ClusterHistory:
         except OSError as error:
             _log.warning("console.history", folder=str(self.folder), error=error)
             return {one: [] for one in wanted}
+
+    @contextmanager
+    def study(self) -> Iterator[None]:
+        """For a look at many series over a long time, which takes seconds of a processor: one at a time.
+        Raises NotAnsweredError while there is another.
+        """
+        if not self._studying.acquire(blocking=False):
+            raise NotAnsweredError(
+                "the history is looked through for somebody else: try again in some seconds"
+            )
+        try:
+            yield
+        finally:
+            self._studying.release()
 
     def series(self) -> list[str]:
         """The series that there are now."""

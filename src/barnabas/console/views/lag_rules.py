@@ -14,6 +14,8 @@ from barnabas.operations.lag_rules import CommitWindow, LagStatus, NetSlope, wor
 _LOOKS_MAX: Final = 1_500
 """So many times of the range are judged."""
 _PARTITIONS_MAX: Final = 200
+_AT_ONCE: Final = 5
+"""Partitions whose samples are in memory at once: each has two series of up to 43,200 in a month."""
 _SPANS_MAX: Final = 50
 
 
@@ -61,7 +63,8 @@ class LagRules:
 def lag_rules(watched: WatchedCluster, group: str, span: str, now_ms: int) -> LagRules:
     """Judges each partition at the times at which the group was known, at most `_LOOKS_MAX` of them. Commits
     are changes of the position that the console saw: a commit of the same offset again is none, so what
-    Burrow calls STALL is STOP here. Raises OperationError without a history, and for a range that is none.
+    Burrow calls STALL is STOP here. Raises OperationError without a history, and for a range that is none;
+    NotAnsweredError while the history is looked through for somebody else.
     """
     kept = watched.history
     if kept is None:
@@ -74,12 +77,16 @@ def lag_rules(watched: WatchedCluster, group: str, span: str, now_ms: int) -> La
     there = sorted(tp for tp, one in (known(watched.snapshot.positions, group) or {}).items() if one)
     rows, spans = [], []
     judged = there[:_PARTITIONS_MAX]
-    names = {tp: (f"group.offset/{group}/{tp}", f"group.offset_lag/{group}/{tp}") for tp in judged}
-    points = kept.points_of((one for pair in names.values() for one in pair), start_ms - DAY_MS, now_ms)
-    for tp, (offset, lag) in names.items():
-        row, found = _compared(str(tp), times, points[offset], points[lag])
-        rows.append(row)
-        spans += found
+    with kept.study():
+        for begin in range(0, len(judged), _AT_ONCE):
+            some = judged[begin : begin + _AT_ONCE]
+            names = {tp: (f"group.offset/{group}/{tp}", f"group.offset_lag/{group}/{tp}") for tp in some}
+            both = [one for pair in names.values() for one in pair]
+            points = kept.points_of(both, start_ms - DAY_MS, now_ms)
+            for tp, (offset, lag) in names.items():
+                row, found = _compared(str(tp), times, points[offset], points[lag])
+                rows.append(row)
+                spans += found
     spans.sort(key=lambda one: -one.from_ms)
     return LagRules(
         group,

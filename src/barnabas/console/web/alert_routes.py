@@ -1,7 +1,6 @@
 """Alerts over REST, their page and its forms: rules, silences, what fires, and the rehearsal of a rule."""
 
 import heapq
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
@@ -14,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from barnabas.console.actions.plans import Effect
 from barnabas.console.alerts.book import AlertBook, Silence
 from barnabas.console.alerts.rules import AlertRule, Incident, rehearse
-from barnabas.console.questions import NotAnsweredError
+from barnabas.console.history.history import ClusterHistory
 from barnabas.console.watched import WatchedCluster
 from barnabas.console.web.action_routes import HereConsole, first_of, json_routes, sent_form
 from barnabas.console.web.routes import AddRoute, Watched, none_if_empty, user_of
@@ -26,8 +25,6 @@ _SERIES_MAX: Final = 50
 _INCIDENTS_MAX: Final = 100
 _AT_ONCE: Final = 5
 """Series whose samples are in memory at once: each has up to 43,200."""
-_REHEARSING: Final = threading.Lock()
-"""Held by the rehearsal that runs: of fifty series over a month it is seconds of a processor."""
 _SILENCE_S_MAX: Final = 30 * 86_400
 
 
@@ -103,20 +100,16 @@ def alerts(
 
 def rehearsed(watched: WatchedCluster, rule: AlertRule) -> Rehearsal:
     """What the rule would have done. Raises OperationError where it can watch nothing, NotAnsweredError while
-    another rule is rehearsed.
+    the history is looked through for somebody else.
     """
     rule.check()
-    if not _REHEARSING.acquire(blocking=False):
-        raise NotAnsweredError("another rule is rehearsed now: try again in some seconds")
-    try:
-        return _rehearsal(watched, rule)
-    finally:
-        _REHEARSING.release()
-
-
-def _rehearsal(watched: WatchedCluster, rule: AlertRule) -> Rehearsal:
     history = watched.history
     assert history is not None, "a cluster with alerts has a history"
+    with history.study():
+        return _rehearsal(watched.name, history, rule)
+
+
+def _rehearsal(cluster: str, history: ClusterHistory, rule: AlertRule) -> Rehearsal:
     names = [one for one in history.series() if rule.watches(one)]
     tried, end_ms = names[:_SERIES_MAX], now_ms()
     newest: list[Incident] = []
@@ -127,7 +120,7 @@ def _rehearsal(watched: WatchedCluster, rule: AlertRule) -> Rehearsal:
             count += len(points)
             if points:
                 first = min(points[0][0], first or points[0][0])
-            found = rehearse(rule, watched.name, name, points)
+            found = rehearse(rule, cluster, name, points)
             fired += len(found)
             newest = heapq.nlargest(_INCIDENTS_MAX, newest + found, key=lambda one: one.fired_ms)
     return Rehearsal(rule, fired, newest, len(names), len(names) - len(tried), count, first)
