@@ -68,7 +68,7 @@ def test_methods_of_a_face_can_be_looked_at_on_the_class(face: type, twin: type)
 @pytest.mark.parametrize(("face", "twin"), [*FACES[:2]])
 def test_a_face_has_every_public_method_of_its_twin(face: type, twin: type) -> None:
     own_loop = {"start", "abort", "gives_way", "try_send", "try_send_section", "make_ready"}
-    own_loop |= {"ends", "has_read_to", "leave_to_parent", "silent_brokers", "warn_if_dropped"}
+    own_loop |= {"ends", "has_read_to", "leave_to_parent", "silent_brokers", "take_back", "warn_if_dropped"}
     public = {name for name, _ in inspect.getmembers(twin, inspect.isfunction) if not name.startswith("_")}
     assert public - own_loop <= set(dir(face))
 

@@ -127,6 +127,10 @@ class AsyncConsumer:
             enabled=config["enable.metrics.push"],
         )
         self._closed = False
+        self._closing = False
+        """Whether it is being closed: nothing is given any more, so that all that was is committed."""
+        self._before: dict[AssignedPartition, tuple[int | None, int]] = {}
+        """Where the last poll found each partition of which it gave records: position and its epoch."""
 
     def _member(self) -> GroupMember:
         """Raises KafkaError (INVALID_GROUP_ID) where there is no group."""
@@ -340,8 +344,10 @@ class AsyncConsumer:
         """The next records, in order within each partition; waits up to the time for the first of them.
 
         Raises `NoOffsetError` (``auto.offset.reset`` is none; `LogTruncationError` where the leader's log
-        diverges from what was read), `KafkaError` (damage, authorization), `RecordDeserializationError` and
-        `WakeupError`.
+        diverges from what was read), `KafkaError` (damage, authorization), `RecordDeserializationError`,
+        `WakeupError`, and `ClientClosedError` where another thread or task closes the consumer meanwhile. A
+        Ctrl-C ends it with `KeyboardInterrupt`, and no record is lost: what it would have given comes with
+        the next poll.
         """
         if timeout_ms.__class__ is float and timeout_ms in _LIKE_SECONDS and not self._said_milliseconds:
             self._said_milliseconds = True
@@ -352,6 +358,7 @@ class AsyncConsumer:
 
     async def _poll(self, deadline: Deadline, limit: int) -> list[ConsumerRecord]:
         self._fetcher.metrics.polled()
+        self._before.clear()
         while True:
             await self._prepare()
             records = self._take_buffered(limit)
@@ -388,6 +395,7 @@ class AsyncConsumer:
             # Fetched and parsed again by the next poll: the deserializer may take it then.
             state.seek(error.offset, state.position_epoch)
             raise
+        self._before.setdefault(state, (state.position, state.position_epoch))
         state.position = fetch.next_offset
         if records:
             self._fetcher.metrics.consumed(state.tp.topic, len(records))
@@ -405,16 +413,28 @@ class AsyncConsumer:
 
     async def _fetch_raw(self, deadline: Deadline) -> list[RawFetch]:
         self._fetcher.metrics.polled()
+        self._before.clear()
         while True:
             await self._prepare()
             pieces = []
             while (raw := self._fetcher.take()) is not None:
-                self._fetcher.metrics.consumed(raw.tp.topic, self._partitions[raw.tp].move_behind(raw))
+                state = self._partitions[raw.tp]
+                self._before.setdefault(state, (state.position, state.position_epoch))
+                self._fetcher.metrics.consumed(raw.tp.topic, state.move_behind(raw))
                 self._fetcher.metrics.read(raw.tp.topic, len(raw.records))
                 pieces.append(raw)
             self._fetcher.send_fetches()
             if pieces or await self._is_over(deadline):
                 return pieces
+
+    def take_back(self) -> None:
+        """What the last poll gave reached nobody, as its caller was interrupted: the next one gives it again,
+        and it is not committed.
+        """
+        for state, (position, epoch) in self._before.items():
+            if self._partitions.get(state.tp) is state and position is not None:
+                state.seek(position, epoch)
+        self._before.clear()
 
     async def poll_arrow(
         self, timeout_ms: float = 0, *, include_headers: bool = False
@@ -493,9 +513,12 @@ class AsyncConsumer:
         polars = needed("to_polars", "polars")
         return polars.from_arrow(await self.to_arrow(include_headers=include_headers))
 
-    async def _prepare(self) -> None:
-        if self._closed:
+    def _check_open(self) -> None:
+        if self._closing:
             raise ClientClosedError("The consumer was closed")
+
+    async def _prepare(self) -> None:
+        self._check_open()
         self._cluster.home.enter()
         if self._fetcher.failures:
             tp, failure = self._fetcher.failures.popitem()
@@ -513,6 +536,7 @@ class AsyncConsumer:
             # Neither the group nor a position is waited for: partitions that have one are read.
             await self._coordinator.poll()
             self._positions.advance()
+        self._check_open()
         self._fetcher.send_fetches()
 
     async def _is_over(self, deadline: Deadline) -> bool:
@@ -631,6 +655,8 @@ class AsyncConsumer:
         if self._closed:
             return
         lives = self._cluster.home.enter_to_end()
+        self._closing = True
+        self._fetcher.wake()  # a poll that waits finds out
         try:
             if self._coordinator is not None and lives:
                 await self._coordinator.close(Deadline(timeout_ms))

@@ -114,17 +114,24 @@ class LoopThread:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's value; an interrupt of the waiting thread cancels it. Raises ClientClosedError when
-        another thread closes this one first.
+    def run(self, work: Coroutine[Any, Any, T], undo: Callable[[], object] | None = None) -> T:
+        """The coroutine's value; an interrupt of the waiting thread cancels it, and where it has come to its
+        end all the same, `undo` is called in the loop's thread. Raises ClientClosedError when another thread
+        closes this one first.
         """
+        ended: list[T] = []
+
+        async def noted() -> T:
+            ended.append(await work)
+            return ended[0]
+
         tasks: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         with self._entrance:
             if self._closing:
                 work.close()
                 raise ClientClosedError(FORKED if self._forked else "The client was closed")
             self._callers.append(tasks)  # first: the work may call back as soon as the loop has it
-            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+            future = asyncio.run_coroutine_threadsafe(noted() if undo else work, self._loop)
         future.add_done_callback(lambda _done: tasks.put(None))
         try:
             while (task := tasks.get()) is not None:
@@ -136,6 +143,10 @@ class LoopThread:
             raise ClientClosedError("The client was closed") from None
         except BaseException:
             future.cancel()
+            if undo is not None:
+                # Behind the cancellation: then it has ended, or it never will. What is closed reads no more.
+                with contextlib.suppress(RuntimeError):
+                    self._loop.call_soon_threadsafe(lambda: undo() if ended else None)
             raise
         finally:
             self._callers.remove(tasks)
@@ -297,12 +308,27 @@ def mirrored(method: Callable[Concatenate[A, P], Any]) -> Callable[Concatenate[F
     return call
 
 
+def _polling(
+    method: Callable[Concatenate[AsyncConsumer, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["Consumer", P], T]:
+    """A method of a consumer's face that gives records: an interrupt leaves them to the next one."""
+
+    @functools.wraps(method)
+    def call(face: "Consumer", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        twin = face._twin  # noqa: SLF001
+        return face._thread.run(method(twin, *args, **kwargs), twin.take_back)  # noqa: SLF001
+
+    return call
+
+
 @knows(OF_PRODUCERS)
 class Producer(ClientFace[AsyncProducer]):
     """`AsyncProducer` without ``await``; safe to use from several threads.
 
     `send` appends in the calling thread, so a record costs no hop to the loop's thread. A signal handler must
     not call the producer: within a `send` it would wait for itself. It may raise an exception, or set a flag.
+    While a thread closes the producer, every record that others have sent is stored or has an error in its
+    `Delivery`; from then on `send` and `flush` raise ClientClosedError.
     """
 
     def __init__(self, bootstrap_servers: Given | None = None, /, **options: Unpack[ProducerOptions]) -> None:
@@ -472,7 +498,12 @@ class Producer(ClientFace[AsyncProducer]):
 
 @knows(OF_CONSUMERS)
 class Consumer(ClientFace[AsyncConsumer]):
-    """`AsyncConsumer` without ``await``; use it from one thread at a time."""
+    """`AsyncConsumer` without ``await``; use it from one thread at a time.
+
+    Two calls are for other threads: `wakeup`, and `close`. What a thread waits for while another one closes
+    ends with ClientClosedError, and so does whatever it calls then; what its last poll gave is committed,
+    where that is automatic.
+    """
 
     def __init__(self, bootstrap_servers: Given | None = None, /, **options: Unpack[ConsumerOptions]) -> None:
         super().__init__(
@@ -530,12 +561,12 @@ class Consumer(ClientFace[AsyncConsumer]):
     position = mirrored(AsyncConsumer.position)
     lag = mirrored(AsyncConsumer.lag)
     metrics = mirrored(AsyncConsumer.metrics)
-    poll = mirrored(AsyncConsumer.poll)
-    poll_arrow = mirrored(AsyncConsumer.poll_arrow)
+    poll = _polling(AsyncConsumer.poll)
+    poll_arrow = _polling(AsyncConsumer.poll_arrow)
     to_arrow = mirrored(AsyncConsumer.to_arrow)
     to_pandas = mirrored(AsyncConsumer.to_pandas)
     to_polars = mirrored(AsyncConsumer.to_polars)
-    fetch_raw = mirrored(AsyncConsumer.fetch_raw)
+    fetch_raw = _polling(AsyncConsumer.fetch_raw)
     partitions_for = mirrored(AsyncConsumer.partitions_for)
     topic_id = mirrored(AsyncConsumer.topic_id)
     beginning_offsets = mirrored(AsyncConsumer.beginning_offsets)

@@ -8,7 +8,7 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
-from barnabas.client.errors import WakeupError
+from barnabas.client.errors import ClientClosedError, WakeupError
 
 
 class Wakeup:
@@ -51,3 +51,6 @@ class Wakeup:
             # Whoever else has cancelled the task meanwhile wins.
             if task.uncancel() <= 0 and kind is asyncio.CancelledError:
                 raise WakeupError from error
+        elif kind is asyncio.CancelledError and task is not None and not task.cancelling():
+            # Not the poll was cancelled, but what it waited for, which `close` of another task ends.
+            raise ClientClosedError("The consumer was closed") from error
