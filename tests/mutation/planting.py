@@ -26,6 +26,7 @@ NEAREST = 3
 to collect a whole folder takes longer than most of them.
 """
 MEMORY_KB_MAX = 6_000_000
+"""Of data: Chromium takes far more addresses than memory, and does not start where these are few."""
 SEEDS_IN_TESTS = 200
 """Of the models that tests run; `tests/seeds.py` reads it."""
 MODELS = {
@@ -195,7 +196,7 @@ def _run(command: Sequence[str], root: Path) -> tuple[int, str]:
         "BARNABAS_TEST_SEEDS": str(SEEDS_IN_TESTS),
     }
     process = subprocess.Popen(
-        ["sh", "-c", f'ulimit -v {MEMORY_KB_MAX}; exec "$@"', "sh", *command],
+        ["sh", "-c", f'ulimit -d {MEMORY_KB_MAX}; exec "$@"', "sh", *command],
         cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,
