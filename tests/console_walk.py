@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import shutil
+import socket
 import threading
 from collections.abc import Iterator
 from importlib import resources
@@ -17,6 +18,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
+from barnabas.console.access.certificate import TlsFiles
 from barnabas.console.actions.kinds import KINDS
 from barnabas.console.console import Console
 from barnabas.console.server import Address, listen, server_of
@@ -56,14 +58,16 @@ def chromium() -> Iterator[webdriver.Chrome]:
 
 
 @contextlib.contextmanager
-def served(console: Console) -> Iterator[str]:
+def served(
+    console: Console, tls: TlsFiles | None = None, listener: socket.socket | None = None
+) -> Iterator[str]:
     """The console on a port of this machine; its address."""
-    listener = listen(Address("127.0.0.1", 0))
-    server = server_of(console)
+    listener = listener or listen(Address("127.0.0.1", 0))
+    server = server_of(console, tls)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        yield f"{'http' if tls is None else 'https'}://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(WAIT_S)

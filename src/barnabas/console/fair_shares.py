@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -44,11 +45,15 @@ class FairPlaces:
 
 
 def make_room(
-    kept: dict[str, T], owner_of: Callable[[T], str], owner: str, *, each_max: int, total_max: int
-) -> None:
-    """Lets the oldest thing of `owner` go, or of whoever has the most, until one more of `owner` fits."""
+    kept: dict[K, T], owner_of: Callable[[T], str], owner: str, *, each_max: int, total_max: int
+) -> list[T]:
+    """Lets the oldest thing of `owner` go, or of whoever has the most, until one more of `owner` fits.
+    Returns what has gone.
+    """
+    gone = []
     counts = Counter(map(owner_of, kept.values()))
     while counts[owner] >= each_max or counts.total() >= total_max:
         loser = owner if counts[owner] >= each_max else counts.most_common(1)[0][0]
-        del kept[next(key for key, one in kept.items() if owner_of(one) == loser)]
+        gone.append(kept.pop(next(key for key, one in kept.items() if owner_of(one) == loser)))
         counts[loser] -= 1
+    return gone

@@ -18,6 +18,7 @@ from barnabas.console.health.verdict import Verdict
 from barnabas.console.watched import WatchedCluster
 from barnabas.console.web import connections
 from barnabas.console.web.app import API, application
+from barnabas.console.web.handshakes import BoundedServer
 from barnabas.core.errors import BarnabasError
 from barnabas.operations.clock import now_ms
 
@@ -64,7 +65,7 @@ def server_of(console: Console, tls: TlsFiles | None = None) -> uvicorn.Server:
     config.load()
     if tls is not None:
         config.ssl = Certificate(tls).context
-    return uvicorn.Server(config)
+    return BoundedServer(config)
 
 
 def serve(
