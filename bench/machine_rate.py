@@ -5,8 +5,9 @@ python -m bench.machine_rate [--brokers 1,2] [--rounds 9] [--seconds 1] [--compi
 The client in C (bench/floor/client.c) keeps 25 requests in flight on each of eight connections, spread over
 the brokers by leader. All run at once, one is driven at a time, in an order that is turned every round; a
 ratio is taken within a round. The client runs on the same cores: where a request takes b seconds of a broker
-and c of the client, n cores bear n / (b + c) requests a second, and one broker 1 / b. The last column has
-what the measured costs allow.
+and c of the client, n cores bear n / (b + c) requests a second, and one broker 1 / b. The last two columns
+have how many cores' time brokers and client have got together, and what the measured costs would allow. Where
+fewer cores are used than there are, something else had them, or nobody had anything to do.
 """
 
 import argparse
@@ -77,18 +78,19 @@ def table(rounds: Sequence[dict[str, Turn]]) -> list[str]:
     """Medians, and what two figures within each round have to each other."""
     first = next(iter(rounds[0]))
     lines = [
-        "| | requests/s | to the first | brokers, a request | client, a request | at most |",
-        "|---" * 6 + "|",
+        "| | requests/s | to the first | brokers, a request | client, a request | cores | at most |",
+        "|---" * 7 + "|",
     ]
     for name in rounds[0]:
         turns = [each[name] for each in rounds]
         rate, broker_us, client_us = (statistics.median(column) for column in zip(*turns, strict=True))
         ratio = statistics.median(each[name].requests_per_s / each[first].requests_per_s for each in rounds)
+        used = statistics.median(each.requests_per_s * (each.broker_us + each.client_us) for each in turns)
         brokers = 0 if name == KAFKA else int(name.partition(" ")[0])
         # Of our brokers each has one core at most.
         bound = min([cores() / (broker_us + client_us), *([brokers / broker_us] if brokers else [])]) * 1e6
         costs = f"{broker_us:.2f} us | {client_us:.2f} us"
-        lines.append(f"| {name} | {rate:,.0f} | {ratio:.2f}x | {costs} | {bound:,.0f} |")
+        lines.append(f"| {name} | {rate:,.0f} | {ratio:.2f}x | {costs} | {used / 1e6:.2f} | {bound:,.0f} |")
     return lines
 
 

@@ -20,5 +20,11 @@ def test_a_ratio_is_taken_within_each_round_and_a_broker_has_one_core_at_most():
 
     # 400 to 200, the medians of the rates, would be 2.00x.
     assert two[:3] == ["2 of ours", "400", "1.80x"]
-    assert one[5] == f"{min(cores() / 6, 1 / 5) * 1e6:,.0f}"
-    assert two[5] == f"{min(cores() / 6, 2 / 5) * 1e6:,.0f}"
+    assert one[6] == f"{min(cores() / 6, 1 / 5) * 1e6:,.0f}"
+    assert two[6] == f"{min(cores() / 6, 2 / 5) * 1e6:,.0f}"
+
+
+def test_the_cores_that_were_got_are_those_of_brokers_and_client():
+    rounds = [{"1 of ours": Turn(40_000.0, 10.0, 2.5), "2 of ours": Turn(100_000.0, 10.0, 5.0)}]
+
+    assert [cells(line)[5] for line in table(rounds)[2:]] == ["0.50", "1.50"]
