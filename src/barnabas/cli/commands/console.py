@@ -155,12 +155,7 @@ def console(
         return
     if bootstrap_server is None:
         raise click.UsageError("Missing option '--bootstrap-server'")
-    if check and show is not None:
-        raise click.UsageError("--check and --show are two commands: give one of them")
-    if more and (check or show is not None):
-        raise click.UsageError("--check and --show look at one cluster: leave --cluster out")
-    if as_json and not check and show is None:
-        raise click.UsageError("--json says how --check prints: give --check, or --show, which prints JSON")
+    _refuse_what_contradicts(check=check, as_json=as_json, show=show, more=more)
     with extra("console", "the console", "fastapi", "uvicorn", "jinja2"):
         from barnabas.console import server
         from barnabas.console.collector import Pace
@@ -178,11 +173,7 @@ def console(
         ctx.exit(server.EXIT_CODES[verdict.level])
     reading = {"masking": _masking(masking), "schemas": schema_source(registry, registry_login), "data": data}
     if show is not None:
-        if any("\ud800" <= one <= "\udfff" for one in show):
-            # Bytes of the command line that are no UTF-8 come as these.
-            raise click.UsageError("--show: the path is not in UTF-8")
-        path = show if show.startswith("/") else f"/{show}"
-        _show(path, server.show(first, path, **reading))
+        _show(first, show, reading)
         return
     others = [
         WatchedCluster(each, {**options, "bootstrap.servers": with_ports(servers)}, pace)
@@ -192,6 +183,16 @@ def console(
     notifier = _notifier(webhook, mail_to, mail_from, smtp)
     given = {"allow_changes": allow_changes, "login": login, "notifier": notifier, "pace": pace, **reading}
     _serve([first, *others], host, port, hosts, tls, **given)
+
+
+def _refuse_what_contradicts(*, check: bool, as_json: bool, show: str | None, more: tuple[str, ...]) -> None:
+    """Of three things to do (serve, check, show) one is done."""
+    if check and show is not None:
+        raise click.UsageError("--check and --show are two commands: give one of them")
+    if more and (check or show is not None):
+        raise click.UsageError("--check and --show look at one cluster: leave --cluster out")
+    if as_json and not check and show is None:
+        raise click.UsageError("--json says how --check prints: give --check, or --show, which prints JSON")
 
 
 def _serve(
@@ -326,8 +327,14 @@ def _limits(given: tuple[str, ...]) -> dict[str, float]:
     return found
 
 
-def _show(path: str, answer: tuple[int, str]) -> None:
-    status, body = answer
+def _show(cluster: "WatchedCluster", page: str, reading: dict[str, Any]) -> None:
+    from barnabas.console.server import show as look
+
+    if any("\ud800" <= one <= "\udfff" for one in page):
+        # Bytes of the command line that are no UTF-8 come as these.
+        raise click.UsageError("--show: the path is not in UTF-8")
+    path = page if page.startswith("/") else f"/{page}"
+    status, body = look(cluster, path, **reading)
     # Starlette leads a path with a slash too many elsewhere, without a body.
     found = json.loads(body) if body else {"error": "there is no such page"}
     if status != HTTPStatus.OK:
