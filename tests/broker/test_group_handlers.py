@@ -129,7 +129,7 @@ class Coordinator:
 
 
 def group_in(state, group_id):
-    group = ClassicGroup(group_id, None, Clock(), None)
+    group = ClassicGroup(group_id, None, Clock(), None, None)
     group.state = ClassicGroupState(state)
     group.protocol_type = "consumer"
     return group

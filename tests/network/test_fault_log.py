@@ -5,8 +5,9 @@ import logging
 import pytest
 from network_harness import framed
 
-from barnabas.network import fault_log
-from barnabas.network.fault_log import LINES_A_SECOND, LINES_MAX, SUMMARY_MS, FaultLog
+from barnabas.core import fault_log
+from barnabas.core.eventlog import EventLog
+from barnabas.core.fault_log import LINES_A_SECOND, LINES_MAX, SUMMARY_MS, FaultLog
 from standing_clock import Clock
 
 
@@ -24,7 +25,7 @@ def lines(caplog):
 
 def test_beyond_so_many_lines_they_are_counted_and_come_slowly(lines):
     clock = Clock()
-    faults = FaultLog(clock)
+    faults = FaultLog(clock, EventLog("network"), "network")
     for number in range(LINES_MAX + 50):
         faults.info("network.wrong", number=number)
     assert lines("network.wrong")[-1] == f"network.wrong number={LINES_MAX - 1}"
@@ -41,7 +42,7 @@ def test_beyond_so_many_lines_they_are_counted_and_come_slowly(lines):
 
 
 def test_lines_that_are_not_shown_take_no_room(lines, caplog):
-    faults = FaultLog(Clock())
+    faults = FaultLog(Clock(), EventLog("network"), "network")
     caplog.set_level(logging.WARNING, "barnabas.network")
     for _ in range(LINES_MAX + 1):
         faults.info("network.hidden")

@@ -31,9 +31,9 @@ from access_tokens import (
     signed,
     unsecured,
 )
+from barnabas.core import fault_log
 from barnabas.core.errors import BarnabasError, ConfigError, ErrorCode
 from barnabas.core.oauthbearer_config import LOGIN_KEYS, VALIDATOR_KEYS
-from barnabas.network import fault_log
 from barnabas.network.clock import LoopClock
 from barnabas.network.errors import FetchError
 from barnabas.network.http_fetch import fetch

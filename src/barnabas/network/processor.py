@@ -17,8 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from barnabas.core.clock import Clock, Timer
+from barnabas.core.eventlog import EventLog
+from barnabas.core.fault_log import FaultLog
 from barnabas.network.conversation import Conversation
-from barnabas.network.fault_log import FaultLog
 from barnabas.network.frames import FrameReader, ReceiveMemory
 from barnabas.network.peer import Service
 from barnabas.network.sasl.server import SaslListener, SaslServerAuthenticator
@@ -40,7 +41,7 @@ class Processor:
         self.clock = clock
         self.settings = settings
         self.threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="network-read-ahead")
-        self.faults = FaultLog(clock)
+        self.faults = FaultLog(clock, EventLog("network"), "network")
         """The lines of the log about what peers did wrong."""
         self._memory = ReceiveMemory()
         self._scheduled: list[Callable[[], None]] = []

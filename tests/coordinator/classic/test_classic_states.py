@@ -26,7 +26,7 @@ def cells():
 
 
 def group_in(state):
-    group = ClassicGroup("orders", None, Clock(), None)
+    group = ClassicGroup("orders", None, Clock(), None, None)
     group.state = state
     return group
 
@@ -50,7 +50,7 @@ def test_every_way_says_what_leads_along_it():
 
 def test_a_move_is_dated():
     clock = Clock()
-    group = ClassicGroup("orders", None, clock, None)
+    group = ClassicGroup("orders", None, clock, None, None)
     clock.advance(5_000)
 
     group.transition_to(ClassicGroupState.PREPARING_REBALANCE)

@@ -3,6 +3,7 @@
 import pytest
 from classic_world import GROUP, REBALANCE_MS, SESSION_MS, subscription
 
+from barnabas.core import fault_log
 from barnabas.core.errors import ErrorCode, KafkaError
 
 
@@ -32,6 +33,18 @@ def test_who_syncs_later_gets_it_at_once(world):
     world.sync(leader, 1, {leader: b"L", follower: b"F"})
 
     assert world.sync(follower, 1).result.assignment == b"F"
+
+
+def test_leaders_that_forget_members_write_few_lines(world, monkeypatch, caplog):
+    monkeypatch.setattr(fault_log, "LINES_MAX", 2)
+    monkeypatch.setattr(fault_log, "LINES_A_SECOND", 0)
+    (leader,) = world.generation(1)
+    for generation in range(1, 6):
+        world.sync(leader, generation, {})
+        world.join(leader, protocols=[("range", b"not what consumers write")])
+    world.clock.advance(fault_log.SUMMARY_MS)
+    assert caplog.text.count("members_without_assignment") + caplog.text.count("unreadable") == 2
+    assert "classic.lines_left_out" in caplog.text
 
 
 def test_a_member_that_the_leader_forgot_gets_an_empty_part(world):

@@ -27,7 +27,7 @@ from barnabas.coordinator.runtime.session import Due
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, IllegalTransitionError, KafkaError
-from barnabas.core.eventlog import EventLog
+from barnabas.core.fault_log import FaultLog
 from barnabas.core.ids import TopicPartition
 from barnabas.protocol.consumer_protocol import ConsumerProtocolSubscription
 from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 
-_log = EventLog("coordinator.classic")
-
 
 class ClassicGroup:
     """A group whose members agree among themselves (`coordinator.group.Group`)."""
@@ -50,6 +48,7 @@ class ClassicGroup:
         "delayed_join",
         "delayed_sync",
         "due",
+        "faults",
         "generation_id",
         "group_id",
         "journal",
@@ -65,11 +64,20 @@ class ClassicGroup:
         "waits_for_first_members",
     )
 
-    def __init__(self, group_id: str, journal: Journal, clock: Clock, settings: GroupSettings) -> None:
+    def __init__(
+        self,
+        group_id: str,
+        journal: Journal,
+        clock: Clock,
+        settings: GroupSettings,
+        faults: FaultLog,
+    ) -> None:
         self.group_id = group_id
         self.journal = journal
         self.clock = clock
         self.settings = settings
+        self.faults = faults
+        """The lines of the log about what its members did wrong."""
         self.state = ClassicGroupState.EMPTY
         self.state_since_ms: int | None = clock.time_ms()
         """None: read from a record of a version that does not say."""
@@ -172,7 +180,7 @@ class ClassicGroup:
         except ProtocolError as error:
             # A client that writes metadata of its own keeps its group; only the expiry of its offsets then
             # assumes that every topic is read (``computeSubscribedTopics`` does the same).
-            _log.warning("classic.subscription_unreadable", protocol=self.protocol_name, error=error)
+            self.faults.warning("classic.subscription_unreadable", protocol=self.protocol_name, error=error)
 
     # Who may do what
 

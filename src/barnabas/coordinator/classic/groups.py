@@ -16,6 +16,8 @@ from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.fault_log import FaultLog
 from barnabas.core.pending import Steps, steps
 from barnabas.core.slices import Slices
 from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey, GroupMetadataValue
@@ -28,10 +30,11 @@ class ClassicGroups:
         self.settings = settings
         self.new_uuid = new_uuid
         self._clock = clock
+        self._faults = FaultLog(clock, EventLog("coordinator.classic"), "classic")
 
     def create_simple(self, shard: Shard, group_id: str) -> ClassicGroup:
         """A group without members and protocol; a group that only commits offsets stays so."""
-        group = ClassicGroup(group_id, shard.journal, self._clock, self.settings)
+        group = ClassicGroup(group_id, shard.journal, self._clock, self.settings, self._faults)
         shard.groups[group_id] = group
         return group
 
@@ -39,7 +42,7 @@ class ClassicGroups:
         """Applies a record of the partition; the last record of a group holds."""
         if value is not None:
             # Each record describes a whole generation, so it replaces what an earlier record said.
-            group = group_of(key, value, shard.journal, self._clock, self.settings)
+            group = group_of(key, value, shard.journal, self._clock, self.settings, self._faults)
             for member in group.members:
                 watch(group, member)
             shard.groups[key.group] = group

@@ -119,7 +119,7 @@ def complete_join(group: ClassicGroup) -> None:
         _log.info("classic.members_did_not_join", group=group.group_id, members=late)
     if not group.members.elect_joined_leader() and group.members:
         # Only static members are left, and none joined. Their sessions decide, so the wait begins again.
-        _log.warning("classic.nobody_joined", group=group.group_id)
+        group.faults.warning("classic.nobody_joined", group=group.group_id)
         _wait_for_joins(group, max(group.members.rebalance_timeout_ms, REARM_MS_MIN))
         return
     group.init_next_generation()

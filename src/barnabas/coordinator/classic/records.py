@@ -12,6 +12,7 @@ from barnabas.coordinator.settings import GroupSettings
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
+from barnabas.core.fault_log import FaultLog
 from barnabas.core.pending import Pending
 from barnabas.protocol.coordinator.group_metadata import (
     GroupMetadataKey,
@@ -90,11 +91,12 @@ def group_of(
     journal: Journal,
     clock: Clock,
     settings: GroupSettings,
+    faults: FaultLog,
 ) -> ClassicGroup:
     """The group that a record describes: Stable if it has members, else Empty.
     Its sessions do not run yet.
     """
-    group = ClassicGroup(key.group, journal, clock, settings)
+    group = ClassicGroup(key.group, journal, clock, settings, faults)
     group.state = ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY
     group.generation_id = value.generation
     group.protocol_type = value.protocol_type

@@ -13,7 +13,6 @@ from barnabas.coordinator.classic.records import store
 from barnabas.coordinator.classic.states import ClassicGroupState
 from barnabas.coordinator.shard import Shard
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
 
 SyncAnswer: TypeAlias = SyncResult | Pending[SyncResult]
@@ -22,8 +21,6 @@ ASSIGNMENTS_SPARE: Final = 1000
 """A leader may bring two assignments for each member and this number more, which are handled in one piece; a
 SyncGroup with more is refused.
 """
-
-_log = EventLog("coordinator.classic")
 
 
 def classic_group_sync(shard: Shard, request: SyncRequest) -> SyncAnswer:
@@ -70,7 +67,7 @@ def _store_assignment(group: ClassicGroup, request: SyncRequest) -> None:
     """Writes the assignment. It holds once the replicas have it, unless a rebalance began meanwhile."""
     missing = [member_id for member_id in group.members.ids if member_id not in request.assignments]
     if missing:
-        _log.warning("classic.members_without_assignment", group=group.group_id, members=missing)
+        group.faults.warning("classic.members_without_assignment", group=group.group_id, members=missing)
     assignments = {**request.assignments, **dict.fromkeys(missing, b"")}
     generation_id = group.generation_id
 

@@ -22,9 +22,9 @@ from typing import Final
 from barnabas.core.chunks import Chunks
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode
+from barnabas.core.fault_log import FaultLog
 from barnabas.core.pending import Pending
 from barnabas.network.errors import CloseConnection
-from barnabas.network.fault_log import FaultLog
 from barnabas.network.peer import Outcome, Peer, Service
 from barnabas.network.sasl.mechanism import SaslAuthenticationError, SaslExchangeError, SaslServer
 from barnabas.network.sasl.states import REQUESTS, SaslEvent, SaslState, after

@@ -2,9 +2,10 @@
 
 Theory of operation
 -------------------
-Whoever reaches a listener can be refused a thousand times a second, and each refusal has its line. So there
-is room for `LINES_MAX` lines at once, and then for `LINES_A_SECOND`; what comes beyond is counted, and one
-line says how many those were (docs/decisions/0102). A line that is not shown takes no room.
+Whoever reaches a listener can be refused a thousand times a second, or lead a group as nobody does, and each
+time has its line. So there is room for `LINES_MAX` lines at once, and then for `LINES_A_SECOND`; what comes
+beyond is counted, and one line says how many those were (docs/decisions/0102). A line that is not shown takes
+no room.
 """
 
 from typing import Any, Final
@@ -17,16 +18,17 @@ LINES_A_SECOND: Final = 10
 """A disk that keeps all of them fills by 150 MB a day."""
 SUMMARY_MS: Final = 10_000
 
-_log: Final = EventLog("network")
-
 
 class FaultLog:
-    """The lines of one server about its peers."""
+    """The lines of one part of a broker about its peers."""
 
-    __slots__ = ("_clock", "_left_out", "_room", "_room_ms", "_timer")
+    __slots__ = ("_clock", "_left_out", "_log", "_part", "_room", "_room_ms", "_timer")
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, log: EventLog, part: str) -> None:
+        """Writes to `log`; how many lines were left out is its event `part`.lines_left_out."""
         self._clock = clock
+        self._log = log
+        self._part = part
         self._room = float(LINES_MAX)
         self._room_ms = clock.monotonic_ms()
         """When `_room` was that."""
@@ -35,13 +37,13 @@ class FaultLog:
 
     def info(self, event: str, **fields: Any) -> None:
         """As `EventLog.info`, if there is room."""
-        if _log.has_info and self._has_room():
-            _log.info(event, **fields)
+        if self._log.has_info and self._has_room():
+            self._log.info(event, **fields)
 
     def warning(self, event: str, **fields: Any) -> None:
         """As `EventLog.warning`, if there is room."""
         if self._has_room():
-            _log.warning(event, **fields)
+            self._log.warning(event, **fields)
 
     def _has_room(self) -> bool:
         now_ms = self._clock.monotonic_ms()
@@ -58,7 +60,7 @@ class FaultLog:
     def _summarize(self) -> None:
         self._timer = None
         count, self._left_out = self._left_out, 0
-        _log.warning("network.lines_left_out", count=count)
+        self._log.warning(f"{self._part}.lines_left_out", count=count)
 
     def close(self) -> None:
         """Says what is yet to be said."""
