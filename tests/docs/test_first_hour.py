@@ -25,7 +25,6 @@ def test_the_commands_print_what_the_page_says_and_the_program_runs(shell, tmp_p
     )
     shell(f"{serve[2:]} --port {at.partition(':')[2]} &", until=f"^{re.escape(ready)}")
     shell(
-        f"export BARNABAS_BOOTSTRAP_SERVERS={at}",
         *(line[2:] for line in work if line[0] == "$"),
         until="CLIENT-ID",
     )
