@@ -112,8 +112,12 @@ def certificate(tmp_path):
 async def _seen(path):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(path)
-    tls = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=context)
-    plain = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+
+    def close(_reader, writer):
+        writer.close()
+
+    tls = await asyncio.start_server(close, "127.0.0.1", 0, ssl=context)
+    plain = await asyncio.start_server(close, "127.0.0.1", 0)
     ports = [one.sockets[0].getsockname()[1] for one in (tls, plain)]
     options = {"bootstrap_servers": "h:1", "security_protocol": "SSL"}
     reader = CertificateReader(client_config(ADMIN_CONFIG, options), timeout_s=10)

@@ -1,5 +1,7 @@
 """One Spark session and one broker for all tests of this folder that need them."""
 
+import sys
+
 import pytest
 
 from barnabas.spark.java import JavaNotFoundError, java_home
@@ -44,3 +46,22 @@ def broker(broker_folder):
     running = DemoBroker(broker_folder.parent)
     yield running.address
     running.stop()
+
+
+@pytest.fixture(autouse=True)
+def _close_catalogs(monkeypatch):
+    """Closes the catalogs that a test opens itself: Python 3.13 warns of connections that nobody closed."""
+    if (module := sys.modules.get("pyiceberg.catalog")) is None:
+        yield
+        return
+    opened = []
+    load = module.load_sql
+
+    def remember(name, properties):
+        opened.append(load(name, properties))
+        return opened[-1]
+
+    monkeypatch.setitem(module.AVAILABLE_CATALOGS, module.CatalogType.SQL, remember)
+    yield
+    for catalog in opened:
+        catalog.close()

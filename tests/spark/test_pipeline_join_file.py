@@ -15,7 +15,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
-from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.catalog import load_catalog
 
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.file.settings import load
@@ -323,7 +323,7 @@ class Airlines:
         self.load = lambda: read(self.text)
 
     def catalog(self):
-        found = SqlCatalog("default", uri=f"sqlite:///{self.folder}/catalog.db")
+        found = load_catalog("default", uri=f"sqlite:///{self.folder}/catalog.db")
         found.create_namespace_if_not_exists("lake")
         return found
 

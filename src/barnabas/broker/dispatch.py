@@ -260,7 +260,15 @@ class Dispatcher:
             if error is not None:
                 # For good: the connection is closed as soon as the answers before this are out.
                 context.peer.hold()
-                answer.fail(_unreadable(api, context, error) if isinstance(error, ProtocolError) else error)
+                if not isinstance(error, ProtocolError):
+                    answer.fail(error)
+                    return
+                answer.fail(_unreadable(api, context, error))
+                # From Python 3.12 on, the frame of a generator that has ended knows the frames that called
+                # it, and they know the outcome: the same cycle.
+                error.__traceback__ = None
+                if error.__cause__ is not None:
+                    error.__cause__.__traceback__ = None
                 return
             try:
                 outcome: Any = execute(api, context, done.result()[0], self._finish)

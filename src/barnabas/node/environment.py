@@ -94,7 +94,7 @@ def of_machine(config: Config, loop: asyncio.AbstractEventLoop) -> Environment:
         disk_thread=DiskThread(loop, "log-remover"),
         throttle=Throttler,
         syncer=ThreadSyncer(loop),
-        rng=random.Random(os.urandom(32)),
+        rng=random.Random(),
         open_store=lambda: _open_store(config, loop),
         settle=settle_memory,
     )

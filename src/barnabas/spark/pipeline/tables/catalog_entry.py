@@ -2,6 +2,7 @@
 
 import os
 import re
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -34,6 +35,8 @@ class CatalogEntry:
         if self._catalog is None:
             bound_catalogs()
             self._catalog = load_catalog(self._catalog_name, **self._properties)
+            # A catalog of SQL holds connections: they are closed with this entry, and need no collector.
+            weakref.finalize(self, self._catalog.close)
         return self._catalog
 
     def table(self) -> IcebergTable | None:
