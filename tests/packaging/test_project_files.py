@@ -1,6 +1,7 @@
 """What a public project has beside its code: a workflow, forms for issues, hooks."""
 
 import os
+import tomllib
 from pathlib import Path
 
 import yaml
@@ -18,6 +19,13 @@ def test_the_workflow_calls_what_everybody_calls():
     assert len(commands) == 1
     assert commands[0].split()[-1] == ".ci/run"
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+def test_a_workflow_tries_each_python_that_the_project_names():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = [one.rpartition(" ")[2] for one in project["classifiers"] if "Python :: 3." in one]
+    tried = read(".github/workflows/versions.yml")["jobs"]["python"]["strategy"]["matrix"]["python"]
+    assert tried == named
 
 
 def test_forms_ask_something_and_no_field_is_there_twice():
