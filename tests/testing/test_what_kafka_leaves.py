@@ -45,6 +45,26 @@ def test_a_test_that_is_killed_leaves_no_process_and_no_folder(end):
         assert not folder.exists()
 
 
+FORKED = """
+import os, sys
+from barnabas.testing.kafka.own_folder import OwnFolder
+
+folder = OwnFolder()
+child = os.fork()
+if not child:
+    sys.exit()
+os.waitpid(child, 0)
+print(folder.path.is_dir())
+"""
+
+
+def test_a_forked_child_that_ends_leaves_the_folder_to_its_parent():
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "True\n"
+
+
 def test_folders_go_with_their_owner_and_not_before(tmp_path):
     first = OwnFolder(tmp_path)
     second = OwnFolder(tmp_path)

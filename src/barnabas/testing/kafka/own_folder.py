@@ -31,7 +31,7 @@ class OwnFolder:
         lock = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
         unnamed.rename(self.path / _OWNER)
-        self._removal = weakref.finalize(self, _remove, self.path, lock)
+        self._removal = weakref.finalize(self, _remove_of, os.getpid(), self.path, lock)
 
     def remove(self) -> None:
         """Removes it with all that is in it. Harmless when repeated."""
@@ -51,6 +51,11 @@ def remove_left(place: Path) -> None:
             os.close(lock)
         else:
             _remove(folder, lock)
+
+
+def _remove_of(owner: int, folder: Path, lock: int) -> None:
+    if os.getpid() == owner:  # a forked child that ends finalizes what its parent goes on with
+        _remove(folder, lock)
 
 
 def _remove(folder: Path, lock: int) -> None:
