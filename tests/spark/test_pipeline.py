@@ -247,9 +247,9 @@ class Stop(threading.Event):
         return False
 
 
-def supervised(outcomes, restarts=3):
+def supervised(outcomes, restarts=3, said=None):
     """Supervises queries that end so: a reason or None, and how many batches ended well before.
-    The pauses.
+    The pauses; the lines are in `said`.
     """
     stop, sink, coming = Stop(), SimpleNamespace(batches=0, failure=None), iter(outcomes)
     pipeline = SimpleNamespace(name="p", restarts=restarts, backoff_ms=1000, log="p.log")
@@ -259,7 +259,7 @@ def supervised(outcomes, restarts=3):
         sink.batches += batches
         return reason
 
-    said = []
+    said = [] if said is None else said
     watch = SimpleNamespace(
         pipeline=pipeline,
         stop=stop,
@@ -280,6 +280,17 @@ def supervised(outcomes, restarts=3):
 def test_pauses_grow_and_a_batch_that_ends_well_starts_the_count_again():
     assert supervised([("x", 0), ("x", 0), ("x", 1), ("x", 0), ("x", 0), (None, 0)]) == [1, 2, 1, 2, 4]
     assert supervised([("x", 0)] * 9 + [(None, 0)], restarts=9)[-3:] == [60, 60, 60]
+
+
+def test_a_reason_that_comes_again_is_said_in_full_once():
+    said = []
+    supervised([("x", 0), ("x", 0), ("y", 0), ("x", 0), (None, 0)], restarts=4, said=said)
+    assert said == [
+        "failed: x; restart 1 of 4 in 1 s",
+        "failed: the same again; restart 2 of 4 in 2 s",
+        "failed: y; restart 3 of 4 in 4 s",
+        "failed: x; restart 4 of 4 in 8 s",
+    ]
 
 
 def test_it_gives_up_when_nothing_gets_done():

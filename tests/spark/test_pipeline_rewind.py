@@ -381,11 +381,23 @@ def test_a_dry_run_finishes_no_rewind_that_was_begun(tmp_path, monkeypatch):
     assert world.rows() == rows_of(b0="old", b1="old")
 
 
-def test_a_merged_file_of_both_sides_is_not_taken_back(tmp_path):
+def test_a_dry_run_asks_the_table_too(tmp_path, monkeypatch):
+    """Also while the pipeline runs."""
+    world = World(tmp_path, "delta")
+    world.run(0, 1)
+    rows = pa.table({"id": pa.array([9], pa.int32())})
+    write_deltalake(str(world.sink.path), rows, mode="append", schema_mode="merge")
+    with open_table(world.sink), pytest.raises(PipelineError, match="was written by others"):
+        asked(world, monkeypatch, dry_run=True)
+
+
+def test_a_merged_file_of_both_sides_is_not_taken_back(tmp_path, monkeypatch):
     world = World(tmp_path, "parquet")
     world.run(0, 1, 2)
     with open_table(world.sink) as table:
         table.compact(1 << 20, lambda *_: None)
+    with pytest.raises(PipelineError, match="was merged of batches 0 to 2"):
+        asked(world, monkeypatch, minutes=3, dry_run=True)
     with pytest.raises(PipelineError, match="was merged of batches 0 to 2"):
         world.rewind(3)
     world.rewind(0)

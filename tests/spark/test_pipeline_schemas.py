@@ -203,8 +203,11 @@ def test_a_schema_that_is_kept_does_while_the_registry_is_away(registry, tmp_pat
             settled(pipeline.format, pipeline.checkpoint)
         registry.broken = False
         keep(settled(pipeline.format, pipeline.checkpoint), pipeline.checkpoint)
-    found = settled(pipeline.format, pipeline.checkpoint)
+    said = []
+    found = settled(pipeline.format, pipeline.checkpoint, said.append)
     assert found.decoder.type.simpleString() == "struct<id:int>"
+    (line,) = said
+    assert line.startswith("reads by version 1 of t-value, id 1, as it did before: [SCHEMA_REGISTRY_AWAY] ")
     (pipeline.checkpoint / "reader-schema.json").write_text("{")
     with pytest.raises(PipelineError, match=r"reader-schema\.json is no schema"):
         settled(pipeline.format, pipeline.checkpoint)

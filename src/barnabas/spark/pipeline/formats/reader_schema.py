@@ -9,6 +9,7 @@ read (`evolution`).
 """
 
 import base64
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
@@ -23,17 +24,19 @@ FILE: Final = "reader-schema.json"
 KEY_FILE: Final = "reader-key-schema.json"
 
 
-def settled(form: Format, checkpoint: Path) -> Format:
-    """The format with the schema that it reads by; of one that is not `latest` itself. Raises
-    RegistryAwayError where the registry is away and none is kept, and PipelineError.
+def settled(form: Format, checkpoint: Path, say: Callable[[str], None] = lambda _: None) -> Format:
+    """The format with the schema that it reads by; of one that is not `latest` itself. `say` is told why it
+    is the one that was kept. Raises RegistryAwayError where the registry is away and none is kept, and
+    PipelineError.
     """
     folder = checkpoint / form.notes_folder
+    own = bool(form.notes_folder)
     if form.key is not None:
-        form = replace(form, key=_settled(form.key, folder / KEY_FILE, own=bool(form.notes_folder)))
-    return _settled(form, folder / FILE, own=bool(form.notes_folder))
+        form = replace(form, key=_settled(form.key, folder / KEY_FILE, say, own=own))
+    return _settled(form, folder / FILE, say, own=own)
 
 
-def _settled(form: Format, path: Path, *, own: bool) -> Format:
+def _settled(form: Format, path: Path, say: Callable[[str], None], *, own: bool) -> Format:
     """`own` is the schema of one topic of many."""
     if form.latest is None or not form.latest.subject:  # without one each topic has its own
         return form
@@ -44,6 +47,7 @@ def _settled(form: Format, path: Path, *, own: bool) -> Format:
         kept = _kept(path) if own or isinstance(error, RegistryAwayError) else None
         if kept is None:
             raise
+        say(f"reads by {kept}, as it did before: {error}")
         version = kept
     except RegistryError as error:
         raise PipelineError(f"format.registry: {error}") from None

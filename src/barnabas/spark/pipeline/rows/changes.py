@@ -250,6 +250,6 @@ def require_keys(seen: dict[str, Any], changes: Changes) -> None:
         topic, partition, offset = seen["where"].split(" ")
         raise PipelineError(
             f"{seen['without_key']:,} records have null in the key ({', '.join(changes.key)}), the first is "
-            f"{topic}-{partition} offset {offset}: leave them out by transform.sql, or read the record's key "
-            "with [format.key]"
+            f"{topic}-{partition} offset {offset}: read the record's key with [format.key], leave them out "
+            "by transform.sql, or have them put aside by [deadLetter]"
         )

@@ -59,7 +59,11 @@ def rewind(pipeline: Pipeline, to: dt.datetime, *, dry_run: bool = False) -> Rew
     if dry_run:
         if (pipeline.checkpoint / _NOTE).exists():
             raise PipelineError("a rewind was begun and is not finished: the next run finishes it")
-        return _planned(pipeline, to)
+        found = _planned(pipeline, to)
+        if found.first is not None:
+            query = _query(pipeline.checkpoint)
+            _require_all(_having([*_tables(pipeline)], query, found.first), query, found.first)
+        return found
     finish(pipeline)
     with ExitStack() as held:
         # The locks come before the note: what is refused because the pipeline runs is not done later.

@@ -240,18 +240,26 @@ def _enter(
 
 def _wait(pipeline: Pipeline, away: BarnabasError, console: Console, stop: threading.Event) -> None:
     """Says what is away, and waits a moment. Raises it where the run is to end."""
-    console.print(f"{escape(pipeline.name)}: waits: {escape(str(away))}", highlight=False, soft_wrap=True)
+    _say(pipeline, console, f"waits: {away}")
     if stop.wait(min(pipeline.backoff_ms / 1000, _BACKOFF_MAX_S)):
         raise away
+
+
+def _say(pipeline: Pipeline, console: Console, words: str) -> None:
+    console.print(f"{escape(pipeline.name)}: {escape(words)}", highlight=False, soft_wrap=True)
 
 
 def _settled(pipeline: Pipeline, console: Console, stop: threading.Event) -> Pipeline:
     """The pipeline with the schema that it reads by, and the columns of its joined tables. A registry that is
     away is waited for, unless a schema is kept, and so is a table. Raises PipelineError.
     """
+
+    def say(words: str) -> None:
+        _say(pipeline, console, words)
+
     while True:
         try:
-            found = replace(pipeline, format=settled(pipeline.format, pipeline.checkpoint))
+            found = replace(pipeline, format=settled(pipeline.format, pipeline.checkpoint, say))
             return joins.with_types(found)
         except (RegistryAwayError, joined_tables.TableAwayError) as away:
             _wait(pipeline, away, console, stop)
@@ -306,7 +314,7 @@ def _start(frame: "DataFrame", sink: Sink, pipeline: Pipeline) -> "StreamingQuer
 
 
 def _supervise(start: "Callable[[], StreamingQuery]", sink: Sink, watch: "_Watch") -> None:
-    pipeline, failed, not_started = watch.pipeline, 0, 0
+    pipeline, failed, not_started, told = watch.pipeline, 0, 0, ""
     while True:
         batches, sink.failure = sink.batches, None
         reason = watch.follow(start())
@@ -330,7 +338,10 @@ def _supervise(start: "Callable[[], StreamingQuery]", sink: Sink, watch: "_Watch
                 tries = f"gave up after {failed - 1} restarts: " if failed > 1 else ""
                 raise PipelineError(f"{pipeline.name}: {tries}{reason}{_see(pipeline)}")
             pause = min(pipeline.backoff_ms / 1000 * 2 ** (failed - 1), _BACKOFF_MAX_S)
-            watch.say(f"failed: {reason}; restart {failed} of {pipeline.restarts} in {pause:g} s")
+            # A reason may fill the screen: the same one again is not said in full.
+            words = "the same again" if reason == told else reason
+            told = reason
+            watch.say(f"failed: {words}; restart {failed} of {pipeline.restarts} in {pause:g} s")
         if watch.stop.wait(pause):
             return
         watch.count_restart(reason)
@@ -383,7 +394,7 @@ class _Watch:
 
     def say(self, line: str) -> None:
         """A line that stays."""
-        self.console.print(f"{escape(self.pipeline.name)}: {escape(line)}", highlight=False, soft_wrap=True)
+        _say(self.pipeline, self.console, line)
 
     def count_restart(self, reason: str) -> None:
         """The query is started again."""

@@ -238,9 +238,9 @@ class ParquetFolder(Table):
 
     def _since(self, query: str, batch: int) -> tuple[TableCommit, list[PurePosixPath]]:
         """The last commit, and the files of the batches behind one."""
-        assert self._lock is not None
-        self.recover()
-        last = self.last
+        if self._lock is not None:  # who only asks has none, and changes nothing
+            self.recover()
+        last = read_commit(self.folder)
         assert last is not None
         assert last.query == query
         ours = [name for name in self._listed(last) if _FILE.fullmatch(name.name)]
@@ -255,6 +255,7 @@ class ParquetFolder(Table):
 
     def rewind(self, query: str, batch: int) -> None:
         """Removes the files of later batches, then says so. Readers see a part of it for a moment."""
+        assert self._lock is not None
         last, newer = self._since(query, batch)
         self._place.remove(map(str, newer))
         # No files: they are where they belong.

@@ -203,7 +203,7 @@ class Table(ABC):
     @abstractmethod
     def require_rewind(self, query: str, batch: int) -> None:
         """Raises RewindRefusedError where the table cannot be taken back to a batch of the query, or rows of
-        others would be lost. Changes nothing.
+        others would be lost. Needs no lock; without one it changes nothing.
         """
 
     @abstractmethod
