@@ -7,6 +7,7 @@ import math
 import random
 import re
 import ssl
+import threading
 import time
 from types import SimpleNamespace
 
@@ -311,6 +312,27 @@ def test_a_server_is_heard_within_bounds(issuer):
         fetched(issuer.url, timeout_s=0.05)
     with pytest.raises(FetchError, match="did not answer"):
         fetched(f"http://127.0.0.1:{free_port()}")
+
+
+def test_an_alarm_that_goes_off_in_the_end_finds_its_own_socket(issuer, monkeypatch):
+    """It printed a traceback, and could have shut a socket that had the same number by then."""
+    alarms, failures = [], []
+
+    class Late(threading.Timer):
+        def cancel(self):
+            alarms.append(self)
+
+        def run(self):
+            self.finished.wait(self.interval)
+            if self.args[0].fileno() < 0:
+                failures.append("its socket was closed")
+            super().run()
+
+    monkeypatch.setattr(threading, "Timer", Late)
+    assert fetched(issuer.url, timeout_s=0.2).body == b"{}"
+    (alarm,) = alarms
+    alarm.join()
+    assert failures == []
 
 
 def test_a_server_whose_chunk_has_less_than_no_bytes_is_not_read_to_its_end(issuer):

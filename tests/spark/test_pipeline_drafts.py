@@ -13,7 +13,7 @@ from barnabas.admin import Admin, NewTopic
 from barnabas.cli.main import cli
 from barnabas.client import Producer
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.drafts import draft, text, types
+from barnabas.spark.pipeline.drafts import text, types
 from barnabas.spark.pipeline.drafts.draft import Draft
 from barnabas.spark.pipeline.file.settings import load
 from barnabas.spark.pipeline.running import supervisor
@@ -162,10 +162,9 @@ def test_a_file_that_is_there_stays(world):
     assert world.path.read_text() == "mine"
 
 
-def test_a_topic_that_is_not_there_is_one_line(world, tmp_path, monkeypatch):
-    monkeypatch.setattr(draft, "_TOPIC_MS", 500)
+def test_a_topic_that_is_not_there_is_one_line(world):
     world.topic = "no-such-topic"
-    world.refused("the topic no-such-topic")
+    world.refused("the topic no-such-topic", "--timeout", "500")
 
 
 def test_passwords_are_left_to_the_environment():

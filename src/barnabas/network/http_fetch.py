@@ -9,6 +9,7 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
@@ -65,7 +66,7 @@ def _fetch(
     plain = socket.create_connection((host, port), connect_timeout_s)
     # A time-out of the socket is one of each read: this stops a server that sends a byte now and then.
     guard = plain.dup()
-    alarm = threading.Timer(timeout_s, guard.shutdown, (socket.SHUT_RDWR,))
+    alarm = threading.Timer(timeout_s, _shut, (guard,))
     alarm.daemon = True
     ends = time.monotonic() + timeout_s
     connection = http.client.HTTPConnection(host, port)
@@ -90,9 +91,16 @@ def _fetch(
         raise
     finally:
         alarm.cancel()
+        if alarm.is_alive():
+            alarm.join()  # it may go off at this moment: not when the descriptor is another socket's
         guard.close()
         connection.close()
         plain.close()
+
+
+def _shut(guard: socket.socket) -> None:
+    with suppress(OSError):  # the server has reset it already
+        guard.shutdown(socket.SHUT_RDWR)
 
 
 def _body(response: http.client.HTTPResponse, bytes_max: int) -> bytes:
