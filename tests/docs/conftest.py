@@ -49,3 +49,22 @@ def shell(tmp_path):
     with contextlib.suppress(ProcessLookupError):
         os.killpg(bash.pid, signal.SIGKILL)
     bash.wait()
+
+
+@pytest.fixture
+def passes(tmp_path):
+    """Runs the text of a test module, as its reader would; it has one test, which passes."""
+
+    def run(text):
+        (tmp_path / "test_page.py").write_text(text)
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=110,
+            cwd=tmp_path,
+        )
+        assert "1 passed" in done.stdout, done.stdout
+
+    return run

@@ -45,17 +45,8 @@ def test_what_is_said_when_nobody_is_there(shell):
     assert printed.splitlines()[:-1] == said
 
 
-def test_the_test_of_the_page_passes(tmp_path):
-    (tmp_path / "test_greeting.py").write_text(blocks("python")[1])
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=110,
-        cwd=tmp_path,
-    )
-    assert "1 passed" in done.stdout, done.stdout
+def test_the_test_of_the_page_passes(passes):
+    passes(blocks("python")[1])
 
 
 def test_every_example_is_in_the_guides():

@@ -99,15 +99,11 @@ class Login:
             if len(self._failed) >= _TRACKED_MAX:
                 del self._failed[next(iter(self._failed))]
             return 0
-        while tries and now_ms - tries[0] > _WHILE_MS:
-            tries.popleft()
-        return len(tries)
+        return _in_a_while(tries, now_ms)
 
     def _tell_refusal(self, **fields: object) -> None:
         now = monotonic_ms()
-        while self._told and now - self._told[0] > _WHILE_MS:
-            self._told.popleft()
-        if len(self._told) < _LINES_MAX:
+        if _in_a_while(self._told, now) < _LINES_MAX:
             self._told.append(now)
             _log.warning("console.login_refused", **fields)
 
@@ -166,3 +162,10 @@ class Login:
         _log.info("console.login", user=user.name, roles=len(user.roles), address=origin.address)
         token = self.sessions.begin(user.name, origin, "", monotonic_ms(), user.roles, OIDC_LIFETIME_MS)
         return token, target
+
+
+def _in_a_while(times: deque[int], now_ms: int) -> int:
+    """How many of the times are not long ago; the others are forgotten."""
+    while times and now_ms - times[0] > _WHILE_MS:
+        times.popleft()
+    return len(times)
