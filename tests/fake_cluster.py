@@ -11,6 +11,7 @@ from collections import defaultdict, deque
 
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
+from barnabas.network.listening import stop_listening
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import decode_request_header, encode_response
 from barnabas.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey
@@ -136,9 +137,8 @@ class FakeCluster:
 
     async def stop(self):
         for server in self._servers:
-            server.close()
-        for _ in range(5):
-            await asyncio.sleep(0)  # a connection that was just accepted is served some turns later
+            await stop_listening(server)
+        await asyncio.sleep(0)  # whoever came last is in the tasks a turn later
         while self._tasks:
             for task in self._tasks:
                 task.cancel()

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping
 from typing import NamedTuple, Self
 
+from barnabas.network.listening import stop_listening
 from barnabas.protocol.api import ApiKey
 from serving import free_port
 
@@ -85,7 +86,7 @@ class ListenerTaps:
 
     async def _end(self) -> None:
         for server in self._servers:
-            server.close()
+            await stop_listening(server)
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()

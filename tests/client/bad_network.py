@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Self
 
+from barnabas.network.listening import stop_listening
 from barnabas.protocol.api import ApiKey
 
 Harm = Callable[[bytes, asyncio.StreamWriter], Awaitable[bool]]
@@ -90,7 +91,7 @@ class BadNetwork:
         return self
 
     async def __aexit__(self, *_exception: object) -> None:
-        self._server.close()
+        await stop_listening(self._server)
         self._ended.set()
         await asyncio.gather(*self._connections, return_exceptions=True)
 

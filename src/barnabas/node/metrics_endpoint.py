@@ -30,6 +30,7 @@ from barnabas.core.clock import Clock
 from barnabas.core.eventlog import EventLog
 from barnabas.core.metrics import QUANTILES, Distribution, Kind, Metric, Reading, Registry
 from barnabas.core.slices import SLICE_MS
+from barnabas.network.listening import stop_listening
 
 _log = EventLog("node.metrics")
 
@@ -122,7 +123,7 @@ class MetricsEndpoint:
     async def close(self) -> None:
         """Listens no more, and ends every connection."""
         if self._server is not None:
-            self._server.close()
+            await stop_listening(self._server)
         connections = list(self._connections)
         for connection in connections:
             connection.end()
