@@ -254,7 +254,8 @@ def _follow(side: Cluster, effort: Effort) -> Iterator[Turn]:
 
 def _wait_for_copy(side: Cluster, topic: str, records: int) -> None:
     """Returns when the high watermark is here: then the other replica has all of it."""
-    consumer = Consumer({"bootstrap.servers": side.bootstrap, "group.id": "copy", **QUIET})
+    # The leader is asked: the broker that stood still may not have heard of the topic yet.
+    consumer = Consumer({"bootstrap.servers": side.bootstrap_of(1), "group.id": "copy", **QUIET})
     while consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1] < records:
         time.sleep(0.02)
     consumer.close()

@@ -61,6 +61,10 @@ class Cluster:
         """All brokers, for a client's `bootstrap.servers`."""
         return ",".join(server.bootstrap for server in self._servers.values())
 
+    def bootstrap_of(self, broker: int) -> str:
+        """One broker, for the same."""
+        return str(self._servers[broker].bootstrap)
+
     def start(self) -> None:
         """Starts all three and returns when they know each other."""
         for broker in BROKERS:
