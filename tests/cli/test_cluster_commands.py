@@ -33,13 +33,6 @@ def test_the_versions_of_each_api(broker, barnabas):
     assert lines[-1] == ")"
 
 
-def test_the_bootstrap_server_is_named(barnabas):
-    done = barnabas("broker-api-versions")
-
-    assert done.exit_code == 1
-    assert 'Missing required argument "[bootstrap-server]"' in done.stderr
-
-
 def test_a_broker_that_does_not_answer_has_an_error(broker):
     with Admin(broker.bootstrap) as admin:
         [(node, versions)] = admin.cluster.try_api_versions([99]).items()

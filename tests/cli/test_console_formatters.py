@@ -218,9 +218,3 @@ def test_flags_of_the_producer_go_before_its_properties(barnabas, cluster):
         "Warning: this client does not obey send.buffer.bytes",
     ]
     assert "LineMessageReader" in produce("--line-reader", "com.acme.Reader").stderr
-
-
-def test_a_producer_without_brokers_is_told_so(barnabas):
-    result = barnabas("produce", "--topic", "t")
-    assert result.exit_code == 1
-    assert "Missing option '--bootstrap-server'" in result.stderr

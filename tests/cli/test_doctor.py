@@ -47,6 +47,7 @@ def test_a_line_for_each_thing(doctor):
         "clock",
         "java",
         "port",
+        "bootstrap",
     ]
 
 

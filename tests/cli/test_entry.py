@@ -8,7 +8,6 @@ import pytest
 from barnabas import __version__
 from barnabas.admin import Admin
 from barnabas.cli.main import COMMANDS
-from barnabas.cli.options import with_ports
 from barnabas.core import form
 from barnabas.core.broker_config import BROKER_CONFIG
 from serving import free_port
@@ -142,29 +141,6 @@ def test_a_command_that_is_misspelt_or_has_kafkas_name_is_suggested(barnabas, na
     for words in ([name], ["help", name]):
         result = barnabas(*words)
         assert (result.exit_code, result.stderr) == (1, line)
-
-
-def test_the_environment_names_the_brokers_where_no_option_does(barnabas, cluster, monkeypatch):
-    cluster.add_topic("orders")
-    monkeypatch.setenv("BARNABAS_BOOTSTRAP_SERVERS", cluster.bootstrap)
-    assert barnabas("topics", "--list").stdout == "orders\n"
-    assert barnabas("get-offsets", "-t", "orders").stdout == "orders:0:0\n"
-    monkeypatch.setenv("BARNABAS_BOOTSTRAP_SERVERS", "127.0.0.1:1")
-    assert barnabas("topics", "--list", "-b", cluster.bootstrap).stdout == "orders\n"
-    shown = barnabas("get-offsets", "-t", "orders", "--broker-list", cluster.bootstrap)
-    assert shown.stdout == "orders:0:0\n"
-
-
-@pytest.mark.parametrize(
-    ("given", "meant"),
-    [
-        ("localhost", "localhost:9092"),
-        ("a,b:1,[::1],[::1]:2", "a:9092,b:1,[::1]:9092,[::1]:2"),
-        (None, None),
-    ],
-)
-def test_a_host_without_a_port_means_kafkas(given, meant):
-    assert with_ports(given) == meant
 
 
 def test_serve_lists_its_keys(barnabas):

@@ -65,7 +65,10 @@ def test_a_running_broker_is_explained_by_what_it_obeys(explain, serve, tmp_path
     ("flags", "words"),
     [
         ((), "Error: Give either --config or --set, or --bootstrap-server with --broker"),
-        (("--broker", "1"), "Error: A running broker is asked with both --bootstrap-server and --broker"),
+        (
+            ("--bootstrap-server", "h:1", "--set", "a=b"),
+            "Error: A running broker is asked with both --bootstrap-server and --broker",
+        ),
         (
             ("--set", "listeners=IN://:1"),
             "Error: Error creating broker listeners from 'IN://:1': No security prot",

@@ -291,12 +291,6 @@ def test_a_wrong_use_is_told_on_stderr(tool, flags, line):
     assert second == "See barnabas groups --help for the options, with examples."
 
 
-def test_the_cluster_to_ask_must_be_named(barnabas):
-    result = barnabas("groups", "--list")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith('Missing required argument "[bootstrap-server]"\n')
-
-
 @pytest.mark.parametrize(
     ("flags", "words"),
     [

@@ -46,6 +46,14 @@ def test_scripts_and_classes_run_the_same_tool(home, broker, topic_name):
     assert (by_class.returncode, by_class.stdout) == (0, f"{name}:0:0\n"), by_class.stderr
 
 
+def test_a_script_demands_brokers_as_kafkas_does(home):
+    missing = "Error: Missing required option(s) [bootstrap-server] (see barnabas get-offsets --help)\n"
+    by_script = run(home / "kafka-get-offsets.sh")
+    by_class = run(home / "kafka-run-class.sh", "kafka.tools.GetOffsetShell")
+    assert (by_script.returncode, by_script.stderr) == (1, missing)
+    assert (by_class.returncode, by_class.stderr) == (1, missing)
+
+
 def test_a_class_that_is_not_there(home):
     done = run(home / "kafka-run-class.sh", "kafka.tools.Nothing")
 

@@ -132,8 +132,6 @@ def test_a_signal_ends_them_in_order(broker, topic, command, flags, ready):
 @pytest.mark.parametrize(
     ("command", "flags", "words"),
     [
-        ("verifiable-producer", (), "exactly one of --bootstrap-server, --broker-list"),
-        ("verifiable-consumer", ("--group-id", "g"), "exactly one of --bootstrap-server, --broker-list"),
         ("verifiable-consumer", ("--bootstrap-server", "h:1"), "--group-id"),
         (
             "verifiable-consumer",

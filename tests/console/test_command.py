@@ -66,7 +66,6 @@ def test_a_cluster_that_is_not_there_is_critical(nowhere):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--check",), "Missing option '--bootstrap-server'"),
         (("-b", "h:1", "--check", "--show", "/topics"), "--check and --show"),
         (("-b", "h:1", "--cluster", "b=h:2", "--show", "/topics"), "leave --cluster out"),
         (("-b", "h:1", "--cluster", "b=h:2", "--check"), "leave --cluster out"),

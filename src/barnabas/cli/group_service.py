@@ -17,6 +17,7 @@ from barnabas.admin import (
     GroupType,
 )
 from barnabas.cli import group_report as report
+from barnabas.cli.bootstrap import name_asked
 from barnabas.cli.facts import print_facts
 from barnabas.cli.group_flags import Given, has, wrong_use
 from barnabas.cli.group_reset import PrintedReset, dump_plan
@@ -69,6 +70,7 @@ def run(given: Given) -> None:
         failure = java_text(error)
     else:
         return
+    name_asked(click.get_current_context())
     report.print_error(f"Executing consumer group command failed due to {failure}")
 
 

@@ -125,7 +125,9 @@ def write(home: Path, python: str = sys.executable) -> list[Path]:
 def _texts(python: str) -> Mapping[str, str]:
     barnabas = f"{shlex.quote(python)} -m barnabas"
     texts = {
-        f"{tool.script}.sh": f'{_HEAD}exec {barnabas} {tool.command} "$@"\n' for tool in TOOLS if tool.script
+        f"{tool.script}.sh": f'{_HEAD}exec {barnabas} --as-script {tool.command} "$@"\n'
+        for tool in TOOLS
+        if tool.script
     }
     texts["kafka-run-class.sh"] = _run_class(barnabas)
     texts["kafka-server-start.sh"] = _server_start(barnabas)
@@ -150,7 +152,7 @@ case "$1" in
   *) echo "Error: Could not find or load main class $1" >&2; exit 1 ;;
 esac
 shift
-exec {barnabas} "$command" "$@"
+exec {barnabas} --as-script "$command" "$@"
 """
 
 

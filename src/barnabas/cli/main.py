@@ -17,6 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from barnabas import __version__
+from barnabas.cli.bootstrap import AS_SCRIPT, name_asked
 from barnabas.cli.options import ToolError, printable
 from barnabas.core.errors import BarnabasError
 
@@ -173,6 +174,18 @@ class CommandTable(click.Group):
             raise click.UsageError(f"No such command {name!r}{hint}", ctx)
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Runs the command; one that fails says of which brokers it spoke."""
+        try:
+            return super().invoke(ctx)
+        except click.exceptions.Exit as ended:
+            if ended.exit_code:
+                name_asked(ctx)
+            raise
+        except (click.ClickException, BarnabasError):
+            name_asked(ctx)
+            raise
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """From the table: click's own way would import every command for its help."""
         found = [
@@ -191,6 +204,10 @@ def _version(context: click.Context, _parameter: click.Parameter, value: bool) -
     if value and not context.resilient_parsing:
         _say_version()
         context.exit()
+
+
+def _as_script(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    context.meta[AS_SCRIPT] = value
 
 
 def _say_version() -> None:
@@ -236,19 +253,28 @@ _WORDS: Final = {"help": _help_word, "version": _version_word}
     callback=_version,
     help="Show the version and exit.",
 )
+@click.option(
+    "--as-script",
+    is_flag=True,
+    hidden=True,
+    expose_value=False,
+    callback=_as_script,
+    help="As Kafka's script: there are no brokers by default.",
+)
 def cli() -> None:
     """Apache Kafka's machinery in Python: a broker, its clients and tools, and a pipeline on PySpark.
 
     \b
     Begin with:
       barnabas serve                                              a broker on 127.0.0.1:9092
-      barnabas topics --create --topic orders --partitions 3 --bootstrap-server 127.0.0.1:9092
-      echo hello | barnabas produce --topic orders --bootstrap-server 127.0.0.1:9092
-      barnabas get-offsets --topic orders --bootstrap-server 127.0.0.1:9092
-      barnabas groups --describe --all-groups --bootstrap-server 127.0.0.1:9092
+      barnabas topics --create --topic orders --partitions 3
+      echo hello | barnabas produce --topic orders
+      barnabas get-offsets --topic orders
+      barnabas groups --describe --all-groups
       barnabas demo                                               all of it, with PySpark, and a report
 
-    The commands take the flags of Kafka's scripts; `barnabas COMMAND --help` shows them with examples.
+    The commands take the flags of Kafka's scripts; `barnabas COMMAND --help` shows them with examples. They
+    ask the brokers of --bootstrap-server (-b), else of BARNABAS_BOOTSTRAP_SERVERS, else localhost:9092.
 
     Exit codes: 0 done, 1 refused or failed (one line on standard error says why), 130 interrupted.
     """

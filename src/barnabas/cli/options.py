@@ -3,7 +3,6 @@ flags, client options from files and ``key=value``, the admin client, checks.
 """
 
 import contextlib
-import copy
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,8 +28,6 @@ ARGUMENTS: Final = "barnabas.arguments"
 _API_TIMEOUT: Final = "barnabas.api-timeout"
 HALF_A_MINUTE: Final = {"default.api.timeout.ms": 30_000, "request.timeout.ms": 15_000}
 """Options of clients where Kafka's script gives up after 30 s, not after the 60 s of its admin client."""
-BOOTSTRAP_VARIABLE: Final = "BARNABAS_BOOTSTRAP_SERVERS"
-"""Of the environment: the brokers to connect to first, where no option names them."""
 
 
 class OldName(NamedTuple):
@@ -116,49 +113,6 @@ class ArgparseCommand(ToolCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args or ["--help"])
-
-
-class _BootstrapOption(click.Option):
-    """The brokers to connect to first: of the command line, else of the environment, where no other option
-    says whom to ask.
-    """
-
-    def __init__(self, declarations: Sequence[str], /, *, instead: Iterable[str], **attributes: Any) -> None:
-        super().__init__(declarations, **attributes)
-        self._instead = frozenset(instead)
-
-    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, ParameterSource]:
-        option = self
-        if not self._instead.isdisjoint(opts):
-            option = copy.copy(self)
-            option.envvar = None
-        return super(_BootstrapOption, option).consume_value(ctx, opts)
-
-
-def bootstrap_option(*, required: bool = False, instead: Iterable[str] = ()) -> Callable[[F], F]:
-    """``--bootstrap-server``; `instead` are parameters that may say the same."""
-    return click.option(
-        "--bootstrap-server",
-        "-b",
-        cls=_BootstrapOption,
-        instead=instead,
-        envvar=BOOTSTRAP_VARIABLE,
-        metavar="HOST[:PORT]",
-        required=required,
-        callback=lambda _context, _option, value: with_ports(value),
-        help="The brokers to connect to first: host:port, several with commas; a host alone means port 9092."
-        f"  [default: ${BOOTSTRAP_VARIABLE}]",
-    )
-
-
-def with_ports(servers: str | None) -> str | None:
-    """The servers, each with a port: 9092 where it has none."""
-    if servers is None:
-        return None
-    return ",".join(
-        one if ":" in one.rpartition("]")[2] or not one.strip() else f"{one}:9092"
-        for one in servers.split(",")
-    )
 
 
 def file_option(flag: str, name: str, what: str, old: OldName | None = None) -> Callable[[F], F]:
@@ -279,10 +233,13 @@ def client_options(
     Keys that this client does not have are named on stderr and left out, as Java's clients warn about them;
     a key that asks for security raises ClickException.
     """
+    from barnabas.cli.bootstrap import asks  # which needs this module
+
     given = {**properties(file), **key_values(pairs)}
     refuse_security(given)
     for key in sorted(set(given).difference(known)):
         click.echo(f"Warning: this client does not obey {printable(key)}", err=True)
+    asks(bootstrap)
     asked = {key: value for key, value in {**given, **api_limits()}.items() if key in known}
     return {"client.id": client_id, **asked, "bootstrap.servers": bootstrap}
 

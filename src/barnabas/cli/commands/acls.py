@@ -4,12 +4,12 @@ from typing import Any
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option, refuse_json
 from barnabas.cli.options import (
     ToolCommand,
     ToolError,
     api_timeout_option,
-    bootstrap_option,
     command_config_option,
     kafka_names,
     zk_tls_option,
@@ -20,7 +20,7 @@ _ROLES = ("producer", "consumer")
 
 
 @click.command(cls=ToolCommand)
-@bootstrap_option(instead=("authorizer", "authorizer_properties"))
+@bootstrap_option(instead=("authorizer", "authorizer_properties"), changes=("add", "remove"))
 @api_timeout_option()
 @command_config_option
 @click.option(

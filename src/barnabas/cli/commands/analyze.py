@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from barnabas.cli.options import admin_options, api_timeout_option, bootstrap_option, command_config_option
+from barnabas.cli.bootstrap import bootstrap_option
+from barnabas.cli.options import admin_options, api_timeout_option, command_config_option
 from barnabas.core.extras import extra
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _brokers(command_config: Path | None, bootstrap: str) -> dict[str, Any]:
 
 @analyze.command()
 @_reporting
-@bootstrap_option()
+@bootstrap_option(has_default=False)
 @api_timeout_option()
 @command_config_option
 @click.option(
@@ -122,7 +123,7 @@ def disk(
 
 @analyze.command()
 @_reporting
-@bootstrap_option()
+@bootstrap_option(has_default=False)
 @api_timeout_option()
 @command_config_option
 @click.option(

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option, plain, print_facts
-from barnabas.cli.options import ToolError, api_timeout_option, bootstrap_option, command_config_option
+from barnabas.cli.options import ToolError, api_timeout_option, command_config_option
 from barnabas.core.errors import BarnabasError
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.message import Request

@@ -4,12 +4,12 @@ from typing import Any, Final
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option, refuse_json
 from barnabas.cli.options import (
     ToolCommand,
     ToolError,
     api_timeout_option,
-    bootstrap_option,
     command_config_option,
     kafka_names,
 )
@@ -23,7 +23,7 @@ _NOT_WITH: Final = {
 
 
 @click.command(cls=ToolCommand)
-@bootstrap_option()
+@bootstrap_option(changes=("alter", "delete"))
 @api_timeout_option(30_000)
 @command_config_option
 @click.option("--alter", is_flag=True, help="Make a subscription, or change it.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option, plain, print_facts
 from barnabas.cli.options import (
     OldName,
@@ -14,7 +15,6 @@ from barnabas.cli.options import (
     ToolError,
     admin_options,
     api_timeout_option,
-    bootstrap_option,
     connected_admin,
     file_option,
 )
@@ -33,7 +33,7 @@ _config = file_option("--command-config", "config", "Options of the admin client
 
 
 def _bootstrap(command: F) -> F:
-    return bootstrap_option(required=True)(api_timeout_option()(command))
+    return bootstrap_option(required=True, changes=["unregister"])(api_timeout_option()(command))
 
 
 @click.group()

@@ -2,12 +2,12 @@
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option
 from barnabas.cli.options import (
     ARGUMENTS,
     ScriptCommand,
     api_timeout_option,
-    bootstrap_option,
     command_config_option,
     kafka_names,
     zk_tls_option,
@@ -15,7 +15,7 @@ from barnabas.cli.options import (
 
 
 @click.command(cls=ScriptCommand)
-@bootstrap_option(instead=("zookeeper", "store"))
+@bootstrap_option(instead=("zookeeper", "store"), changes=["alter"])
 @api_timeout_option(30_000)
 @command_config_option
 @click.option(

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option, with_ports
 from barnabas.cli.options import (
     admin_options,
-    bootstrap_option,
     command_config_option,
     key_values,
     pairs_option,
     printable,
-    with_ports,
 )
 from barnabas.cli.registry_options import registry_options, schema_source
 from barnabas.core.extras import extra
@@ -34,7 +33,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
-@bootstrap_option()
+@bootstrap_option(required=True, changes=["allow_changes"])
 @command_config_option
 @click.option(
     "--name", default="cluster", show_default=True, help="What the cluster is called in the console."
@@ -96,7 +95,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.pass_context
 def console(
     ctx: click.Context,
-    bootstrap_server: str | None,
+    bootstrap_server: str,
     command_config: Path | None,
     name: str,
     more: tuple[str, ...],
@@ -153,8 +152,6 @@ def console(
     if set_password is not None:
         _set_password(passwords, set_password)
         return
-    if bootstrap_server is None:
-        raise click.UsageError("Missing option '--bootstrap-server'")
     _refuse_what_contradicts(check=check, as_json=as_json, show=show, more=more)
     with extra("console", "the console", "fastapi", "uvicorn", "jinja2"):
         from barnabas.console import server

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.options import (
     LONG_MAX,
     OldName,
     ToolCommand,
-    bootstrap_option,
     client_options,
     file_option,
     key_values,

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.options import (
     LONG_MAX,
     OldName,
     ToolCommand,
     ToolError,
-    bootstrap_option,
     client_options,
     file_option,
     pairs_option,

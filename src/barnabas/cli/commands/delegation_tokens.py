@@ -4,11 +4,11 @@ from typing import Any, Final
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option, refuse_json
 from barnabas.cli.options import (
     ToolError,
     api_timeout_option,
-    bootstrap_option,
     command_config_option,
     kafka_names,
     refuse_together,
@@ -30,7 +30,7 @@ _REFUSED: Final = {
 
 
 @click.command()
-@bootstrap_option(required=True)
+@bootstrap_option(required=True, changes=("create", "renew", "expire"))
 @api_timeout_option()
 @command_config_option
 @click.option("--create", is_flag=True, help="Make a token for this user, or for another owner.")

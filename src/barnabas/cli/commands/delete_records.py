@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option, partition_facts, print_facts
 from barnabas.cli.options import (
     ToolError,
     api_timeout_option,
-    bootstrap_option,
     command_config_option,
     printable,
 )
@@ -20,7 +20,7 @@ from barnabas.core.ids import TopicPartition
 
 
 @click.command()
-@bootstrap_option()
+@bootstrap_option(changes=["delete-records"])
 @api_timeout_option()
 @click.option("--offset-json-file", metavar="FILE", help="The file with an offset for each partition.")
 @command_config_option

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from barnabas.cli.bootstrap import DEFAULT, VARIABLE, bootstrap_option
 from barnabas.cli.facts import json_option, print_facts
 from barnabas.cli.options import (
     admin_options,
-    bootstrap_option,
     command_config_option,
     printable,
     timeout_option,
@@ -26,7 +26,7 @@ _COLORS: Final = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
 @click.command()
-@bootstrap_option()
+@bootstrap_option(has_default=False)
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
@@ -75,7 +75,10 @@ def doctor(
     from barnabas.operations import address_checks, machine_checks
 
     found = [*machine_checks.of_machine(data), _java(), address_checks.port(host, port)]
-    if bootstrap_server is not None:
+    if bootstrap_server is None:
+        said = f"neither -b nor {VARIABLE} names brokers, so none is asked; other tools ask {DEFAULT} then"
+        found.append(machine_checks.Diagnosis("bootstrap", machine_checks.Rating.OK, said))
+    else:
         options = admin_options(command_config, bootstrap_server, "barnabas-doctor")
         found += asyncio.run(address_checks.of_cluster(options, timeout_ms))
     healthy = all(each.rating is not machine_checks.Rating.ERROR for each in found)

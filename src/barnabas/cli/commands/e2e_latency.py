@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option, print_facts
 from barnabas.cli.options import (
     INT_MAX,
     ToolError,
     api_timeout_option,
-    bootstrap_option,
     client_options,
     file_option,
 )
@@ -22,7 +22,7 @@ _size = click.IntRange(0, _RECORD_BYTES_MAX)
 
 
 @click.command()
-@bootstrap_option(required=True)
+@bootstrap_option(required=True, changes=["e2e-latency"])
 @api_timeout_option()
 @click.option("--topic", "-t", required=True, metavar="NAME", help="The topic; it is made if need be.")
 @click.option(

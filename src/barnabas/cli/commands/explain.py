@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option, print_facts
 from barnabas.cli.options import (
     admin_options,
-    bootstrap_option,
     command_config_option,
     connected_admin,
     file_option,
@@ -214,7 +214,7 @@ def transaction(
 @explain.command()
 @file_option("--config", "config_file", "The configuration of a broker, as for `barnabas serve`.")
 @pairs_option("--set", "settings", "One configuration value, as for `barnabas serve`; repeatable.")
-@bootstrap_option()
+@bootstrap_option(instead=("config_file", "settings"))
 @click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="The running broker to ask.")
 @command_config_option
 @timeout_option()
@@ -243,10 +243,10 @@ def listener(
     """
     from barnabas.operations.listener_stations import lines, of_broker
 
-    if (bootstrap_server is None) != (broker is None):
-        raise click.UsageError("A running broker is asked with both --bootstrap-server and --broker")
     if (broker is None) == (config_file is None and not settings):
         raise click.UsageError("Give either --config or --set, or --bootstrap-server with --broker")
+    if (bootstrap_server is None) != (broker is None):
+        raise click.UsageError("A running broker is asked with both --bootstrap-server and --broker")
     if bootstrap_server is None or broker is None:
         given = broker_config({**properties(config_file), **key_values(settings)})
         found = lines(given, given.explicit())

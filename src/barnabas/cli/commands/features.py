@@ -4,8 +4,9 @@ from pathlib import Path
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option
-from barnabas.cli.options import ToolError, api_timeout_option, bootstrap_option, command_config_option
+from barnabas.cli.options import ToolError, api_timeout_option, command_config_option
 
 _metadata = click.option(
     "--metadata", metavar="VERSION", help="The metadata.version to have, such as 3.9-IV0."
@@ -24,7 +25,7 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Check it, and change no
 
 
 @click.group()
-@bootstrap_option(instead=["bootstrap_controller"])
+@bootstrap_option(instead=["bootstrap_controller"], changes=("upgrade", "downgrade", "disable"))
 @api_timeout_option()
 @click.option(
     "--bootstrap-controller", metavar="HOST:PORT", help="Controllers of KRaft; this client asks brokers only."

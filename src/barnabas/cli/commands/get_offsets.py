@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option, partition_facts, print_facts
 from barnabas.cli.options import (
     admin_options,
     api_timeout_option,
-    bootstrap_option,
     command_config_option,
     connected_admin,
     reported_as,

@@ -2,12 +2,13 @@
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option
-from barnabas.cli.options import bootstrap_option, kafka_names
+from barnabas.cli.options import kafka_names
 
 
 @click.command()
-@bootstrap_option()
+@bootstrap_option(changes=("delete", "delete_offsets", "execute"))
 @click.option("--command-config", metavar="FILE", help="Options of the admin client.")
 @click.option(
     "--timeout",

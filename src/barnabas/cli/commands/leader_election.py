@@ -4,12 +4,12 @@ from typing import Any
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.options import (
     OldName,
     ToolCommand,
     ToolError,
     api_timeout_option,
-    bootstrap_option,
     file_option,
     kafka_names,
 )
@@ -18,7 +18,7 @@ _WHICH = ("topic", "all-topic-partitions", "path-to-json-file")
 
 
 @click.command(cls=ToolCommand)
-@bootstrap_option()
+@bootstrap_option(changes=["leader-election"])
 @api_timeout_option(30_000)
 @file_option(
     "--command-config",

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option, print_facts
 from barnabas.cli.options import (
     api_timeout_option,
-    bootstrap_option,
     command_config_option,
     kafka_names,
     refuse_together,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option, partition_facts, plain, print_facts
-from barnabas.cli.options import ToolError, api_timeout_option, bootstrap_option, command_config_option
+from barnabas.cli.options import ToolError, api_timeout_option, command_config_option
 from barnabas.core.errors import BarnabasError
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option, plain, print_facts
 from barnabas.cli.options import (
     admin_options,
     api_timeout_option,
-    bootstrap_option,
     command_config_option,
     printable,
 )

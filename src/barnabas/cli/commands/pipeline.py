@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from barnabas.cli.bootstrap import asks, bootstrap_option
 from barnabas.cli.facts import json_option, plain, print_facts
-from barnabas.cli.options import api_limits, api_timeout_option, bootstrap_option, file_option, properties
+from barnabas.cli.options import api_limits, api_timeout_option, file_option, properties
 from barnabas.core.errors import BarnabasError
 from barnabas.core.extras import extra
 
@@ -96,6 +97,7 @@ def init(
 
     if file.exists():
         raise click.ClickException(f"{file} is there already: remove it, or give another name")
+    asks(bootstrap_server)
     client = {"bootstrap.servers": bootstrap_server, **properties(config_file)}
     limits = {key: str(value) for key, value in api_limits().items()}
     found = drafts.look({**client, **limits}, topic, records, registry or "")

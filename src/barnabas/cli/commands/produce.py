@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.options import (
     F,
     OldName,
     ToolCommand,
-    bootstrap_option,
     client_options,
     file_option,
     key_values,
@@ -69,7 +69,7 @@ def _setting(flag: str, what: str, default: int | None = None) -> Callable[[F], 
 
 @click.command(cls=ToolCommand)
 @click.option("--topic", "-t", required=True, metavar="NAME", help="The topic to send to.")
-@bootstrap_option(instead=["broker_list"])
+@bootstrap_option(instead=["broker_list"], changes=["produce"])
 @click.option(
     "--broker-list", metavar="HOST:PORT", help="Deprecated: as --bootstrap-server, which goes before it."
 )

@@ -7,6 +7,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.options import (
     INT_MAX,
     LONG_MAX,
@@ -14,7 +15,6 @@ from barnabas.cli.options import (
     OldName,
     api_timeout_ms,
     api_timeout_option,
-    bootstrap_option,
     client_options,
     file_option,
     pairs_option,
@@ -99,7 +99,7 @@ class _PerfCommand(ArgparseCommand):
     metavar="RATE",
     help="Records a second, at most and roughly; -1 for no limit.",
 )
-@bootstrap_option()
+@bootstrap_option(changes=["producer-perf-test"])
 @api_timeout_option()
 @pairs_option(
     "--command-property", "pairs", "Options of the producer, one or more.", OldName("--producer-props")
@@ -245,11 +245,11 @@ def _options(
         if not key or not value or "=" in value:
             raise click.ClickException(f"Invalid property: {pair}")
     given = {**properties(config_file), **dict(pair.split("=") for pair in pairs)}
-    # What the command line says goes before the environment.
+    # What the command line says goes before the environment and the default.
     source = click.get_current_context().get_parameter_source("bootstrap_server")
     named = given.get("bootstrap.servers")
     bootstrap = (
-        named or bootstrap_server if source is ParameterSource.ENVIRONMENT else bootstrap_server or named
+        bootstrap_server or named if source is ParameterSource.COMMANDLINE else named or bootstrap_server
     )
     if bootstrap is None:
         raise click.ClickException(

@@ -4,12 +4,12 @@ from typing import Any, Final
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option, refuse_json
 from barnabas.cli.options import (
     LONG_MAX,
     ToolError,
     api_timeout_option,
-    bootstrap_option,
     command_config_option,
     kafka_names,
 )
@@ -42,7 +42,7 @@ _RATE: Final = click.IntRange(-LONG_MAX, LONG_MAX)
 
 
 @click.command()
-@bootstrap_option()
+@bootstrap_option(changes=("execute", "cancel"))
 @api_timeout_option(flag="--api-timeout")
 @command_config_option
 @click.option(

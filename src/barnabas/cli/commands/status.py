@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option, plain, print_facts
 from barnabas.cli.options import (
     admin_options,
-    bootstrap_option,
     command_config_option,
     connected_admin,
     printable,

@@ -2,11 +2,11 @@
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option, refuse_json
 from barnabas.cli.options import (
     INT_MAX,
     api_timeout_option,
-    bootstrap_option,
     command_config_option,
     kafka_names,
     refuse_together,
@@ -23,7 +23,7 @@ _REPORTS = (
 
 
 @click.command()
-@bootstrap_option()
+@bootstrap_option(changes=("create", "alter", "delete"))
 @api_timeout_option()
 @command_config_option
 @click.option("--create", is_flag=True, help="Create a topic.")

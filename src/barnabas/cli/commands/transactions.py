@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option
 from barnabas.cli.options import (
     INT_MAX,
@@ -14,7 +15,6 @@ from barnabas.cli.options import (
     ToolError,
     admin_options,
     api_timeout_option,
-    bootstrap_option,
     command_config_option,
 )
 from barnabas.core.ids import TopicPartition
@@ -38,7 +38,7 @@ _Run = Callable[[Callable[["AsyncAdmin"], Awaitable[None]]], None]
 
 
 @click.group()
-@bootstrap_option(required=True)
+@bootstrap_option(required=True, changes=["abort"])
 @api_timeout_option()
 @command_config_option
 @click.pass_context

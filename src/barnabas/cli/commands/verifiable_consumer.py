@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.options import (
     INT_MAX,
     LONG_MAX,
@@ -14,7 +15,6 @@ from barnabas.cli.options import (
     OldName,
     api_timeout_ms,
     api_timeout_option,
-    bootstrap_option,
     client_options,
     file_option,
 )

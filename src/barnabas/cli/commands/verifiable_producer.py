@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.options import (
     INT_MAX,
     LONG_MAX,
@@ -13,7 +14,6 @@ from barnabas.cli.options import (
     OldName,
     api_timeout_ms,
     api_timeout_option,
-    bootstrap_option,
     client_options,
     file_option,
     properties,
@@ -22,7 +22,7 @@ from barnabas.cli.options import (
 
 @click.command(cls=ArgparseCommand)
 @click.option("--topic", "-t", required=True, metavar="NAME", help="The topic to send to.")
-@bootstrap_option(instead=["broker_list"])
+@bootstrap_option(instead=["broker_list"], changes=["verifiable-producer"])
 @api_timeout_option()
 @click.option("--broker-list", metavar="HOST:PORT", help="The old name of --bootstrap-server.")
 @click.option(
