@@ -25,11 +25,12 @@ from barnabas.admin.topics import Topics
 from barnabas.admin.transactions import Transactions
 from barnabas.client.cluster import Cluster
 from barnabas.client.config import ADMIN_CONFIG, Given, client_config, given_options
-from barnabas.client.habits import OF_ADMINS, knows
+from barnabas.client.habits import OF_ADMINS
 from barnabas.client.options import AdminOptions
 from barnabas.client.sync import ClientFace, Face, made_in_thread, mirrored
 from barnabas.core.config import Config, Source
 from barnabas.core.errors import ConfigError
+from barnabas.core.instead import knows
 
 _IN_FLIGHT_MAX = 1
 

@@ -50,7 +50,6 @@ from barnabas.client.habits import (
     IN_POLL,
     IN_SUBSCRIBE,
     OF_CONSUMERS,
-    knows,
     knows_arguments,
 )
 from barnabas.client.keyed_call import raise_first
@@ -77,6 +76,7 @@ from barnabas.core.errors import BarnabasError, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.extras import extra, needed
 from barnabas.core.ids import TopicPartition, Uuid
+from barnabas.core.instead import knows
 
 if TYPE_CHECKING:
     import pyarrow as pa

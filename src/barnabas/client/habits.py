@@ -5,7 +5,6 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, ParamSpec, TypeVar
 
-C = TypeVar("C", bound=type)
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -88,11 +87,6 @@ OF_POLLED: Final = {
         for name in ("headers", "key", "offset", "partition", "timestamp", "topic", "value")
     },
 }
-OF_PARTITIONS: Final = {
-    "error": "what goes wrong is raised",
-    "metadata": "write commit({tp: OffsetAndMetadata(offset, metadata)})",
-    "offset": "write seek(tp, offset), commit({tp: offset}) or position(tp)",
-}
 _NEW_TOPIC: Final = "write create(NewTopic(name, partitions=..., replication_factor=...))"
 IN_CREATE: Final = {
     **dict.fromkeys(("name", "new_topics", "num_partitions", "partitions", "replication_factor"), _NEW_TOPIC),
@@ -163,33 +157,6 @@ OF_ADMIN_MODULE: Final = {
     "KafkaAdminClient": "write Admin",
 }
 """The same of `barnabas.admin`."""
-
-
-class _Instead:
-    """An attribute that is not there, and says what to write for it.
-
-    It stands in the class: a `__getattr__` would make every other attribute of a client slower to read.
-    """
-
-    __slots__ = ("_line", "_name")
-
-    def __init__(self, name: str, line: str) -> None:
-        self._name = name
-        self._line = line
-
-    def __get__(self, instance: object, owner: type) -> object:
-        raise AttributeError(f"{owner.__name__!r} object has no attribute {self._name!r}: {self._line}")
-
-
-def knows(habits: Mapping[str, str]) -> Callable[[C], C]:
-    """A decorator of a class that answers these names, each with its line."""
-
-    def decorated(client: C) -> C:
-        for name, line in habits.items():
-            setattr(client, name, _Instead(name, line))
-        return client
-
-    return decorated
 
 
 def knows_arguments(habits: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -34,7 +34,7 @@ from barnabas.client.errors import (
     FatalTransactionError,
     InvalidRecordError,
 )
-from barnabas.client.habits import IN_CLOSE, IN_FLUSH, IN_SEND, OF_PRODUCERS, knows, knows_arguments, refuse
+from barnabas.client.habits import IN_CLOSE, IN_FLUSH, IN_SEND, OF_PRODUCERS, knows_arguments, refuse
 from barnabas.client.home_loop import FORKED
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.client.options import OnDelivery, Partitioner, ProducerOptions
@@ -60,6 +60,7 @@ from barnabas.core.config import Config, Source
 from barnabas.core.errors import BarnabasError, ConfigError, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
+from barnabas.core.instead import knows
 from barnabas.records.batch import HEADER_SIZE
 from barnabas.records.compression import Codec
 

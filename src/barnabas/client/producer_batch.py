@@ -15,11 +15,12 @@ from typing import Any
 
 from barnabas.client.batch_builder import BatchBuilder
 from barnabas.client.errors import DeliveryTimeoutError
-from barnabas.client.habits import OF_DELIVERIES, knows
+from barnabas.client.habits import OF_DELIVERIES
 from barnabas.client.options import OnDelivery
 from barnabas.client.types import RecordMetadata
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
+from barnabas.core.instead import knows
 from barnabas.records.batch import SEQUENCE_MAX
 from barnabas.records.compression import Codec
 

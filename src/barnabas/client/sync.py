@@ -48,7 +48,6 @@ from barnabas.client.habits import (
     IN_SUBSCRIBE,
     OF_CONSUMERS,
     OF_PRODUCERS,
-    knows,
     knows_arguments,
     refuse,
 )
@@ -61,6 +60,7 @@ from barnabas.client.record_arguments import function_or_none, plain_headers
 from barnabas.client.retries import Deadline
 from barnabas.client.types import ConsumerRecord, HeadersLike, OffsetAndMetadata, RecordMetadata
 from barnabas.core.ids import TopicPartition
+from barnabas.core.instead import knows
 
 _CLOCK_MASK: Final = 15
 

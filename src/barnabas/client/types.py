@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from barnabas.client.habits import OF_PARTITIONS, OF_POLLED, OF_RECORDS, knows
+from barnabas.client.habits import OF_POLLED, OF_RECORDS
 from barnabas.core.ids import TopicPartition
+from barnabas.core.instead import knows
 from barnabas.records.batch import TimestampType
 
 Header: TypeAlias = tuple[str, bytes | None]
@@ -100,15 +101,3 @@ class ConsumerGroupMetadata(NamedTuple):
     generation_id: int
     member_id: str
     group_instance_id: str | None
-
-
-def _partition(
-    cls: type[TopicPartition], topic: str, partition: int, *others: object, offset: object = None
-) -> TopicPartition:
-    if others or offset is not None:
-        raise TypeError(f"TopicPartition has no offset: {OF_PARTITIONS['offset']}")
-    return tuple.__new__(cls, (topic, partition))
-
-
-# Brokers have the same class; only who has a client needs the words.
-knows(OF_PARTITIONS)(TopicPartition).__new__ = _partition  # type: ignore[method-assign, assignment]

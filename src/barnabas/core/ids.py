@@ -8,9 +8,10 @@ import base64
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from random import Random
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Never, Self, TypeAlias
 
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.instead import knows
 
 Uuid: TypeAlias = bytes
 ZERO_UUID: Final[Uuid] = bytes(16)
@@ -31,17 +32,36 @@ _JAVA_INT: Final = re.compile(r"([-+]?)0*([0-9]{1,10})")
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
-class TopicPartition(NamedTuple):
-    """One partition of one topic."""
+_new_tuple: Final = tuple.__new__
 
+
+class _TopicAndPartition(NamedTuple):
     topic: str
     partition: int
 
+
+_FOR_AN_OFFSET: Final = "write seek(tp, offset), commit({tp: offset}) or position(tp)"
+
+
+@knows(
+    {
+        "error": "what goes wrong is raised",
+        "metadata": "write commit({tp: OffsetAndMetadata(offset, metadata)})",
+        "offset": _FOR_AN_OFFSET,
+    }
+)
+class TopicPartition(_TopicAndPartition):
+    """One partition of one topic."""
+
+    __slots__ = ()
+
+    def __new__(cls, topic: str, partition: int, *others: Never, offset: object = None) -> Self:
+        if others or offset is not None:
+            raise TypeError(f"TopicPartition is a topic and a partition; for an offset {_FOR_AN_OFFSET}")
+        return _new_tuple(cls, (topic, partition))
+
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
-
-
-_new_tuple: Final = tuple.__new__
 
 
 def topic_partition(topic: str, partition: int) -> TopicPartition:
