@@ -66,6 +66,19 @@ def test_gzip_bomb_of_many_members_is_bounded():
         decompress(Codec.GZIP, gzip.compress(bytes(1000)) * 50, 20_000)
 
 
+@pytest.mark.timeout(30)
+def test_many_gzip_members_cost_no_more_than_their_bytes():
+    """Two hundred thousand of nothing: with a copy of the rest for each it took minutes."""
+    assert decompress(Codec.GZIP, gzip.compress(b"") * 200_000 + gzip.compress(b"end")) == b"end"
+
+
+def test_a_gzip_member_that_is_cut_behind_whole_ones_is_an_error():
+    packed = gzip.compress(BIG) + gzip.compress(b"two")
+    for left in (1, 9, 20):
+        with pytest.raises(CompressionError, match="ends inside a member"):
+            decompress(Codec.GZIP, packed[:-left])
+
+
 def test_snappy_has_xerial_framing_and_reads_raw():
     import cramjam
 

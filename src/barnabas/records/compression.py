@@ -29,6 +29,8 @@ DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER: Final = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 XERIAL_BLOCK_BYTES: Final = 32 * 1024
+_GZIP_BYTES: Final = 16 * 1024
+"""What a member of gzip is given first."""
 _INT32: Final = struct.Struct(">i")
 
 
@@ -108,16 +110,22 @@ def _plain(data: bytes, limit: int) -> bytes:
 def _gunzip(data: bytes, limit: int) -> bytes:
     pieces = []
     room = limit
-    while data:
+    position = 0
+    while position < len(data):
         member = zlib.decompressobj(31)
-        piece = member.decompress(data, room + 1)
-        room -= len(piece)
-        if room < 0:
-            raise _too_large(Codec.GZIP, limit)
-        if not member.eof:
-            raise CompressionError("damaged gzip data: it ends inside a member")
-        pieces.append(piece)
-        data = member.unused_data
+        size = _GZIP_BYTES
+        while not member.eof:
+            if position >= len(data):
+                raise CompressionError("damaged gzip data: it ends inside a member")
+            # zlib copies what follows a member: of a batch of many small ones that would be its size squared.
+            given = data[position : position + size]
+            piece = member.decompress(given, room + 1)
+            room -= len(piece)
+            if room < 0:
+                raise _too_large(Codec.GZIP, limit)
+            pieces.append(piece)
+            position += len(given) - len(member.unused_data)
+            size *= 2
     return b"".join(pieces)
 
 
