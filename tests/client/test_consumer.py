@@ -1,6 +1,7 @@
 """The consumer: positions, resets, order, damage, transactions."""
 
 import asyncio
+import tracemalloc
 
 import pytest
 from fake_group import serve_group
@@ -16,10 +17,10 @@ from barnabas.client import (
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.fetch import AbortedTransaction, FetchResponse
-from barnabas.records.batch import build_batch
-from barnabas.records.compression import Codec
+from barnabas.records.batch import build_batch, wrap_section
+from barnabas.records.compression import Codec, compress
 from barnabas.records.control import ControlType, EndTransactionMarker, build_marker
-from barnabas.records.record import Record
+from barnabas.records.record import Record, encode_record
 from fake_cluster import hangup
 
 FAST = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20, "fetch_max_wait_ms": 10}
@@ -270,6 +271,58 @@ def test_every_codec_and_records_out_of_the_ordinary(run, fake, codec):
             assert [(r.timestamp, r.key, r.value, list(r.headers)) for r in found] == [
                 (r.timestamp, r.key, r.value, list(r.headers)) for r in records
             ]
+
+    run(scenario())
+
+
+def test_a_small_batch_of_very_many_records_is_no_more_in_memory_than_what_is_asked_for(run, fake):
+    """Anybody who may write can send it: all at once they took 300 bytes a record."""
+    count = 300_000
+    section = encode_record(0, 0, None, b"") * (count - 1) + encode_record(count - 1, 0, None, b"last")
+    packed = wrap_section(
+        compress(Codec.ZSTD, section), base_offset=0, leader_epoch=0, attributes=Codec.ZSTD,
+        last_offset_delta=count - 1, base_timestamp=5, max_timestamp=5, producer_id=-1, producer_epoch=-1,
+        base_sequence=-1, count=count,
+    )  # fmt: skip
+    assert len(packed) < 10_000
+
+    async def scenario():
+        async with fake(1) as cluster, AsyncConsumer(cluster.bootstrap, **FAST) as consumer:
+            cluster.add_topic("t", 1)
+            cluster.append("t", 0, packed)
+            consumer.assign([T0])
+            consumer.seek(T0, 0)
+            tracemalloc.start()
+            try:
+                assert len(await read(consumer, 1)) == 500
+                held, _ = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            assert held < 30_000_000
+            rest = await consumer.poll(1000, count)
+            assert (rest[-1].value, await consumer.position(T0)) == (b"last", count)
+
+    run(scenario())
+
+
+def test_damage_behind_many_records_of_a_batch_is_raised_in_its_place(run, fake):
+    good, count = [encode_record(number, 0, None, b"v") for number in range(20_000)], 20_001
+    packed = wrap_section(
+        b"".join(good) + b"\x7f", base_offset=0, leader_epoch=0, attributes=0, last_offset_delta=count - 1,
+        base_timestamp=5, max_timestamp=5, producer_id=-1, producer_epoch=-1, base_sequence=-1, count=count,
+    )  # fmt: skip
+
+    async def scenario():
+        async with fake(1) as cluster, AsyncConsumer(cluster.bootstrap, **FAST) as consumer:
+            cluster.add_topic("t", 1)
+            cluster.append("t", 0, packed)
+            consumer.assign([T0])
+            consumer.seek(T0, 0)
+            found = await read(consumer, 16_384)
+            with pytest.raises(KafkaError, match="invalid record structure"):
+                await consumer.poll(1000)
+            assert offsets(found) == list(range(len(found)))
+            assert await consumer.position(T0) == len(found) == 16_384
 
     run(scenario())
 

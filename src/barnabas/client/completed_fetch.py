@@ -6,7 +6,7 @@ marker (``CompletedFetch.nextFetchedRecord`` of Kafka's consumer).
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.client.record_decoder import decode_consumer_records
@@ -27,13 +27,13 @@ class CompletedFetch:
     __slots__ = (
         "_aborted",
         "_aborting",
-        "_batch_end",
+        "_behind",
         "_check_crcs",
         "_failure",
-        "_headers",
         "_left",
         "_parser",
         "_records",
+        "_runs",
         "next_offset",
         "tp",
     )
@@ -52,13 +52,13 @@ class CompletedFetch:
         self.next_offset = position
         """The position after what was handed out so far."""
         self._records = records
-        self._headers = batch_headers(records)
+        self._runs = self._decoded()
         self._aborted = deque(sorted(aborted, key=lambda one: one.first_offset))
         self._aborting: set[int] = set()
         self._check_crcs = check_crcs
         self._parser = parser
         self._left: list[ConsumerRecord] = []
-        self._batch_end = position
+        self._behind = position
         self._failure: KafkaError | RecordDeserializationError | None = None
 
     @property
@@ -77,23 +77,23 @@ class CompletedFetch:
             piece = self._left[: limit - len(taken)]
             self._left = self._left[len(piece) :]
             taken += piece
-            self.next_offset = piece[-1].offset + 1 if self._left else self._batch_end
+            self.next_offset = piece[-1].offset + 1 if self._left else self._behind
         return taken
 
     def _advance(self, *, raising: bool) -> bool:
-        """Decodes the next batch; False when there is none, or a damaged one and `raising` is not asked
+        """Decodes the next records; False when there are none, or damaged ones and `raising` is not asked
         for.
         """
         try:
-            header = None if self._failure else next(self._headers, None)
-            if header is not None:
-                self._left = self._decode(header)
-                self._batch_end = max(self.next_offset, header.next_offset)
+            run = None if self._failure else next(self._runs, None)
+            if run is not None:
+                self._left, behind = run
+                self._behind = max(self.next_offset, behind)
                 if self._parser is not None:
                     self._left, failure = self._parser.parse(self._left)
                     if failure is not None:
                         # The records before it are handed out first, and the position stays in front of it.
-                        self._failure, self._batch_end = failure, failure.offset
+                        self._failure, self._behind = failure, failure.offset
                 return True
         except KafkaError as error:
             self._failure = error
@@ -101,18 +101,21 @@ class CompletedFetch:
             raise self._failure
         return False
 
-    def _decode(self, header: BatchHeader) -> list[ConsumerRecord]:
-        if header.magic != MAGIC:
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-                f"Records of {self.tp} at offset {header.base_offset} have the old format {header.magic};"
-                " this client reads format 2 (Kafka 0.11 and later)",
-            )
-        if self._is_dropped(header):
-            return []
-        return decode_consumer_records(
-            self._records, header, self.tp, self.next_offset, check_crc=self._check_crcs
-        )
+    def _decoded(self) -> Iterator[tuple[list[ConsumerRecord], int]]:
+        """The records in runs, each with the position behind it."""
+        for header in batch_headers(self._records):
+            if header.magic != MAGIC:
+                raise KafkaError(
+                    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+                    f"Records of {self.tp} at offset {header.base_offset} have the old format {header.magic};"
+                    " this client reads format 2 (Kafka 0.11 and later)",
+                )
+            if self._is_dropped(header):
+                yield [], header.next_offset
+            else:
+                yield from decode_consumer_records(
+                    self._records, header, self.tp, self.next_offset, check_crc=self._check_crcs
+                )
 
     def _is_dropped(self, header: BatchHeader) -> bool:
         while self._aborted and self._aborted[0].first_offset <= header.last_offset:

@@ -39,7 +39,7 @@ from barnabas.records.compression import (
     codec_of,
     compress,
 )
-from barnabas.records.record import decode_runs, offsets_are_consecutive
+from barnabas.records.record import decode_runs, make_record, offsets_are_consecutive
 
 # Bound once: looking up an enum's member costs as much as parsing a header.
 _CLIENT: Final = AppendOrigin.CLIENT
@@ -231,7 +231,7 @@ def _check_records(
     errors: list[tuple[int, str]] = []
     refused = 0
     code = ErrorCode.INVALID_RECORD
-    for records in decode_runs(section, header.count, header.base_offset, header.base_timestamp):
+    for records in decode_runs(make_record, section, header.count, header.base_offset, header.base_timestamp):
         if header.is_control:
             continue
         if origin is _CLIENT and not offsets_are_consecutive(records, next_offset):

@@ -27,7 +27,14 @@ from barnabas.records.compression import (
     decompress,
 )
 from barnabas.records.crc import crc32c
-from barnabas.records.record import Record, RecordMaker, decode_records, encode_record, make_record
+from barnabas.records.record import (
+    Record,
+    RecordMaker,
+    decode_records,
+    decode_runs,
+    encode_record,
+    make_record,
+)
 
 R = TypeVar("R")
 
@@ -351,18 +358,34 @@ def decode_records_of(
     buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_BYTES_MAX
 ) -> list[Record]:
     """As `decode_batch`, for a header that was parsed before."""
-    return decode_batch_as(make_record, buffer, header, limit)
+    section = _whole_section(buffer, header, limit)
+    append_time = _append_time(header)
+    return decode_records(
+        make_record, section, header.count, header.base_offset, header.base_timestamp, append_time
+    )
 
 
-def decode_batch_as(
+def decode_runs_of(
     make: RecordMaker[R], buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_BYTES_MAX
-) -> list[R]:
-    """As `decode_records_of`, for records of another type."""
+) -> Iterator[list[R]]:
+    """As `decode_records_of`, for records of another type and in runs: a batch of some kilobytes may have
+    millions of them.
+    """
+    section = _whole_section(buffer, header, limit)
+    append_time = _append_time(header)
+    yield from decode_runs(
+        make, section, header.count, header.base_offset, header.base_timestamp, append_time
+    )
+
+
+def _whole_section(buffer: Buffer, header: BatchHeader, limit: int) -> bytes:
     if header.end > len(buffer) or header.length < HEADER_SIZE - LOG_OVERHEAD:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "Record batch is longer than the bytes that hold it")
-    append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_BIT else None
-    section = records_section(buffer, header, limit)
-    return decode_records(make, section, header.count, header.base_offset, header.base_timestamp, append_time)
+    return records_section(buffer, header, limit)
+
+
+def _append_time(header: BatchHeader) -> int | None:
+    return header.max_timestamp if header.attributes & TIMESTAMP_TYPE_BIT else None
 
 
 def build_batch(

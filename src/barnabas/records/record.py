@@ -178,26 +178,32 @@ def decode_records(
 
 
 def decode_runs(
-    data: bytes, count: int, base_offset: int, base_timestamp: int, append_time: int | None = None
-) -> Iterator[list[Record]]:
-    """The same records in runs of `RUN_RECORDS`, so that a batch of millions needs no memory for all of them.
+    make: RecordMaker[R],
+    data: bytes,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    append_time: int | None = None,
+) -> Iterator[list[R]]:
+    """The same records in runs of `RUN_RECORDS`, at least one, so that a batch of millions needs no memory
+    for all of them.
 
-    Raises INVALID_RECORD like `decode_records`, where the trouble is.
+    Raises INVALID_RECORD like `decode_records`, in place of the run in which the trouble is.
     """
     if not 0 <= count <= len(data):
         raise _invalid(f"a count of {count} in {len(data)} bytes")
     position = 0
-    for first in range(0, count, RUN_RECORDS):
+    for first in range(0, count or 1, RUN_RECORDS):
         run = min(RUN_RECORDS, count - first)
         try:
             records, position = _decode_run(
-                make_record, data, position, run, base_offset, base_timestamp, append_time
+                make, data, position, run, base_offset, base_timestamp, append_time
             )
         except (IndexError, ValueError) as error:
             raise _invalid(str(error)) from error
+        if first + run == count and position != len(data):
+            raise _invalid(f"{len(data) - position} bytes after the last of {count} records")
         yield records
-    if position != len(data):
-        raise _invalid(f"{len(data) - position} bytes after the last of {count} records")
 
 
 def _invalid(reason: str) -> KafkaError:
