@@ -27,6 +27,8 @@ _DISTINCT: Final = (
     ("null.marker", "headers.delimiter"),
     ("null.marker", "headers.key.separator"),
 )
+_SHOWN_MAX: Final = 1000
+"""How much of a line an error repeats."""
 
 
 class LineRecord(NamedTuple):
@@ -76,7 +78,8 @@ class LineReader:
             return before, after
         if self._ignore_error:
             return None, text
-        raise click.ClickException(f"No {name} found on line number {self._line_number}: '{line}'")
+        shown = line if len(line) <= _SHOWN_MAX else f"{line[:_SHOWN_MAX]}..."
+        raise click.ClickException(f"No {name} found on line number {self._line_number}: '{shown}'")
 
     def _encode(self, text: str | None) -> bytes | None:
         return None if text is None or text == self._null_marker else text.encode("utf-8", "surrogateescape")

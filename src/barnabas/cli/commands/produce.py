@@ -1,6 +1,6 @@
 """``barnabas produce``: kafka-console-producer.sh."""
 
-import asyncio
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -46,6 +46,8 @@ _KEYS: Final = {
 """The flags that are options of the producer; of two that are one, the later counts."""
 _DEFAULTS: Final = {"linger.ms": "1000"}
 """Where the script differs from the producer."""
+_MARKS_BYTES: Final = 65_536
+"""What a line may have beside its record: separators, marks for null."""
 
 
 def _old(flag: str) -> OldName:
@@ -162,29 +164,43 @@ def produce(
     # A flag goes before a property, and a property before the default of a flag (``maybeMergeOptions``).
     flags = [f"{key}={settings[name]}" for name, key in _KEYS.items() if settings[name] is not None]
     given = client_options(config_file, (*pairs, *flags), PRODUCER_CONFIG, bootstrap, "console-producer")
-    asyncio.run(_send_lines(topic, reader, _DEFAULTS | given, sync=sync))
+    _send_lines(topic, reader, _DEFAULTS | given, sync=sync)
 
 
-def _lines() -> Iterator[str]:
-    """Lines of standard input without their ends, with a prompt where a person types them."""
+def _lines(bytes_max: int) -> Iterator[str]:
+    """Lines of standard input without their ends, with a prompt where a person types them.
+    Raises ClickException for one that is longer than that.
+    """
     if sys.stdin is None:
         raise click.ClickException("standard input is closed: there are no lines to send")
     prompt = sys.stdin.isatty()
-    while True:
+    for number in itertools.count(1):
         if prompt:
             click.echo(">", nl=False)
-        line = sys.stdin.buffer.readline()
+        line = sys.stdin.buffer.readline(bytes_max + 1)
         if not line:
             return
+        if len(line) > bytes_max:
+            raise click.ClickException(
+                f"Line number {number} has more than {bytes_max} bytes, so no record can have it"
+                " (max.request.size)"
+            )
         yield line.decode("utf-8", "surrogateescape").removesuffix("\n").removesuffix("\r")
 
 
-async def _send_lines(topic: str, reader: "LineReader", options: dict[str, Any], *, sync: bool) -> None:
-    from barnabas.client import AsyncProducer
+def _send_lines(topic: str, reader: "LineReader", options: dict[str, Any], *, sync: bool) -> None:
+    from barnabas.client import Producer
+    from barnabas.client.config import PRODUCER_CONFIG
 
-    async with AsyncProducer(options.pop("bootstrap.servers"), **options) as producer:
-        for line in _lines():
-            key, value, headers = reader.parse(line)
-            delivery = await producer.send(topic, value, key, headers=headers)
-            if sync:
-                await delivery
+    # Its loop is in a thread of its own: while the next line is waited for, those before it are sent.
+    with Producer(options.pop("bootstrap.servers"), **options) as producer:
+        request_bytes = int(options.get("max.request.size", PRODUCER_CONFIG["max.request.size"].default))
+        try:
+            for line in _lines(request_bytes + _MARKS_BYTES):
+                key, value, headers = reader.parse(line)
+                delivery = producer.send(topic, value, key, headers=headers)
+                if sync:
+                    delivery.result()
+        finally:
+            # Where a line is wrong or Ctrl-C ends it, too: what was read in front of that is stored.
+            producer.flush()
