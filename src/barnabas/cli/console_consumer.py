@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import click
 
 from barnabas.cli.message_formatters import Formatter
-from barnabas.client import AsyncConsumer
+from barnabas.client import AsyncConsumer, Consumer
 from barnabas.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ConsumerRecord
 from barnabas.core.errors import BarnabasError
 
@@ -78,26 +78,31 @@ class RecordPrinter:
         self._format = formatter
         self._skip_errors = skip_errors
 
-    async def run(self, options: dict[str, Any]) -> None:
+    def run(self, options: dict[str, Any]) -> None:
         """Prints until there is enough, nothing more comes, or Ctrl-C. Raises ClickException.
 
-        No more records are taken than are printed: what a group commits has been on the screen.
+        No more records are taken than are printed: what a group commits has been on the screen. The
+        consumer's loop is in a thread of its own: a reader of standard output that takes its time does not
+        keep it from the heartbeats of its group.
         """
-        consumer = AsyncConsumer({"max.poll.records": _POLL_RECORDS, **options})
+        consumer = Consumer({"max.poll.records": _POLL_RECORDS, **options})
         try:
-            # A broker or a topic that is not there is nothing that comes, as for Kafka's script.
-            async with asyncio.timeout(None if self._timeout_ms is None else self._timeout_ms / 1000):
-                await consumer.start()
-                await self._opening(consumer)
-            await self._print(consumer)
+            consumer.using(self._begin)
+            self._print(consumer)
         except TimeoutError:
             return
         finally:
-            await consumer.close()
+            consumer.close()
 
-    async def _print(self, consumer: AsyncConsumer) -> None:
+    async def _begin(self, consumer: AsyncConsumer) -> None:
+        # A broker or a topic that is not there is nothing that comes, as for Kafka's script.
+        async with asyncio.timeout(None if self._timeout_ms is None else self._timeout_ms / 1000):
+            await consumer.start()
+            await self._opening(consumer)
+
+    def _print(self, consumer: Consumer) -> None:
         while self._left > 0:
-            records = await consumer.poll(self._timeout_ms or _POLL_MS, min(self._left, _POLL_RECORDS))
+            records = consumer.poll(self._timeout_ms or _POLL_MS, min(self._left, _POLL_RECORDS))
             if not records and self._timeout_ms is not None:
                 return
             try:

@@ -1,6 +1,5 @@
 """``barnabas consume``: kafka-console-consumer.sh, for assigned partitions and as a member of a group."""
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,7 +162,7 @@ def consume(
         opening, format_record, max_messages, timeout_ms, skip_errors=skip_message_on_error
     )
     try:
-        asyncio.run(printer.run(given))
+        printer.run(given)
     finally:
         click.echo(f"Processed a total of {printer.count} messages", err=True)
         if enable_systest_events:
