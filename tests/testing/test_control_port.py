@@ -4,6 +4,8 @@ import http.client
 import json
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -23,6 +25,7 @@ def served(tmp_path_factory):
     process.control = process.ready_line.rpartition("control=http://")[2]
     yield process
     process.stop()
+    assert "Traceback" not in process.log.read_text()
 
 
 @pytest.fixture(autouse=True)
@@ -84,6 +87,27 @@ def test_a_fault_over_http_is_waited_for(served):
     assert waited == [(200, {"hits": 1})]
 
 
+def test_a_fault_that_is_removed_is_gone_and_its_number_is_never_anothers(served):
+    first, second = (asked(served, "POST", "/faults", {"apis": "Fetch"})[1]["id"] for _ in range(2))
+    assert asked(served, "DELETE", f"/faults/{first}") == (200, {})
+    assert [one["id"] for one in asked(served, "GET", "/faults")[1]] == [second]
+    assert asked(served, "POST", "/faults", {"apis": "Fetch"})[1]["id"] > second
+    assert asked(served, "DELETE", "/faults") == (200, {})
+    assert asked(served, "GET", "/")[1]["faults"] == []
+
+
+def test_one_who_does_not_wait_for_the_answer_is_no_error_of_the_broker(served):
+    _, planted = asked(served, "POST", "/faults", {"apis": "Metadata", "client_id": "impatient"})
+    connection = http.client.HTTPConnection(served.control, timeout=A_WHILE_S)
+    connection.request("GET", f"/faults/{planted['id']}/wait?timeout_s=20")
+    # A reset, with which the answer meets a closed door.
+    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.sock.close()
+    with Producer(served.bootstrap, client_id="impatient") as producer:
+        producer.send("orders", b"").result()
+    assert asked(served, "GET", f"/faults/{planted['id']}/wait?hits=1")[0] == 200
+
+
 def test_a_group_is_waited_for(served):
     with Producer(served.bootstrap) as producer:
         producer.send("grouped", b"").result()
@@ -96,7 +120,10 @@ def test_a_group_is_waited_for(served):
 
 def test_time_moves_on(served):
     assert control(served, "advance", "5") == (0, "")
-    assert asked(served, "POST", "/time", {"advance_s": -1})[0] == 400
+    for never in ("-1", "NaN", "Infinity", "1e300", "null", '"soon"'):
+        assert asked(served, "POST", "/time", f'{{"advance_s": {never}}}')[0] == 400
+    with Producer(served.bootstrap) as producer:
+        assert producer.send("in-time", b"").result(A_WHILE_S).offset == 0
 
 
 def test_a_leader_is_where_it_is_moved(served):
@@ -120,6 +147,16 @@ def test_a_leader_is_where_it_is_moved(served):
         ("GET", "/groups/nobody/wait?state=Steady", None, 400, "state='Steady'"),
         ("GET", "/groups/nobody/wait?member=2", None, 400, "there is no field member"),
         ("GET", "/groups/nobody/wait?timeout_s=soon", None, 400, "timeout_s=soon: it is a number"),
+        ("GET", "/groups/nobody/wait?timeout_s=nan", None, 400, "timeout_s=nan: it is a number"),
+        ("GET", "/groups/nobody/wait?members=1e999", None, 400, "members=1e999: it is a number"),
+        ("GET", "/disk/wait?hits=infinity", None, 400, "hits=infinity: it is a number"),
+        ("POST", "/faults", {"apis": [None]}, 400, "no API is called None"),
+        ("POST", "/faults", {"apis": "Fetch", "error": []}, 400, "no error is called []"),
+        ("POST", "/faults", {"topic": 5}, 400, "topic=5: it is a text"),
+        ("POST", "/faults", {"delay_ms": 10**400}, 400, "delay_ms="),
+        ("POST", "/faults", {"count": 1.5}, 400, "count=1.5: it is a number"),
+        ("POST", "/faults", '{"a":' * 12_000, 400, "less deep"),
+        ("POST", "/leaders", '{"topic": "t", "broker": Infinity}', 400, "broker=inf: it is a number"),
         ("POST", "/leaders", {"broker": 1}, 400, "topic is missing"),
         ("POST", "/leaders", {"topic": "t"}, 400, "broker is missing"),
         ("PUT", "/faults", None, 501, None),

@@ -31,11 +31,14 @@ def test_an_error_by_any_of_its_names(error):
         ({"when": "during"}, "when='during': it is 'before' or 'after'"),
         ({"count": 0}, "count=0: it is from 1 to"),
         ({"delay_ms": float("nan")}, "delay_ms=nan: it is from 0 to"),
+        ({"client_id": 5}, "client_id=5: it is a text"),
+        ({"node": 1.5}, "node=1.5: it is a number"),
+        ({"apis": [None]}, "no API is called None"),
         ({"topics": "t"}, "a fault has no field 'topics': did you mean topic?"),
     ],
 )
 def test_what_a_slip_of_the_pen_is_told(given, says):
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises((ValueError, TypeError)) as refused:
         Fault.of(given)
     assert says in str(refused.value)
 

@@ -18,7 +18,10 @@ It listens on 127.0.0.1 only, for whoever has a process on this machine, and tak
 a browser could send: those name another host, or another type of content.
 """
 
+import itertools
 import json
+import math
+import sys
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -37,6 +40,8 @@ _log = EventLog("testing.control")
 
 BODY_BYTES_MAX: Final = 64 * 1024
 WAIT_S_MAX: Final = 3600.0
+ADVANCE_S_MAX: Final = 100.0 * 366 * 86_400
+"""A time a century ahead: what a broker computes with it still fits into its numbers."""
 _HOSTS: Final = frozenset({"127.0.0.1", "localhost"})
 
 
@@ -64,6 +69,7 @@ class Control:
         self._advance = advance
         self._disk = disk
         self._planted: dict[int, PlantedFault] = {}
+        self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._admin: Admin | None = None
 
@@ -86,13 +92,12 @@ class Control:
             case ("GET", "faults"):
                 return self._list()
             case ("DELETE", "faults"):
-                self._faults.clear()
-                self._disk.free()
+                self._remove_all()
                 return {}
             case ("GET", "faults", number, "wait"):
                 return self._wait(self._fault(number), given)
             case ("DELETE", "faults", number):
-                self._fault(number).remove()
+                self._remove(number)
                 return {}
             case ("GET", "groups", group, "wait"):
                 return self._wait_for_group(unquote(group), given)
@@ -101,6 +106,8 @@ class Control:
             case ("POST", "time"):
                 seconds = _number(given, "advance_s", None)
                 _refuse_rest(given)
+                if seconds > ADVANCE_S_MAX:
+                    raise ValueError(f"advance_s={seconds:g}: it is at most {ADVANCE_S_MAX:g}")
                 self._advance(seconds)
                 return {}
             case ("POST", "disk"):
@@ -112,7 +119,7 @@ class Control:
     def _plant(self, given: dict[str, Any]) -> Any:
         planted = self._faults.plant(Fault.of(given))
         with self._lock:
-            number = len(self._planted) + 1
+            number = next(self._numbers)
             self._planted[number] = planted
         _log.info("fault.planted", number=number, fault=planted.fault)
         return _described(number, planted)
@@ -128,21 +135,30 @@ class Control:
             raise _NoAnswerError(404, f"there is no fault {number}")
         return planted
 
+    def _remove(self, number: str) -> None:
+        self._fault(number).remove()
+        with self._lock:
+            self._planted.pop(int(number), None)
+
+    def _remove_all(self) -> None:
+        self._faults.clear()
+        self._disk.free()
+        with self._lock:
+            self._planted.clear()
+
     def _wait(self, planted: PlantedFault, given: dict[str, Any]) -> Any:
-        hits = given.pop("hits", None)
+        hits = _whole(given, "hits")
         timeout_s = _timeout(given)
         _refuse_rest(given)
-        planted.wait(None if hits is None else int(hits), timeout_s)
+        planted.wait(hits, timeout_s)
         return {"hits": planted.fired()}
 
     def _wait_for_group(self, group: str, given: dict[str, Any]) -> Any:
         state = str(given.pop("state", GroupState.STABLE))
-        members = given.pop("members", None)
+        members = _whole(given, "members")
         timeout_s = _timeout(given)
         _refuse_rest(given)
-        found = inspection.group_in(
-            self._brokers, group, state, None if members is None else int(members), timeout_s
-        )
+        found = inspection.group_in(self._brokers, group, state, members, timeout_s)
         return {"group": group, "state": found.state, "members": len(found.members)}
 
     def _move_leader(self, given: dict[str, Any]) -> Any:
@@ -191,9 +207,18 @@ def _number(given: dict[str, Any], name: str, default: float | None) -> float:
     if value is None:
         raise ValueError(f"{name} is missing")
     try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}={value}: it is a number") from None
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    # JSON as Python reads it has NaN and Infinity, which no clock and no wait can be given.
+    if not math.isfinite(number):
+        raise ValueError(f"{name}={value}: it is a number")
+    return number
+
+
+def _whole(given: dict[str, Any], name: str) -> int | None:
+    """A whole number, None where it is not given."""
+    return int(_number(given, name, None)) if name in given else None
 
 
 def _timeout(given: dict[str, Any]) -> float:
@@ -217,8 +242,7 @@ class ControlServer:
             """Requests of this port."""
 
         Handler.control = control
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", port), Handler)
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="barnabas-control", daemon=True
         )
@@ -235,6 +259,15 @@ class ControlServer:
         self._server.shutdown()
         self._server.server_close()
         self._control.close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """One who does not wait for an answer, as a test that was ended, is no fault of the broker."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -285,7 +318,10 @@ class _Handler(BaseHTTPRequestHandler):
         size = self.headers.get("Content-Length", "")
         if not size.isdecimal() or int(size) > BODY_BYTES_MAX:
             raise _NoAnswerError(413, f"a body has at most {BODY_BYTES_MAX} bytes, and says how many")
-        given = json.loads(self.rfile.read(int(size)))
+        try:
+            given = json.loads(self.rfile.read(int(size)))
+        except RecursionError:
+            raise _NoAnswerError(400, "send a JSON object that is less deep") from None
         if not isinstance(given, dict):
             raise _NoAnswerError(400, "send a JSON object")
         return given

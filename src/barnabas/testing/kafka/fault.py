@@ -22,7 +22,8 @@ class Fault:
     partition is answered with the error, and the rest of the request is served as ever. Without `error`,
     `delay_ms` or `cut` the fault does nothing but count (`PlantedFault.wait`).
 
-    Raises ValueError, with what was meant where that can be guessed, for a name or number that cannot be.
+    Raises ValueError, with what was meant where that can be guessed, for a name or number that cannot be, and
+    TypeError for what is neither.
     """
 
     apis: tuple[ApiKey, ...]
@@ -78,7 +79,7 @@ class Fault:
             "node": node,
             "when": when,
             "error": None if error is None else _error(error),
-            "delay_ms": float(delay_ms),
+            "delay_ms": delay_ms,
             "cut": bool(cut),
             "count": count,
             "skip": skip,
@@ -97,10 +98,18 @@ class Fault:
             raise ValueError("cut and error exclude each other: a connection that is closed has no answer")
         if self.error is ErrorCode.NONE:
             raise ValueError("error=NONE is no error; leave it out to have requests counted only")
+        for name in ("topic", "id", "client_id"):
+            text = getattr(self, name)
+            if text is not None and not isinstance(text, str):
+                raise TypeError(f"{name}={text!r}: it is a text")
         for name in ("partition", "node", "count", "skip", "delay_ms"):
             number = getattr(self, name)
             least = 1 if name == "count" else 0
-            if number is not None and not least <= number <= NUMBERS_MAX:
+            if number is None:
+                continue
+            if not isinstance(number, (int, float) if name == "delay_ms" else int):
+                raise TypeError(f"{name}={number!r}: it is a number")
+            if not least <= number <= NUMBERS_MAX:
                 raise ValueError(f"{name}={number}: it is from {least} to {NUMBERS_MAX}")
 
     @classmethod
@@ -157,6 +166,8 @@ _ERRORS: Final = {code.name: code for code in ErrorCode}
 
 
 def _api(given: "str | int | ApiKey") -> ApiKey:
+    if not isinstance(given, (str, int)):
+        raise TypeError(f"no API is called {given!r}")
     if isinstance(given, int) or given.isdecimal():
         if int(given) not in set(ApiKey):
             raise ValueError(f"no API has the key {given}")
@@ -168,6 +179,8 @@ def _api(given: "str | int | ApiKey") -> ApiKey:
 
 
 def _error(given: "str | int | ErrorCode") -> ErrorCode:
+    if not isinstance(given, (str, int)):
+        raise TypeError(f"no error is called {given!r}")
     if isinstance(given, int) or given.lstrip("-").isdecimal():
         if int(given) not in set(ErrorCode):
             raise ValueError(f"no error has the code {given}")
