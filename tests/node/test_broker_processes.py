@@ -113,12 +113,30 @@ def test_a_setting_that_cannot_be_is_said_before_any_broker_starts(start):
     assert machine.errors.read_text().startswith("Error: Invalid value many for configuration num.partitions")
 
 
+def test_brokers_that_stand_still_end_in_order_with_the_others(start, tmp_path):
+    """As those of a debugger or of Ctrl-Z; one of them is the controller."""
+    machine = start("--brokers", "3", "--port", "0").wait_until_ready()
+    with Admin(machine.bootstrap) as admin:
+        admin.topics.create(NewTopic("t", 6, 2))
+    brokers = machine.children()
+    for broker in (1, 2):
+        os.kill(brokers[broker], signal.SIGSTOP)
+    assert machine.end() == 0
+    assert "broker.killed" not in machine.errors.read_text()
+    assert all((tmp_path / "data" / each / ".kafka_cleanshutdown").exists() for each in "123")
+
+
 def test_a_second_signal_does_not_wait(start):
     machine = start("--brokers", "2", "--port", "0").wait_until_ready()
-    for pid in machine.children().values():
-        os.kill(pid, signal.SIGSTOP)  # they cannot end by themselves
-    machine.process.send_signal(signal.SIGTERM)
-    until(lambda: (machine.process.send_signal(signal.SIGTERM), machine.process.poll())[1] is not None)
+
+    def ended():
+        for pid in machine.children().values():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)  # they cannot end by themselves: the parent continues them once
+        machine.process.send_signal(signal.SIGTERM)
+        return machine.process.poll() is not None
+
+    until(ended)
     assert machine.children() == {}
 
 

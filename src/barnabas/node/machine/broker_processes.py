@@ -210,6 +210,10 @@ class BrokerProcesses:
     async def stop(self) -> None:
         """Ends the brokers in order, the last first. Harmless when repeated."""
         self._stopping.set()
+        for member in self._members:
+            # One that stands still (SIGSTOP) could not end, and may hold what the others need for their end:
+            # the controller's part, the lock of the store. A service manager continues it, too.
+            member.signal(signal.SIGCONT)
         for member in reversed(self._members):
             with suppress(OSError):
                 await self._forked(member)
