@@ -14,6 +14,7 @@ from barnabas.core.chunks import materialize
 from barnabas.core.errors import ErrorCode
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import RequestHeader, encode_request
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 if TYPE_CHECKING:
@@ -87,6 +88,17 @@ async def asks_for_log_in(host: str, port: int, tls: "ssl.SSLContext | None") ->
         if writer is not None:
             writer.transport.abort()
     return int.from_bytes(answer[8:]) == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+
+
+async def answers(host: str, port: int) -> bool:
+    """Whether a broker is there that answers, in three seconds at most. It is asked for its versions, which
+    needs no log-in; a listener that speaks TLS does not answer that.
+    """
+    question = encode_request(RequestHeader(ApiKey.API_VERSIONS, 0, 0, None), ApiVersionsRequest())
+    try:
+        return bool(await _ask(host, port, materialize(question)))
+    except (NotImplementedError, OSError, ValueError):
+        return False
 
 
 async def _ask(host: str, port: int, question: bytes) -> bytes:

@@ -72,6 +72,7 @@ from barnabas.log.config import LogConfig
 from barnabas.log.directory import MetaProperties
 from barnabas.log.manager import LogManager
 from barnabas.network.endpoints import Endpoint, ListenerConfig
+from barnabas.network.probe import answers
 from barnabas.network.sasl.credentials import ServerCredentials
 from barnabas.network.settings import SocketSettings
 from barnabas.network.socket_server import SocketServer
@@ -436,8 +437,20 @@ class BrokerNode:
         session_ms: int = max(self.config["zookeeper.session.timeout.ms"], SESSION_MS_MIN)
         return session_ms + SESSION_MARGIN_MS
 
+    @staticmethod
+    async def _refuse_rival(registration: BrokerRegistration) -> None:
+        """Raises RegistrationError where another broker answers that has this one's id. One that does not may
+        be an earlier life of this one, whose session is to end soon.
+        """
+        rival = await wait(registration.rival())
+        ours = {(each.host, each.port) for each in registration.broker.endpoints}
+        for host, port in {(each.host, each.port) for each in rival.endpoints} - ours if rival else ():
+            if await answers(host, port):
+                raise registration.id_is_taken(f"in this cluster, by a broker at {host}:{port}")
+
     async def _register(self, registration: BrokerRegistration) -> bool:
         """Registers this broker, once its last session has ended; False when it is interrupted."""
+        await self._refuse_rival(registration)
         registered = registration.register()
         done = asyncio.Event()
         registered.when_done(lambda _: done.set())

@@ -117,6 +117,20 @@ class BrokerRegistration:
         self.broker_epoch = -1
 
     @steps
+    def rival(self) -> Steps[Broker | None]:
+        """What is registered under this id by another session: another broker, or an earlier life of this
+        one.
+        """
+        path = znodes.broker_path(self.broker.id)
+        try:
+            data, stat = yield self._store.get(path)
+        except NoNodeError:
+            return None
+        if stat.ephemeral_owner == self._store.session_id:
+            return None
+        return readable(self._store, path, znodes.decode_broker, self.broker.id, data)
+
+    @steps
     def register(self) -> Steps[int]:
         """The new broker epoch. Raises RegistrationError with one line that says who is in the way."""
         yield self._check_addresses()
@@ -139,14 +153,18 @@ class BrokerRegistration:
                 break  # ours: a repeated request finds what the first one made
             # The first znode found may be of an earlier life of this broker; a later one is another's.
             if old is not None or (yield self._outlives_its_session(path, stat)):
-                raise RegistrationError(
-                    f"broker.id {self.broker.id} is already registered in this cluster: give this broker "
-                    "another broker.id, or stop the other one"
-                )
+                raise self.id_is_taken("in this cluster")
             old = stat
         self.broker_epoch = stat.czxid
         _events.info("broker_registered", broker=self.broker.id, epoch=stat.czxid)
         return self.broker_epoch
+
+    def id_is_taken(self, where: str) -> RegistrationError:
+        """The error for another broker with this id."""
+        return RegistrationError(
+            f"broker.id {self.broker.id} is already registered {where}: give this broker another broker.id,"
+            " or stop the other one"
+        )
 
     @steps
     def update(self, broker: Broker) -> Steps[None]:
