@@ -14,6 +14,7 @@ import pytest
 from barnabas.console.alerts.book import AlertBook, Silence
 from barnabas.console.alerts.notices import Addresses, Notifier
 from barnabas.console.alerts.rules import AlertRule, rehearse
+from barnabas.console.history import history as histories
 from barnabas.console.web import alert_routes
 from barnabas.operations.clock import now_ms
 from barnabas.operations.errors import OperationError
@@ -400,7 +401,7 @@ def test_a_rehearsal_has_few_series_in_memory_at_once(site, monkeypatch):
     whole = site.get("/alerts", **asked)["rehearsal"]
     assert whole["fired"] == len(whole["incidents"]) == whole["series"] > 2
     monkeypatch.setattr(history, "points_of", points_of)
-    monkeypatch.setattr(alert_routes, "_AT_ONCE", 2)
+    monkeypatch.setattr(histories, "_KEYS_AT_ONCE", 2)
     in_parts = site.get("/alerts", **asked)["rehearsal"]
     assert (max(read), sum(read)) == (2, whole["series"])
     assert [one["series"] for one in in_parts["incidents"]] == [one["series"] for one in whole["incidents"]]

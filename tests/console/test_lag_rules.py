@@ -5,10 +5,10 @@ import os
 import pytest
 
 from barnabas.client.types import OffsetAndMetadata
+from barnabas.console.history import history as histories
 from barnabas.console.history.history import ClusterHistory
 from barnabas.console.reading import read
 from barnabas.console.snapshot import ClusterSnapshot
-from barnabas.console.views import lag_rules as lag_rule_views
 from barnabas.console.views.lag_rules import lag_rules
 from barnabas.core.ids import TopicPartition
 from barnabas.operations.clock import now_ms
@@ -153,7 +153,7 @@ def test_few_partitions_are_in_memory_at_once(history, monkeypatch):
         return read_points(series, *times)
 
     monkeypatch.setattr(history, "points_of", points_of)
-    monkeypatch.setattr(lag_rule_views, "_AT_ONCE", 1)
+    monkeypatch.setattr(histories, "_KEYS_AT_ONCE", 1)
     found = lag_rules(_Watched(history, snapshot), "billing", "6h", now_ms())
     assert [(one.partition, one.looks) for one in found.partitions] == [("t-0", 180), ("t-1", 0), ("t-2", 0)]
     assert counts == [1, 2, 2, 2]  # one series of the group, then two of each partition

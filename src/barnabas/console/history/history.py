@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 from barnabas.console.history.change_store import SHOWN_MAX, ChangeStore
@@ -20,6 +20,7 @@ from barnabas.console.questions import NotAnsweredError
 from barnabas.console.snapshot import ClusterChange
 from barnabas.core.eventlog import EventLog
 
+K = TypeVar("K")
 _log = EventLog("console")
 
 KEEP_DAYS: Final = 90
@@ -27,6 +28,8 @@ _PENDING_MAX: Final = 20_000
 _WAITING_MAX: Final = 60
 """Samples that wait for the thread: an hour of them."""
 _SETTLE_S: Final = 10.0
+_KEYS_AT_ONCE: Final = 5
+"""Of a long look: a series has up to 43,200 samples in a month, each of some 150 bytes in memory."""
 
 
 class ClusterHistory:
@@ -136,6 +139,17 @@ class ClusterHistory:
             yield
         finally:
             self._studying.release()
+
+    def points_by(
+        self, series: Mapping[K, Sequence[str]], start_ms: int, end_ms: int
+    ) -> Iterator[tuple[K, list[Points]]]:
+        """The samples of the series of each key, in turn; those of few keys are in memory at once."""
+        keys = list(series)
+        for begin in range(0, len(keys), _KEYS_AT_ONCE):
+            some = keys[begin : begin + _KEYS_AT_ONCE]
+            points = self.points_of([one for key in some for one in series[key]], start_ms, end_ms)
+            for key in some:
+                yield key, [points[one] for one in series[key]]
 
     def series(self) -> list[str]:
         """The series that there are now."""

@@ -14,8 +14,6 @@ from barnabas.operations.lag_rules import CommitWindow, LagStatus, NetSlope, wor
 _LOOKS_MAX: Final = 1_500
 """So many times of the range are judged."""
 _PARTITIONS_MAX: Final = 200
-_AT_ONCE: Final = 5
-"""Partitions whose samples are in memory at once: each has two series of up to 43,200 in a month."""
 _SPANS_MAX: Final = 50
 
 
@@ -75,18 +73,15 @@ def lag_rules(watched: WatchedCluster, group: str, span: str, now_ms: int) -> La
     times = [at for at, _ in kept.points(f"group.lag/{group}", start_ms, now_ms)]
     times = times[:: max(-(-len(times) // _LOOKS_MAX), 1)]
     there = sorted(tp for tp, one in (known(watched.snapshot.positions, group) or {}).items() if one)
+    names = {
+        tp: (f"group.offset/{group}/{tp}", f"group.offset_lag/{group}/{tp}") for tp in there[:_PARTITIONS_MAX]
+    }
     rows, spans = [], []
-    judged = there[:_PARTITIONS_MAX]
     with kept.study():
-        for begin in range(0, len(judged), _AT_ONCE):
-            some = judged[begin : begin + _AT_ONCE]
-            names = {tp: (f"group.offset/{group}/{tp}", f"group.offset_lag/{group}/{tp}") for tp in some}
-            both = [one for pair in names.values() for one in pair]
-            points = kept.points_of(both, start_ms - DAY_MS, now_ms)
-            for tp, (offset, lag) in names.items():
-                row, found = _compared(str(tp), times, points[offset], points[lag])
-                rows.append(row)
-                spans += found
+        for tp, (offsets, lags) in kept.points_by(names, start_ms - DAY_MS, now_ms):
+            row, found = _compared(str(tp), times, offsets, lags)
+            rows.append(row)
+            spans += found
     spans.sort(key=lambda one: -one.from_ms)
     return LagRules(
         group,

@@ -23,8 +23,6 @@ from barnabas.operations.errors import OperationError
 REHEARSED_MS: Final = 30 * 86_400_000
 _SERIES_MAX: Final = 50
 _INCIDENTS_MAX: Final = 100
-_AT_ONCE: Final = 5
-"""Series whose samples are in memory at once: each has up to 43,200."""
 _SILENCE_S_MAX: Final = 30 * 86_400
 
 
@@ -114,15 +112,14 @@ def _rehearsal(cluster: str, history: ClusterHistory, rule: AlertRule) -> Rehear
     tried, end_ms = names[:_SERIES_MAX], now_ms()
     newest: list[Incident] = []
     fired, count, first = 0, 0, None
-    for begin in range(0, len(tried), _AT_ONCE):
-        some = history.points_of(tried[begin : begin + _AT_ONCE], end_ms - REHEARSED_MS, end_ms)
-        for name, points in some.items():
-            count += len(points)
-            if points:
-                first = min(points[0][0], first or points[0][0])
-            found = rehearse(rule, cluster, name, points)
-            fired += len(found)
-            newest = heapq.nlargest(_INCIDENTS_MAX, newest + found, key=lambda one: one.fired_ms)
+    series = {name: (name,) for name in tried}
+    for name, (points,) in history.points_by(series, end_ms - REHEARSED_MS, end_ms):
+        count += len(points)
+        if points:
+            first = min(points[0][0], first or points[0][0])
+        found = rehearse(rule, cluster, name, points)
+        fired += len(found)
+        newest = heapq.nlargest(_INCIDENTS_MAX, newest + found, key=lambda one: one.fired_ms)
     return Rehearsal(rule, fired, newest, len(names), len(names) - len(tried), count, first)
 
 
