@@ -114,6 +114,7 @@ class GroupCoordinator:
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
         self._runtime.close()
+        self._classic.close()
         _events.info("shutdown.complete")
 
     def elected(self, partition: int, leader_epoch: int) -> None:

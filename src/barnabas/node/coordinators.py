@@ -57,7 +57,7 @@ def group_coordinator(
         from barnabas.coordinator.consumer.groups import ConsumerGroups  # noqa: PLC0415
         from barnabas.coordinator.consumer.topics import CachedTopics  # noqa: PLC0415
 
-        consumer = ConsumerGroups(settings, group_configs, clock, new_uuid, CachedTopics(metadata))
+        consumer = ConsumerGroups(classic, group_configs, clock, CachedTopics(metadata))
     coordinator = GroupCoordinator(
         settings,
         clock,

@@ -124,7 +124,7 @@ class World:
         self.shard = Shard(0, 1, self.journal)
 
     def _groups(self):
-        return ConsumerGroups(self.settings, self.group_configs, self.clock, self._new_uuid, self.topics)
+        return ConsumerGroups(self.classic, self.group_configs, self.clock, self.topics)
 
     def _new_uuid(self):
         return f"uuid-{next(self._uuids)}"

@@ -8,6 +8,7 @@ from life_rig import Life, code, commit_bytes, group_bytes
 
 from barnabas.coordinator.offsets import removal
 from barnabas.coordinator.runtime.keys import partition_of
+from barnabas.core import fault_log
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
@@ -140,6 +141,29 @@ def test_the_shutdown_answers_all_who_wait(elected):
     elected.coordinator.shutdown()
 
     assert joining.result().error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_the_shutdown_says_how_many_lines_about_all_classic_groups_were_left_out(monkeypatch, caplog):
+    monkeypatch.setattr(fault_log, "LINES_MAX", 0)
+    life = Life(group_coordinator_rebalance_protocols="classic,consumer").elect()
+    for epoch in (0, -1):  # one of the groups had the other protocol before
+        heartbeat = ConsumerGroupHeartbeatRequest(
+            group_id="converted",
+            member_id="m",
+            member_epoch=epoch,
+            rebalance_timeout_ms=5000,
+            subscribed_topic_names=["orders"],
+            topic_partitions=[],
+        )
+        handled(life.coordinator, heartbeat)
+    for group in ("converted", "classic"):
+        joining = life.join(group)
+        life.clock.advance(life.config["group.initial.rebalance.delay.ms"])
+        member = joining.result().member_id
+        handled(life.coordinator, SyncGroupRequest(group_id=group, generation_id=1, member_id=member), 3)
+    assert "members_without_assignment" not in caplog.text
+    life.coordinator.shutdown()
+    assert caplog.text.count("classic.lines_left_out") == 1
 
 
 def test_no_timer_outlives_the_shutdown(elected):

@@ -143,6 +143,9 @@ class FakeClassic:
         self.shard = shard
         return Pending.of(None)
 
+    def close(self):
+        self.shard = None
+
 
 class AtOnce:
     """A loader of partitions in which nothing is."""

@@ -134,7 +134,7 @@ class Host:
             self._group_configs,
             classic=classic,
             consumer=(
-                ConsumerGroups(settings, self._group_configs, clock, new_uuid, self._topics)
+                ConsumerGroups(classic, self._group_configs, clock, self._topics)
                 if "consumer" in settings.rebalance_protocols
                 else None
             ),

@@ -32,6 +32,10 @@ class ClassicGroups:
         self._clock = clock
         self._faults = FaultLog(clock, EventLog("coordinator.classic"), "classic")
 
+    def close(self) -> None:
+        """Says what is yet to be said of what members did wrong."""
+        self._faults.close()
+
     def create_simple(self, shard: Shard, group_id: str) -> ClassicGroup:
         """A group without members and protocol; a group that only commits offsets stays so."""
         group = ClassicGroup(group_id, shard.journal, self._clock, self.settings, self._faults)

@@ -3,8 +3,9 @@
 What a request comes to is in `heartbeat` and `classic_members`; here are loading and changes of the metadata.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from barnabas.coordinator.classic.groups import ClassicGroups
 from barnabas.coordinator.classic.members import (
     JoinRequest,
     JoinResult,
@@ -29,7 +30,6 @@ from barnabas.coordinator.consumer.replay import replay_record
 from barnabas.coordinator.consumer.topics import TopicsImage
 from barnabas.coordinator.group import Group
 from barnabas.coordinator.group_configs import GroupConfigManager
-from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode
@@ -46,13 +46,12 @@ class ConsumerGroups:
 
     def __init__(
         self,
-        settings: GroupSettings,
+        classic: ClassicGroups,
         group_configs: GroupConfigManager,
         clock: Clock,
-        new_uuid: Callable[[], str],
         topics: TopicsImage,
     ) -> None:
-        self._runtime = ConsumerRuntime(settings, group_configs, clock, new_uuid, topics)
+        self._runtime = ConsumerRuntime(classic, group_configs, clock, topics)
 
     def consumer_heartbeat(self, shard: Shard, heartbeat: MemberHeartbeat) -> HeartbeatAnswer:
         return consumer_group_heartbeat(self._runtime, shard, heartbeat)

@@ -23,7 +23,6 @@ from barnabas.coordinator.consumer.records import group_epoch
 from barnabas.coordinator.consumer.replay import replay_record
 from barnabas.coordinator.group_configs import GroupConfigManager
 from barnabas.coordinator.runtime.journal import COORDINATOR_WORDS, CoordinatorRecord
-from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -52,19 +51,18 @@ class ConsumerRuntime:
 
     def __init__(
         self,
-        settings: GroupSettings,
+        classic: ClassicGroups,
         group_configs: GroupConfigManager,
         clock: Clock,
-        new_uuid: Callable[[], str],
         topics: "TopicsImage",
     ) -> None:
-        self.settings = settings
+        """Groups come from those of the `classic` protocol and return to them."""
+        self.classic = classic
+        self.settings = settings = classic.settings
+        self.new_uuid = classic.new_uuid
         self.group_configs = group_configs
         self.clock = clock
-        self.new_uuid = new_uuid
         self.topics = topics
-        # Groups come from the classic protocol and return to it.
-        self.classic = ClassicGroups(settings, clock, new_uuid)
         names = [assignor_name(configured) for configured in settings.consumer_assignors]
         self.assignors = {name: ASSIGNORS[name] for name in names}
         self.default_assignor = names[0]
