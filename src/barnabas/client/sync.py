@@ -114,24 +114,17 @@ class LoopThread:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
 
-    def run(self, work: Coroutine[Any, Any, T], undo: Callable[[], object] | None = None) -> T:
-        """The coroutine's value; an interrupt of the waiting thread cancels it, and where it has come to its
-        end all the same, `undo` is called in the loop's thread. Raises ClientClosedError when another thread
-        closes this one first.
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The coroutine's value; an interrupt of the waiting thread cancels it. Raises ClientClosedError when
+        another thread closes this one first.
         """
-        ended: list[T] = []
-
-        async def noted() -> T:
-            ended.append(await work)
-            return ended[0]
-
         tasks: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         with self._entrance:
             if self._closing:
                 work.close()
                 raise ClientClosedError(FORKED if self._forked else "The client was closed")
             self._callers.append(tasks)  # first: the work may call back as soon as the loop has it
-            future = asyncio.run_coroutine_threadsafe(noted() if undo else work, self._loop)
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
         future.add_done_callback(lambda _done: tasks.put(None))
         try:
             while (task := tasks.get()) is not None:
@@ -143,13 +136,14 @@ class LoopThread:
             raise ClientClosedError("The client was closed") from None
         except BaseException:
             future.cancel()
-            if undo is not None:
-                # Behind the cancellation: then it has ended, or it never will. What is closed reads no more.
-                with contextlib.suppress(RuntimeError):
-                    self._loop.call_soon_threadsafe(lambda: undo() if ended else None)
             raise
         finally:
             self._callers.remove(tasks)
+
+    def call_soon(self, function: Callable[[], object]) -> None:
+        """Has the loop's thread call it, behind what it has to do before; never where the loop is closed."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function)
 
     def call(self, function: Callable[[], T]) -> T:
         """The function's value, computed in the loop's thread."""
@@ -315,8 +309,20 @@ def _polling(
 
     @functools.wraps(method)
     def call(face: "Consumer", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        twin = face._twin  # noqa: SLF001
-        return face._thread.run(method(twin, *args, **kwargs), twin.take_back)  # noqa: SLF001
+        twin, thread = face._twin, face._thread  # noqa: SLF001
+        given: list[T] = []
+
+        async def work() -> T:
+            given.append(await method(twin, *args, **kwargs))
+            return given[0]
+
+        try:
+            return thread.run(work())
+        except BaseException:
+            # The poll may have been over when the interrupt came: the loop's thread knows, behind the
+            # cancellation.
+            thread.call_soon(lambda: twin.take_back() if given else None)
+            raise
 
     return call
 
