@@ -3,19 +3,17 @@ the cluster, the deadline of a call, requests to the controller.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from barnabas.client.cluster import Cluster, Versions
 from barnabas.client.retries import Deadline
-from barnabas.core.config import Config
+from barnabas.core.config import INT_MAX, Config
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.network.errors import DisconnectedError
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 R = TypeVar("R", bound=Response)
-
-_INT_MAX: Final = 2**31 - 1
 
 
 class AdminContext:
@@ -82,7 +80,7 @@ class AdminContext:
 
 def whole_ms(time_ms: float) -> int:
     """A time in the form of requests, which hold 24 days at most."""
-    return int(max(0, min(time_ms, _INT_MAX)))
+    return int(max(0, min(time_ms, INT_MAX)))
 
 
 def error_of(code: int, message: str | None = None) -> KafkaError | None:

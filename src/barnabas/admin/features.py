@@ -57,8 +57,8 @@ class Features:
         cluster = self._context.cluster
         if broker is not None:
             named.one(broker, int, "a broker is named by int")
-        if broker is not None and broker not in cluster.metadata.brokers:
-            await cluster.refresh()
+            if broker not in cluster.metadata.brokers:
+                await cluster.refresh()
             if broker not in cluster.metadata.brokers:
                 ids = ", ".join(map(str, sorted(cluster.metadata.brokers)))
                 raise BarnabasError(f"no broker has the id {broker}: there are {ids}")

@@ -150,14 +150,16 @@ class Quotas:
         )
         entries = [
             AlterClientQuotasRequestEntryData(
-                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+                entity=[
+                    EntityData(entity_type=kind, entity_name=name)
+                    for kind, name in named.by_name(one.entity, "entities of quotas").items()
+                ],
                 ops=[
                     OpData(key=key, value=0.0 if value is None else _rate(key, value), remove=value is None)
                     for key, value in named.by_name(one.values, "values of quotas").items()
                 ],
             )
             for one in wanted
-            for entity in (named.by_name(one.entity, "entities of quotas"),)
         ]
         response = await self._context.cluster.send_to_any(
             AlterClientQuotasRequest(entries=entries, validate_only=validate_only),
@@ -257,9 +259,7 @@ def _rate(key: str, given: float) -> float:
     return float(named.one(given, (int, float), f"the value of the quota {key} is a number"))
 
 
-def _alterations(
-    given: Iterable[_ScramAlteration],
-) -> list[_ScramAlteration]:
+def _alterations(given: Iterable[_ScramAlteration]) -> list[_ScramAlteration]:
     """The changes, checked as far as their hashes need it; raises TypeError, ValueError."""
     kinds: tuple[type[_ScramAlteration], ...] = (UserScramCredentialUpsertion, UserScramCredentialDeletion)
     wanted = named.several(

@@ -21,11 +21,7 @@ Partitions: TypeAlias = Iterable[Partition] | TopicPartition
 
 def names(given: Names, what: str) -> list[str]:
     """The names as a list without doubles, `what` being their plural; raises TypeError."""
-    each = [given] if isinstance(given, str) else list(_iterated(given, what))
-    for name in each:
-        if not isinstance(name, str):
-            raise TypeError(f"{what} are named by str, not {type(name).__name__} ({name!r:.80})")
-    return list(dict.fromkeys(each))
+    return _distinct(given, str, what)
 
 
 def partition(given: Partition) -> TopicPartition:
@@ -68,11 +64,7 @@ def by_name(given: Mapping[str, V], what: str) -> dict[str, V]:
 
 def numbers(given: Iterable[int] | int, what: str) -> list[int]:
     """The numbers as a list without doubles, `what` being their plural; raises TypeError."""
-    each = [given] if isinstance(given, int) else list(_iterated(given, what))
-    for number in each:
-        if not isinstance(number, int):
-            raise TypeError(f"{what} are named by int, not {type(number).__name__} ({number!r:.80})")
-    return list(dict.fromkeys(each))
+    return _distinct(given, int, what)
 
 
 def one(given: Any, kind: type[K] | tuple[type[K], ...], what: str) -> K:
@@ -94,6 +86,14 @@ def by_key(given: Mapping[K, V], what: str, key: str) -> dict[K, V]:
     if not isinstance(given, Mapping):
         raise TypeError(f"{what} are given by {key}, as a dict, not {given!r:.80}")
     return dict(given)
+
+
+def _distinct(given: Iterable[K] | K, kind: type[K], what: str) -> list[K]:
+    wanted = [given] if isinstance(given, kind) else list(_iterated(given, what))
+    for name in wanted:
+        if not isinstance(name, kind):
+            raise TypeError(f"{what} are named by {kind.__name__}, not {type(name).__name__} ({name!r:.80})")
+    return list(dict.fromkeys(wanted))
 
 
 def _iterated(given: Any, what: str) -> Iterable[Any]:
