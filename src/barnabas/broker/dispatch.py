@@ -264,8 +264,8 @@ class Dispatcher:
                     answer.fail(error)
                     return
                 answer.fail(_unreadable(api, context, error))
-                # From Python 3.12 on, the frame of a generator that has ended knows the frames that called
-                # it, and they know the outcome: the same cycle.
+                # From Python 3.12 on, the frame of a generator that has ended refers to the frames that
+                # called it, and these to the outcome: its error would be in such a cycle, too.
                 error.__traceback__ = None
                 if error.__cause__ is not None:
                     error.__cause__.__traceback__ = None

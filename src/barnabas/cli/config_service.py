@@ -161,7 +161,7 @@ async def _facts(admin: AsyncAdmin, entity: Entity, *, everything: bool) -> list
 
 
 async def _is_there(admin: AsyncAdmin, entity: Entity) -> bool:
-    """Whether it may be described; a topic is for the brokers to say."""
+    """Whether the entity is in the cluster; of a topic that is left to the brokers' answer."""
     if entity.type in (BROKERS, BROKER_LOGGERS):
         return entity.name in {str(broker.node_id) for broker in (await admin.cluster.describe()).brokers}
     if entity.type not in _LISTED:

@@ -52,5 +52,5 @@ class Wakeup:
             if task.uncancel() <= 0 and kind is asyncio.CancelledError:
                 raise WakeupError from error
         elif kind is asyncio.CancelledError and task is not None and not task.cancelling():
-            # Not the poll was cancelled, but what it waited for, which `close` of another task ends.
+            # Nobody cancelled the poll itself: `close` of another task ended what it waits for.
             raise ClientClosedError("The consumer was closed") from error

@@ -2,8 +2,8 @@
 
 Theory of operation
 -------------------
-Whoever reaches a listener can be refused a thousand times a second, or lead a group as nobody does, and each
-time has its line. So there is room for `LINES_MAX` lines at once, and then for `LINES_A_SECOND`; what comes
+A client can be refused a thousand times a second, or do as often what a member of a group must not, and each
+time has a line. So there is room for `LINES_MAX` lines at once, and then for `LINES_A_SECOND`; what comes
 beyond is counted, and one line says how many those were (docs/decisions/0102). A line that is not shown takes
 no room.
 """

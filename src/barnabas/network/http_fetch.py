@@ -92,7 +92,8 @@ def _fetch(
     finally:
         alarm.cancel()
         if alarm.is_alive():
-            alarm.join()  # it may go off at this moment: not when the descriptor is another socket's
+            # It may be going off just now. When `guard` is closed, its descriptor may be another socket's.
+            alarm.join()
         guard.close()
         connection.close()
         plain.close()

@@ -325,13 +325,13 @@ def _limits(given: tuple[str, ...]) -> dict[str, float]:
 
 
 def _show(cluster: "WatchedCluster", page: str, reading: dict[str, Any]) -> None:
-    from barnabas.console.server import show as look
+    from barnabas.console import server
 
     if any("\ud800" <= one <= "\udfff" for one in page):
         # Bytes of the command line that are no UTF-8 come as these.
         raise click.UsageError("--show: the path is not in UTF-8")
     path = page if page.startswith("/") else f"/{page}"
-    status, body = look(cluster, path, **reading)
+    status, body = server.show(cluster, path, **reading)
     # Starlette leads a path with a slash too many elsewhere, without a body.
     found = json.loads(body) if body else {"error": "there is no such page"}
     if status != HTTPStatus.OK:

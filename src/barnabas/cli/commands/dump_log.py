@@ -129,7 +129,7 @@ def _dump(name: str, logs: "LogDump", indexes: "IndexDump") -> None:
     lines = printers.get(path.suffix)
     try:
         if lines is not None:
-            path.open("rb").close()  # Kafka says first that it dumps what is not there
+            path.open("rb").close()  # a missing file is one line: Kafka says that it dumps it, and then fails
         click.echo(f"Dumping {name}")
         if lines is None:
             click.echo(f"Ignoring unknown file {name}", err=True)

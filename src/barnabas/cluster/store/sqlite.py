@@ -16,8 +16,8 @@ when the process dies, however it dies. The others are woken by a pidfd, try the
 removes the dead session's ephemeral znodes. A process that hangs keeps its lock but misses its heartbeats;
 after the session timeout the others end its session all the same, and when it wakes it finds its row deleted:
 its calls fail with SessionExpiredError and it begins a new session when its listeners are ready.
-Where the store took no heartbeat at all, as while a process stands still in the middle of a write, nobody
-hangs and no session ends: who finds its own last heartbeat late does not judge those of others.
+While one process stands still in the middle of a write, nobody can write a heartbeat. That ends no session:
+a session whose own last heartbeat is late does not judge the others.
 """
 
 from collections.abc import Callable, Sequence

@@ -22,8 +22,8 @@ _FAILED_MAX: Final = 10
 """Wrong passwords for one name from one address, in a while; three times as many for all names."""
 _WHILE_MS: Final = 300_000
 _LINES_MAX: Final = 100
-"""Lines of the log about log-ins that were refused, in a while: whoever comes back from no provider is
-refused a thousand times a second.
+"""Lines of the log about log-ins that were refused, in a while: a stranger who claims to come back from the
+provider can be refused a thousand times a second.
 """
 OIDC_LIFETIME_MS: Final = 3_600_000
 _HASHES_MAX: Final = 2
@@ -99,12 +99,12 @@ class Login:
             if len(self._failed) >= _TRACKED_MAX:
                 del self._failed[next(iter(self._failed))]
             return 0
-        return _in_a_while(tries, now_ms)
+        return _recent(tries, now_ms)
 
     def _tell_refusal(self, **fields: object) -> None:
-        now = monotonic_ms()
-        if _in_a_while(self._told, now) < _LINES_MAX:
-            self._told.append(now)
+        now_ms = monotonic_ms()
+        if _recent(self._told, now_ms) < _LINES_MAX:
+            self._told.append(now_ms)
             _log.warning("console.login_refused", **fields)
 
     def user(self, token: str, origin: Origin, now_ms: int) -> str | None:
@@ -164,8 +164,8 @@ class Login:
         return token, target
 
 
-def _in_a_while(times: deque[int], now_ms: int) -> int:
-    """How many of the times are not long ago; the others are forgotten."""
+def _recent(times: deque[int], now_ms: int) -> int:
+    """How many of the times are in the last `_WHILE_MS`; older ones are removed."""
     while times and now_ms - times[0] > _WHILE_MS:
         times.popleft()
     return len(times)

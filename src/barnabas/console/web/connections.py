@@ -57,9 +57,11 @@ class BoundedConnection(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the client has still to send something, or to take it."""
-        is_unread = self.transport.is_closing() or self._stalled is not None
-        return is_unread or self.conn.their_state in _UNFINISHED
+        """Whether the client has still to send something, or to take it; or its end has begun, and its place
+        is free in a moment.
+        """
+        is_ending, is_unread = self.transport.is_closing(), self._stalled is not None
+        return is_ending or is_unread or self.conn.their_state in _UNFINISHED
 
     def data_received(self, data: bytes) -> None:
         """Reads, slice by slice."""

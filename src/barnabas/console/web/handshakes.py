@@ -19,8 +19,8 @@ import uvicorn
 from barnabas.console.fair_shares import make_room
 
 HANDSHAKES_MAX: Final = 64
-"""Handshakes that may be under way. For one more the oldest of the address that has the most ends: that of a
-browser takes two round trips, and nobody keeps others out from one address.
+"""Handshakes that may be under way. One more ends the oldest of the address that has the most of them, so
+nobody keeps others out from one address. A browser's takes two round trips, and is rarely the oldest.
 """
 HANDSHAKES_EACH: Final = 32
 """Those of one address."""
@@ -119,14 +119,15 @@ class Entrance:
 
     def _begin(self, connection: socket.socket) -> asyncio.Task[None]:
         async def through() -> None:
-            # It went away, spoke no TLS, or took too long.
+            # The client went away, spoke no TLS, or took too long.
             with contextlib.suppress(OSError):
                 await self._connect(connection)
 
         def over(task: asyncio.Task[None]) -> None:
             self._under_way.pop(connection, None)
             if task.cancelled():
-                # It may never have begun; for one that has, this is the second time.
+                # A task that was cancelled before its first step has not closed it. For the others this is
+                # the second time, which does no harm.
                 connection.close()
 
         task = self._loop.create_task(through())
