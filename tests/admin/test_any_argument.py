@@ -33,8 +33,9 @@ from barnabas.admin.quotas import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from barnabas.client import BarnabasError, TopicPartition
+from barnabas.client import BarnabasError, KafkaError, TopicPartition
 from barnabas.core.acl import AccessControlEntry, AclBinding, AclFilter, ResourcePattern
+from barnabas.core.errors import ErrorCode
 
 TIMEOUT_MS = 20
 MORE_S = 10
@@ -175,6 +176,16 @@ def test_a_call_raises_in_words_or_ends_in_its_time(kafka: SimpleNamespace, noun
 def test_every_noun_is_asked(kafka: SimpleNamespace) -> None:
     with Admin(kafka.bootstrap_servers) as admin:
         assert [one for one in sorted(vars(admin)) if not one.startswith("_")] == NOUNS
+
+
+def test_a_time_of_years_fits_into_requests(kafka: SimpleNamespace) -> None:
+    years_ms = 2**40
+    with Admin(kafka.bootstrap_servers) as admin:
+        found = admin.features.try_update({"t": FeatureUpdate(1)}, timeout_ms=years_ms)
+        assert isinstance(found["t"], KafkaError)
+        with pytest.raises(KafkaError) as refused:
+            admin.transactions.fence("t", timeout_ms=years_ms)
+        assert refused.value.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
 
 def test_a_password_is_not_hashed_for_ever(kafka: SimpleNamespace) -> None:

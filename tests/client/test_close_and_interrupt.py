@@ -21,6 +21,7 @@ from barnabas.client import (
     TopicPartition,
 )
 from barnabas.protocol.api import ApiKey
+from barnabas.records import columnar
 
 A_WHILE_S = 20
 EVER_MS = 10 * A_WHILE_S * 1000
@@ -168,26 +169,59 @@ def test_ctrl_c_ends_a_poll_and_the_consumer_goes_on(background_cluster, interru
         assert consumer.position(T0) == 0
 
 
-def test_records_of_a_poll_that_ctrl_c_ends_come_with_the_next(background_cluster, interrupt):
-    with Producer(background_cluster.bootstrap) as producer:
-        for number in range(5):
-            producer.send("t", str(number))
-    raised = threading.Event()
+@pytest.mark.parametrize("call", ["poll", "poll_arrow"])
+def test_records_of_a_poll_that_ctrl_c_ends_come_with_the_next(
+    background_cluster, interrupt, monkeypatch, call
+):
+    armed, raised = threading.Event(), threading.Event()
 
-    def interrupted(value):
-        """The poll has the record by now; its caller is interrupted before it gets it."""
-        if not raised.is_set():
+    def interrupted(made):
+        """The poll has its records by now; its caller is interrupted before it gets them."""
+        if armed.is_set() and not raised.is_set():
             interrupt()
             assert raised.wait(A_WHILE_S)
-        return value
+        return made
 
+    def values(count):
+        found = []
+        while len(found) < count:
+            for piece in getattr(consumer, call)(EVER_MS):
+                found += [piece.value] if call == "poll" else piece.column("value").to_pylist()
+        return found
+
+    decode = columnar.decode_to_arrow
+    monkeypatch.setattr(
+        columnar, "decode_to_arrow", lambda *given, **more: interrupted(decode(*given, **more))
+    )
     options = {"auto_offset_reset": "earliest", "value_deserializer": interrupted}
-    with Consumer(background_cluster.bootstrap, **options) as consumer:
+    with (
+        Producer(background_cluster.bootstrap) as producer,
+        Consumer(background_cluster.bootstrap, **options) as consumer,
+    ):
         consumer.assign([T0])
+        for number in range(2):
+            producer.send("t", str(number), partition=0)
+        assert values(2) == [b"0", b"1"]
+        for number in range(2, 5):
+            producer.send("t", str(number), partition=0)
+        producer.flush()
+        armed.set()
         with pytest.raises(KeyboardInterrupt):
-            consumer.poll(EVER_MS)
+            getattr(consumer, call)(EVER_MS)
         raised.set()
-        values = []
-        while len(values) < 5:
-            values += [record.value for record in consumer.poll(EVER_MS)]
-    assert values == [b"0", b"1", b"2", b"3", b"4"]
+        # Those of the poll before it came to their reader, and do not come again.
+        assert values(3) == [b"2", b"3", b"4"]
+
+
+def test_a_poll_that_is_refused_takes_no_earlier_one_back(background_cluster):
+    with (
+        Producer(background_cluster.bootstrap) as producer,
+        Consumer(background_cluster.bootstrap, auto_offset_reset="earliest") as consumer,
+    ):
+        consumer.assign([T0])
+        producer.send_and_wait("t", "0", partition=0)
+        assert [record.value for record in consumer.poll(EVER_MS)] == [b"0"]
+        with pytest.raises(TypeError, match="timeout_ms"):
+            consumer.poll(timeout=1)
+        producer.send_and_wait("t", "1", partition=0)
+        assert [record.value for record in consumer.poll(EVER_MS)] == [b"1"]

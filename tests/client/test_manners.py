@@ -350,7 +350,9 @@ def test_a_poll_gives_a_list_that_answers_the_ways_of_others() -> None:
 def test_the_length_of_a_producer_is_what_it_holds() -> None:
     with contextlib.closing(Producer("127.0.0.1:1")) as producer:
         assert len(producer) == producer.held_records == 0
-        assert producer, "and one that holds nothing is one all the same"
+        for one in (producer, AsyncProducer("127.0.0.1:1")):
+            assert len(one) == 0
+            assert one, "and one that holds nothing is one all the same"
 
 
 def test_a_poll_of_a_second_says_once_that_it_waits_a_millisecond(caplog: pytest.LogCaptureFixture) -> None:

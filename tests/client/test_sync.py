@@ -1,5 +1,6 @@
 """The synchronous faces: same verbs, same errors, threads that end."""
 
+import asyncio
 import subprocess
 import sys
 import threading
@@ -7,7 +8,14 @@ import threading
 import pytest
 from fake_group import serve_group
 
-from barnabas.client import ClientClosedError, ClientTimeoutError, Consumer, Producer, TopicPartition
+from barnabas.client import (
+    AsyncProducer,
+    ClientClosedError,
+    ClientTimeoutError,
+    Consumer,
+    Producer,
+    TopicPartition,
+)
 from barnabas.core.errors import ConfigError
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
@@ -206,6 +214,17 @@ def test_an_exit_within_a_callback_ends_no_producer(background_cluster, caplog):
         assert producer.send("t", "x", partition=0).result().offset == 3
     assert told == [0, 1, 2]
     assert "delivery.callback_failed partition=t-0 error=SystemExit(1)" in caplog.text
+
+
+def test_an_exit_within_a_callback_in_the_main_thread_is_one(background_cluster):
+    async def main():
+        async with AsyncProducer(background_cluster.bootstrap) as producer:
+            await producer.send("t", "x", partition=0, on_delivery=lambda *_: sys.exit(3))
+            await producer.flush()
+
+    with pytest.raises(SystemExit) as ended:
+        asyncio.run(main())
+    assert ended.value.code == 3
 
 
 def test_close_may_be_repeated_and_ends_the_rest(background_cluster):
