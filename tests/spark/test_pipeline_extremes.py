@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import shutil
 import subprocess
 import threading
 from decimal import Decimal
@@ -203,6 +204,61 @@ def test_of_two_runs_of_one_file_the_second_ends_with_one_line(world):
     running.start()
     running.join()
     assert DeltaTable(str(world.folder / "lake" / "north")).to_pyarrow_table().to_pylist()
+
+
+IDS = "SELECT value.id FROM source"
+
+
+def ids(world, kind="parquet"):
+    return [row["id"] for row in world.rows(kind)]
+
+
+def refused(world, words):
+    with pytest.raises(PipelineError, match=words) as caught:
+        world.run(kind="parquet", sql=IDS)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_table_or_a_checkpoint_that_was_put_back_from_an_older_copy_is_one_line(world):
+    """What Spark would make of it is a table in which rows are missing, and nobody hears of it."""
+    table, checkpoint = world.folder / "table", world.folder / "checkpoint"
+    for number in (1, 2):
+        world.send({"id": number})
+        world.run(kind="parquet", sql=IDS)
+        for folder in (table, checkpoint):
+            shutil.copytree(folder, world.folder / f"{folder.name}-{number}")
+
+    def put(folder, number):
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(world.folder / f"{folder.name}-{number}", folder)
+
+    world.send({"id": 3})
+    put(checkpoint, 1)
+    refused(world, "has batch 1, which .*checkpoint has not begun")
+    put(checkpoint, 2)
+    put(table, 1)
+    refused(world, "table ends with batch 0, but .*checkpoint says that batch 1 is done")
+    shutil.rmtree(table)
+    refused(world, "table is not there, but .*checkpoint says that batch 1 is done")
+    put(table, 2)
+    world.run(kind="parquet", sql=IDS)
+    assert ids(world) == [1, 2, 3]
+
+
+def test_a_checkpoint_whose_newest_files_a_loss_of_power_has_emptied_goes_on(world):
+    """Spark does not have them on the disk when it goes on, and does not start with them."""
+    checkpoint = world.folder / "checkpoint"
+    for number in (1, 2):
+        world.send({"id": number})
+        world.run(kind="parquet", sql=IDS)
+    for number in (0, 1):
+        (checkpoint / "commits" / str(number)).write_bytes(b"")
+    (checkpoint / "offsets" / "2").write_bytes(bytes(300))
+    world.send({"id": 3})
+    world.run(kind="parquet", sql=IDS)
+    assert ids(world) == [1, 2, 3]
+    (checkpoint / "offsets" / "2").write_bytes(b"")
+    refused(world, "offsets/2 is damaged, and batch 2 is done")
 
 
 @pytest.fixture

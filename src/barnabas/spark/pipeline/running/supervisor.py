@@ -38,7 +38,15 @@ from barnabas.spark.pipeline.many_tables.topic_tables import TopicTables, requir
 from barnabas.spark.pipeline.reports.events import Events
 from barnabas.spark.pipeline.rows import frames
 from barnabas.spark.pipeline.running import rewind
-from barnabas.spark.pipeline.sinks.sink import BatchSink, Destination, every_row, open_table, table_schema
+from barnabas.spark.pipeline.sinks import checkpoint
+from barnabas.spark.pipeline.sinks.sink import (
+    BatchSink,
+    Destination,
+    every_row,
+    open_table,
+    require_batches,
+    table_schema,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -160,6 +168,8 @@ def _run(
     spark: "SparkSession", pipeline: Pipeline, console: Console, stop: threading.Event, events: Events
 ) -> RunOutcome:
     rewind.finish(pipeline)
+    if pipeline.sink.route is None and not pipeline.format.by_topic:
+        require_batches(pipeline.sink, pipeline.checkpoint)
     pipeline = _settled(pipeline, console, stop)
     built = frames.build(spark, pipeline)
     if not pipeline.format.by_topic:
@@ -188,6 +198,7 @@ def _run(
             if version is None:
                 raise
             raise PipelineError(f"{error} (format.schema is {version})") from error
+        checkpoint.mend(pipeline.checkpoint, lambda batch: _has(sink, box, batch))
         keep(pipeline.format, pipeline.checkpoint)
         if pipeline.format.ids is not None and not pipeline.format.by_topic:
             pipeline.format.ids.prepare()
@@ -214,11 +225,16 @@ def _release(pipeline: Pipeline, sink: Sink, box: LetterBox | None) -> None:
         return
     batch = joined_tables.noted_batch(pipeline.checkpoint)
     try:
-        kept = batch is None or sink.has(batch) or (box is not None and box.has(batch))
+        kept = batch is None or _has(sink, box, batch)
     except OSError:  # the query says it
         return
     if not kept:
         joined_tables.forget_batch(pipeline.checkpoint)
+
+
+def _has(sink: Sink, box: LetterBox | None, batch: int) -> bool:
+    """Whether a table has rows of the batch."""
+    return sink.has(batch) or (box is not None and box.has(batch))
 
 
 def _enter(

@@ -6,12 +6,16 @@ each source, of which a pipeline has one. ``commits/17`` is written when the bat
 
 import datetime as dt
 import json
+import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from barnabas.core.synchronise import synchronise
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.offsets import Positions, SourceOffset
 from barnabas.spark.pipeline.tables.notes import damaged, read_note
+
+_log = logging.getLogger("barnabas.spark")
 
 
 def query_id(checkpoint: Path) -> str | None:
@@ -26,6 +30,11 @@ def query_id(checkpoint: Path) -> str | None:
 def ended(checkpoint: Path) -> list[int]:
     """The batches that have ended, in order; Spark forgets all but the last hundred or so."""
     return _numbers(checkpoint / "commits")
+
+
+def begun(checkpoint: Path) -> list[int]:
+    """The batches that were begun, in order, as far back as Spark remembers."""
+    return _numbers(checkpoint / "offsets")
 
 
 def end_of(checkpoint: Path, batch: int) -> SourceOffset:
@@ -58,10 +67,55 @@ def go_back(checkpoint: Path, batch: int) -> None:
         folder = checkpoint / name
         for number in reversed(_numbers(folder)):
             if number >= first:
-                (folder / str(number)).unlink()
-                (folder / f".{number}.crc").unlink(missing_ok=True)
+                _remove(folder, number)
         if folder.is_dir():
             synchronise(folder)
+
+
+def mend(checkpoint: Path, has: Callable[[int], bool]) -> None:
+    """Removes the newest files where a loss of power has left them empty or cut, with which Spark would not
+    start: it does not have them on the disk before it goes on. `has` says whether a table has rows of a
+    batch.
+
+    A batch without its commit is done again, and the tables pass over it. Its offsets were on the disk before
+    a table had it; where they are damaged no table does, and it is planned anew. Raises PipelineError where
+    one does.
+    """
+    for number in reversed(ended(checkpoint)):
+        if _is_whole(checkpoint / "commits" / str(number)):
+            break
+        _log.warning("%s is damaged: batch %s is done again", checkpoint / "commits" / str(number), number)
+        _remove(checkpoint / "commits", number)
+    last = max(begun(checkpoint), default=None)
+    if last is None or _is_whole(checkpoint / "offsets" / str(last)):
+        return
+    if last in ended(checkpoint) or (query_id(checkpoint) is not None and has(last)):
+        raise PipelineError(
+            f"{checkpoint / 'offsets' / str(last)} is damaged, and batch {last} is done: put it back from a"
+            " copy, or give the pipeline another checkpoint and another path"
+        )
+    _log.warning("%s is damaged: batch %s is planned anew", checkpoint / "offsets" / str(last), last)
+    _remove(checkpoint / "offsets", last)
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a file is one of Spark's: a version, then lines of JSON, or "-" for a source without an
+    offset.
+    """
+    try:
+        version, *lines = path.read_text(encoding="utf-8").splitlines()
+        for line in lines:
+            if line != "-":
+                json.loads(line)
+    except (OSError, ValueError, RecursionError):
+        return False
+    return version.startswith("v") and bool(lines)
+
+
+def _remove(folder: Path, number: int) -> None:
+    """Has Spark forget a file of a batch."""
+    (folder / str(number)).unlink()
+    (folder / f".{number}.crc").unlink(missing_ok=True)
 
 
 def _numbers(folder: Path) -> list[int]:

@@ -22,7 +22,7 @@ from barnabas.spark.pipeline.file.sink_settings import Sink
 from barnabas.spark.pipeline.many_tables import named_tables
 from barnabas.spark.pipeline.rows import changes, expectations, records
 from barnabas.spark.pipeline.rows.expectations import Expectation, Tally
-from barnabas.spark.pipeline.sinks.checkpoint import query_id
+from barnabas.spark.pipeline.sinks.checkpoint import begun, ended, query_id
 from barnabas.spark.pipeline.sinks.staging import Apart, FileLayout, move, write_files
 from barnabas.spark.pipeline.tables.compaction import TARGET_BYTES
 from barnabas.spark.pipeline.tables.evolution import merged
@@ -94,6 +94,12 @@ def table_schema(table: Table, sink: Sink, checkpoint: Path, rows: StructType) -
             f"{sink.where} was written with another checkpoint: with this one its records would be read "
             "again. Use that checkpoint, or give the pipeline another path"
         )
+    if state is not None and state.batch is not None and state.batch > max(begun(checkpoint), default=-1):
+        raise PipelineError(
+            f"{sink.where} has batch {state.batch}, which {checkpoint} has not begun, as where that was put "
+            "back from an older copy: other records would be its batch, and be left out. Use the newest "
+            "checkpoint, or give the pipeline another one and another path"
+        )
     if state is not None and state.layout != list(sink.layout):
         raise PipelineError(
             f"{sink.where} is partitioned by {', '.join(state.layout) or 'nothing'}, "
@@ -108,6 +114,27 @@ def table_schema(table: Table, sink: Sink, checkpoint: Path, rows: StructType) -
                 "CAST it"
             )
     return schema
+
+
+def require_batches(sink: Sink, checkpoint: Path) -> None:
+    """Raises PipelineError where the one table of a pipeline lacks batches that the checkpoint says it has:
+    the rows that come next would stand there without them.
+    """
+    last = max(ended(checkpoint), default=None)
+    if last is None:
+        return
+    table = open_table(sink)
+    state = table.state(query_id(checkpoint))
+    if state is None:
+        found = "is not there"
+    elif table.has_each_batch and state.batch is not None and state.batch < last:
+        found = f"ends with batch {state.batch}"
+    else:
+        return
+    raise PipelineError(
+        f"{sink.where} {found}, but {checkpoint} says that batch {last} is done: its rows would be missing. "
+        "Put the table back, or give the pipeline another checkpoint and another path, and all is read again"
+    )
 
 
 def _require_mode(table: Table, sink: Sink) -> None:

@@ -52,7 +52,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -107,6 +107,8 @@ class Merge:
 
 class ParquetFolder(Table):
     """The folder, or what is at an address; ``with`` takes the lock and finishes what was committed."""
+
+    has_each_batch: ClassVar = True
 
     def __init__(self, folder: Path, address: str = "") -> None:
         super().__init__(folder, address)

@@ -5,7 +5,7 @@ not sent again, as Spark may ask for after its own kill.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
@@ -19,6 +19,8 @@ _WHAT = "note of a batch that was sent"
 
 class SentBatches(Table):
     """The batches of a topic, for the one process that sends; its folder is in the checkpoint."""
+
+    has_each_batch: ClassVar = True
 
     def state(self, query: str | None) -> State | None:
         """The last batch that was sent whole."""

@@ -96,6 +96,8 @@ class Table(ABC):
     """Whether files hold the columns that they are partitioned by;
     else only the names of their folders do.
     """
+    has_each_batch: ClassVar = False
+    """Whether a batch without rows is written down, too."""
     growth: ClassVar = Growth()
     """What the columns of the table may become."""
 
