@@ -80,7 +80,7 @@ def test_a_console_that_only_reads_refuses(site):
 
 def test_a_topic_is_created_expanded_and_deleted(acting, kafka):
     made = previewed(acting, "create-topic", topic="made", partitions=1, configs="retention.ms=1000")
-    assert effects(made)["topic made"] == ("not there", "1 partitions, 1 replicas each")
+    assert effects(made)["topic made"] == ("not there", "partitions: 1, replicas of each: 1")
     assert "made" not in topics(kafka)
     assert confirmed(acting, made).status_code == 200
     eventually(lambda: partitions(kafka, "made"), 1)
@@ -335,6 +335,19 @@ def test_forms_walk_from_the_parameters_to_the_deed(acting, kafka, topic):
     done = acting.request("POST", plan, data={"token": token, "confirm": topic})
     assert (done.status_code, "audit log" in done.text) == (200, True)
     until(lambda: topic not in topics(kafka), "the topic to be gone")
+
+
+def test_a_form_says_what_the_default_is(acting):
+    form = acting.page("/actions/create-topic")
+    assert "-1: the cluster&#39;s default, num.partitions, now 1<" in form
+    assert "-1: the cluster&#39;s default, default.replication.factor, now 1<" in form
+    assert "KEY=VALUE, one a line" in form
+    assert "bytes a second; 0: none" in acting.page("/actions/reassign")
+
+
+def test_a_default_that_was_not_read_is_not_known(open_console):
+    site = open_console("127.0.0.1:9", allow_changes=True)
+    assert "num.partitions, which is not known" in site.page("/actions/create-topic")
 
 
 def test_a_form_with_too_many_fields_is_refused_in_a_line(acting):

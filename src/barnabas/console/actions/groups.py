@@ -27,11 +27,17 @@ class ResetOffsets:
     """
 
     group: GroupName
-    topic: TopicOrAll = ""
-    partitions: Annotated[str, Field(max_length=10_000)] = ""
+    topic: Annotated[TopicOrAll, Field(description="empty: all in which the group has a position")] = ""
+    partitions: Annotated[str, Field(max_length=10_000, description="numbers with commas; empty: all")] = ""
     to: Literal["earliest", "latest", "offset", "time", "shift", "current"] = "earliest"
-    value: Annotated[int, Field(ge=-INT64_MAX, le=INT64_MAX)] = 0
-    """The offset, the time in milliseconds, or by how many offsets."""
+    value: Annotated[
+        int,
+        Field(
+            ge=-INT64_MAX,
+            le=INT64_MAX,
+            description="for offset: which; for time: in ms since 1970; for shift: by how many offsets",
+        ),
+    ] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +54,8 @@ class SetOffset:
 class CopyOffsets:
     """All positions of another group; a group that is not there is made, empty."""
 
-    source: GroupName
-    group: GroupName
+    source: Annotated[GroupName, Field(description="the group whose positions are copied")]
+    group: Annotated[GroupName, Field(description="the group that gets them")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,9 @@ class RestoreOffsets:
     """Positions as they were, TOPIC:PARTITION:OFFSET or TOPIC:PARTITION:none, one a line."""
 
     group: GroupName
-    positions: Annotated[str, Field(min_length=1, max_length=500_000)]
+    positions: Annotated[
+        str, Field(min_length=1, max_length=500_000, description="TOPIC:PARTITION:OFFSET, one a line")
+    ]
 
 
 @dataclass(frozen=True, slots=True)

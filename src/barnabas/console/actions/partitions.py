@@ -20,12 +20,14 @@ from barnabas.operations.reassignment_plan import (
     propose,
 )
 
+Throttle = Annotated[int, Field(ge=0, le=INT64_MAX, description="bytes a second; 0: none")]
+
 
 @dataclass(frozen=True, slots=True)
 class ElectLeaders:
     """The preferred leaders of a topic, or of all where none is named."""
 
-    topic: Annotated[str, Field(max_length=249)] = ""
+    topic: Annotated[str, Field(max_length=249, description="empty: all")] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,8 @@ class Reassign:
     """The replicas of a topic on these brokers, with commas; a throttle in bytes a second, 0 for none."""
 
     topic: Name
-    brokers: Annotated[str, Field(min_length=1, max_length=1000)]
-    throttle: Annotated[int, Field(ge=0, le=INT64_MAX)] = 0
+    brokers: Annotated[str, Field(min_length=1, max_length=1000, description="ids with commas")]
+    throttle: Throttle = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class ReplicationFactor:
 
     topic: Name
     replication_factor: Annotated[int, Field(ge=1, le=1000)]
-    throttle: Annotated[int, Field(ge=0, le=INT64_MAX)] = 0
+    throttle: Throttle = 0
 
 
 @dataclass(frozen=True, slots=True)

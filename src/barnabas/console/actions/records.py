@@ -37,8 +37,10 @@ class ProduceRecord:
     key_form: Literal["text", "json", "hex", "null"] = "text"
     value: Annotated[str, Field(max_length=_VALUE_MAX)] = ""
     value_form: Literal["text", "json", "hex", "null"] = "text"
-    headers: Annotated[str, Field(max_length=100_000)] = ""
-    partition: Annotated[int, Field(ge=-1, le=INT32_MAX)] = -1
+    headers: Annotated[str, Field(max_length=100_000, description="NAME: VALUE, one a line")] = ""
+    partition: Annotated[
+        int, Field(ge=-1, le=INT32_MAX, description="-1: chosen by the key, as producers do")
+    ] = -1
 
     AREAS: ClassVar = ("value", "headers")
     """Fields with room for several lines."""

@@ -33,7 +33,7 @@ from barnabas.operations.errors import OperationError
 
 UserName = Annotated[str, Field(min_length=1, max_length=500)]
 Mechanism = Literal["SCRAM-SHA-512", "SCRAM-SHA-256"]
-Text = Annotated[str, Field(max_length=500)]
+Text = Annotated[str, Field(max_length=500, description="<default>: all that have none of their own")]
 _DEFAULT = "<default>"
 """As Kafka's tools write the default of all entities of a type."""
 
@@ -62,9 +62,11 @@ class Acl:
 
     resource: Literal["topic", "group", "cluster", "transactional_id", "delegation_token", "user"]
     name: Annotated[str, Field(min_length=1, max_length=32_000)]
-    principal: Annotated[str, Field(min_length=1, max_length=500)]
-    pattern: Literal["literal", "prefixed"] = "literal"
-    host: Annotated[str, Field(min_length=1, max_length=250)] = "*"
+    principal: Annotated[str, Field(min_length=1, max_length=500, description="such as User:alice")]
+    pattern: Annotated[
+        Literal["literal", "prefixed"], Field(description="prefixed: what begins with the name")
+    ] = "literal"
+    host: Annotated[str, Field(min_length=1, max_length=250, description="*: every")] = "*"
     operation: Literal[
         "all", "read", "write", "create", "delete", "alter", "describe", "cluster_action",
         "describe_configs", "alter_configs", "idempotent_write", "create_tokens", "describe_tokens",
@@ -83,7 +85,13 @@ class SetQuota:
     user: Text = ""
     client_id: Text = ""
     ip: Text = ""
-    value: Annotated[str, Field(max_length=30)] = ""
+    value: Annotated[
+        str,
+        Field(
+            max_length=30,
+            description="bytes a second, percent of a thread, or how many a second; empty: no quota",
+        ),
+    ] = ""
 
 
 @dataclass(frozen=True, slots=True)

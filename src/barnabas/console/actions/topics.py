@@ -23,6 +23,14 @@ Number = Annotated[int, Field(ge=0, le=INT32_MAX)]
 Offset = Annotated[int, Field(ge=0, le=INT64_MAX)]
 Key = Annotated[str, Field(min_length=1, max_length=500)]
 ConfigText = Annotated[str, Field(max_length=32_000)]
+ConfigValue = Annotated[ConfigText, Field(description="empty: the default again")]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDefault:
+    """Beside a number: -1 stands for this key of the brokers."""
+
+    key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +38,11 @@ class CreateTopic:
     """A new topic; -1 takes the brokers' defaults."""
 
     topic: Name
-    partitions: Annotated[int, Field(ge=-1, le=INT32_MAX)] = -1
-    replication_factor: Annotated[int, Field(ge=-1, le=1000)] = -1
-    configs: ConfigText = ""
-    """``KEY=VALUE``, one a line."""
+    partitions: Annotated[int, Field(ge=-1, le=INT32_MAX), BrokerDefault("num.partitions")] = -1
+    replication_factor: Annotated[
+        int, Field(ge=-1, le=1000), BrokerDefault("default.replication.factor")
+    ] = -1
+    configs: Annotated[ConfigText, Field(description="KEY=VALUE, one a line")] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +50,7 @@ class ExpandTopic:
     """More partitions for a topic."""
 
     topic: Name
-    partitions: Annotated[int, Field(ge=1, le=INT32_MAX)]
+    partitions: Annotated[int, Field(ge=1, le=INT32_MAX, description="how many there are then")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,7 @@ class AlterTopic:
 
     topic: Name
     key: Key
-    value: ConfigText = ""
+    value: ConfigValue = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +68,7 @@ class AlterBroker:
 
     broker: Number
     key: Key
-    value: ConfigText = ""
+    value: ConfigValue = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +76,7 @@ class AlterBrokers:
     """One key of all brokers at once, that can change while they run; an empty value takes it away."""
 
     key: Key
-    value: ConfigText = ""
+    value: ConfigValue = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,7 @@ async def create_topic(admin: AsyncAdmin, wanted: CreateTopic) -> Planned:
     )
     found = await admin.topics.create(topic, validate_only=True, timeout_ms=TIMEOUT_MS)
     made = found[wanted.topic]
-    text = f"{made.partitions} partitions, {made.replication_factor} replicas each"
+    text = f"partitions: {made.partitions}, replicas of each: {made.replication_factor}"
     effects = [Effect(f"topic {wanted.topic}", "not there", text)]
     effects += [
         Effect(f"{wanted.topic} {key}", "default", str(value)) for key, value in topic.configs.items()

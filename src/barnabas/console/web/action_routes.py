@@ -17,8 +17,10 @@ from barnabas.console.actions.audit import AuditEntry
 from barnabas.console.actions.kinds import KINDS, ActionKind
 from barnabas.console.actions.plans import Effect, Preview
 from barnabas.console.actions.records import PRODUCER
+from barnabas.console.actions.topics import BrokerDefault
 from barnabas.console.console import Console, ForbiddenError, NotHereError
 from barnabas.console.questions import NotAnsweredError
+from barnabas.console.snapshot import ClusterSnapshot
 from barnabas.console.watched import WatchedCluster
 from barnabas.console.web.guard import is_form_token
 from barnabas.console.web.routes import AddRoute, Watched, console_of_request, user_of
@@ -185,11 +187,13 @@ class FormField:
     kind: str
     value: str
     choices: tuple[str, ...] = ()
+    hint: str = ""
 
 
-def form_fields(action: ActionKind, given: dict[str, str]) -> list[FormField]:
+def form_fields(action: ActionKind, given: dict[str, str], snapshot: ClusterSnapshot) -> list[FormField]:
     """The inputs of an action's parameters, with what is given or the defaults."""
     hints = get_type_hints(action.parameters)
+    annotated = get_type_hints(action.parameters, include_extras=True)
     areas = getattr(action.parameters, "AREAS", ("configs", "positions"))
     found = []
     for one in fields(action.parameters):
@@ -202,17 +206,38 @@ def form_fields(action: ActionKind, given: dict[str, str]) -> list[FormField]:
         label = one.name.replace("_", " ").capitalize()
         found.append(
             FormField(one.name, label, "area" if one.name in areas else kind,
-                      "" if is_secret else given.get(one.name, str(default)), choices)
+                      "" if is_secret else given.get(one.name, str(default)), choices,
+                      _hint(getattr(annotated[one.name], "__metadata__", ()), snapshot))
         )  # fmt: skip
     return found
+
+
+def _hint(metadata: tuple[Any, ...], snapshot: ClusterSnapshot) -> str:
+    """What a parameter's annotation says of it, for whoever fills the form in."""
+    for one in metadata:
+        if isinstance(one, BrokerDefault):
+            return f"-1: the cluster's default, {one.key}, {_default_of(one.key, snapshot)}"
+    return next((one.description for one in metadata if getattr(one, "description", None)), "")
+
+
+def _default_of(key: str, snapshot: ClusterSnapshot) -> str:
+    """What the brokers have for a key, as far as it was read."""
+    values = {
+        entries[key].value or "null"
+        for reading in snapshot.broker_configs.values()
+        if (entries := reading.value) and key in entries
+    }
+    if not values:
+        return "which is not known"
+    return f"now {', '.join(sorted(values))}" + (", as brokers differ" if len(values) > 1 else "")
 
 
 def pages(add: AddRoute, prefix: str, render: Callable[..., Response]) -> None:
     """Adds the forms below a cluster; `render` draws a template."""
 
-    async def form(request: Request, _watched: Watched, kind: str) -> Response:
+    async def form(request: Request, watched: Watched, kind: str) -> Response:
         action = _action(kind)
-        given = form_fields(action, dict(request.query_params))
+        given = form_fields(action, dict(request.query_params), watched.snapshot)
         return render(request, "action.html", action=action, kind=kind, fields=given, why=None)
 
     async def preview(request: Request, console: HereConsole, watched: Watched, kind: str) -> Response:
@@ -225,7 +250,7 @@ def pages(add: AddRoute, prefix: str, render: Callable[..., Response]) -> None:
             found = await plan(console, watched, kind, user_of(request), wanted)
         except NotAnsweredError as error:
             # The form as it was sent, so that it can be sent again.
-            again = form_fields(action, given)
+            again = form_fields(action, given, watched.snapshot)
             return render(request, "action.html", 503, action=action, kind=kind, fields=again, why=str(error))
         return render(request, "preview.html", action=action, preview=found)
 
