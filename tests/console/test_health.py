@@ -332,6 +332,18 @@ def test_a_limit_can_be_another_one():
     assert found("request-queue", snapshot, {"request-queue": 20}).level is Level.GOOD
 
 
+@pytest.mark.parametrize(
+    ("key", "limits", "title"),
+    [
+        ("lag-seconds", {"lag-seconds": 60}, "no group is more than 60 s behind"),
+        ("disk-used", None, "at most 0.85 of each disk is used"),
+        ("zk-data-size", None, "data: at most 419,430,400 bytes"),
+    ],
+)
+def test_a_limit_has_its_unit(key, limits, title):
+    assert found(key, healthy(), limits).title == title
+
+
 def test_a_cluster_that_cannot_be_reached_is_critical_and_says_why():
     whole = verdict(ClusterSnapshot(), NOW, problem="nothing listens at 127.0.0.1:1")
     assert (whole.level, whole.reasons[0]) == (Level.CRITICAL, "nothing listens at 127.0.0.1:1")

@@ -51,6 +51,12 @@ class HealthCheck:
     """When it is not right."""
     judge: Callable[[ClusterSnapshot, float, int], Measured] = field(repr=False)
     advice: str = ""
+    unit: str = ""
+    """Of the number and the limit, where they are not counts, shares or multiples."""
+
+    def write(self, number: float) -> str:
+        """A number of this check, with its unit."""
+        return f"{number:,.10g} {self.unit}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +76,14 @@ class CheckOutcome:
     subjects: Sequence[str]
     why: str
     """In a sentence."""
+    unit: str
+    """Of the number and the limit; empty for counts, shares and multiples."""
 
 
 def outcome(check: HealthCheck, snapshot: ClusterSnapshot, limit: float, now_ms: int) -> CheckOutcome:
     """The check's answer about a snapshot."""
     found = check.judge(snapshot, limit, now_ms)
-    title = check.title.format(limit=f"{limit:g}")
+    title = check.title.format(limit=check.write(limit))
     subjects: Sequence[str] = ()
     if found.no_source is not None:
         level, why = Level.NO_SOURCE, f"not measured: {found.no_source}"
@@ -92,11 +100,12 @@ def outcome(check: HealthCheck, snapshot: ClusterSnapshot, limit: float, now_ms:
         check.key,
         check.dimension,
         title,
-        check.wrong.format(limit=f"{limit:g}"),
+        check.wrong.format(limit=check.write(limit)),
         level,
         found.number,
         limit,
         len(found.bad),
         subjects,
         why,
+        check.unit,
     )

@@ -41,7 +41,12 @@ def verdict(
         (one for one in found if one.level in {Level.CRITICAL, Level.WARNING, Level.UNKNOWN}),
         key=lambda one: -order.index(one.level),
     )
+    unread = sum(one.level is Level.UNKNOWN for one in said)
+    if problem is not None:  # one reason for all that is not known
+        said = [one for one in said if one.level is not Level.UNKNOWN]
     reasons = [f"{one.title if one.level is Level.UNKNOWN else one.wrong}: {one.why}" for one in said]
+    if problem is not None and unread:
+        reasons.append(f"{unread} checks are not known")
     missing = sum(one.level is Level.NO_SOURCE for one in found)
     if not reasons and problem is None:
         reasons = [f"{len(found) - missing} checks are as they should be"]
