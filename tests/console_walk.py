@@ -1,6 +1,8 @@
 """Chromium through the console's pages: what a walk does with a page, an action, a form."""
 
+import base64
 import contextlib
+import itertools
 import os
 import re
 import shutil
@@ -28,7 +30,9 @@ WAIT_S = 100
 """Chromium may have the machine with servers and JVMs."""
 _REFUSED = {"Not done", "Not here", "Not shown"}
 PICTURES = os.environ.get("BARNABAS_PICTURES", "")
-"""A folder: the walk through the pages leaves a picture of each there."""
+"""A folder: the walk through the pages leaves pictures of each there, as `picture` takes them."""
+PHONE, DESK = 390, 1280
+"""The width of a screen in pixels."""
 
 
 @contextlib.contextmanager
@@ -42,7 +46,13 @@ def chromium() -> Iterator[webdriver.Chrome]:
         pytest.skip(line)
     options = webdriver.ChromeOptions()
     options.binary_location = program
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--disable-gpu",
+        f"--window-size={DESK},900",
+    ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     found = webdriver.Chrome(options=options, service=Service(driver))
@@ -100,6 +110,34 @@ def inaccessible(browser, *rules):
     ]
 
 
+@contextlib.contextmanager
+def seen_on(browser: webdriver.Chrome, width: int, scheme: str = "light") -> Iterator[None]:
+    """A screen of this width, whose owner likes it light or dark."""
+    screen = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width == PHONE}
+    taste = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": taste})
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def is_too_wide(browser: webdriver.Chrome) -> bool:
+    """Whether the page itself scrolls sideways, and not only a table on it."""
+    script = "return document.documentElement.scrollWidth > window.innerWidth"
+    return bool(browser.execute_script(script))
+
+
+def picture(browser: webdriver.Chrome, name: str) -> None:
+    """The whole page that is open, on a desk and on a phone, light and dark."""
+    for width, scheme in itertools.product((DESK, PHONE), ("light", "dark")):
+        with seen_on(browser, width, scheme):
+            taken = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
+        (Path(PICTURES) / f"{name}-{width}-{scheme}.png").write_bytes(base64.b64decode(taken["data"]))
+
+
 def until(browser, found):
     """What `found` says of the browser once that is true. An element that the next page has taken away
     meanwhile is looked for again.
@@ -147,7 +185,7 @@ class Walk:
             heading = self.open(path)
             if PICTURES:
                 name = re.sub(r"[^a-z0-9]+", "-", path.lower()).strip("-") or "overview"
-                self.browser.save_screenshot(str(Path(PICTURES) / f"{name}.png"))
+                picture(self.browser, name)
             wrong += [(path, one) for one in faults(self.browser)]
             if heading in _REFUSED:
                 wrong.append((path, element(self.browser, "main").text))

@@ -1,7 +1,6 @@
 """Chromium walks the console: every page, an action up to the audit log, a phone's width, the dark."""
 
 import pytest
-from console_site import scraped_sender
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -14,7 +13,18 @@ from barnabas.console.access.roles import RoleFile
 from barnabas.console.actions.kinds import KINDS
 from barnabas.console.web.routes import SHOWN
 from barnabas.testing import Fault
-from console_walk import chromium, element, faults, inaccessible, served, until
+from console_walk import (
+    DESK,
+    PHONE,
+    chromium,
+    element,
+    faults,
+    inaccessible,
+    is_too_wide,
+    seen_on,
+    served,
+    until,
+)
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -27,32 +37,31 @@ def browser():
         yield one
 
 
-def test_every_page_opens_without_a_complaint(browser, cluster, open_console):
-    site = open_console(cluster.bootstrap_servers, watched={"brokers": scraped_sender})
-    site.look()
-    site.look()
-    subjects = {
-        "/brokers/{broker_id}": "/brokers/0",
-        "/topics/{name}": "/topics/orders",
-        "/groups/{name:path}": "/groups/behind",
-        "/clients/{name:path}": "/clients/sender",
-        "/lag-rules/{name:path}": "/lag-rules/behind",
-        "/configs/{kind}/{name}": "/configs/broker/0",
-        "/explain/{kind}/{name:path}": "/explain/partition/orders-0",
-        "/messages": "/messages?topic=orders&start=earliest",
-    }
+SUBJECTS = {
+    "/brokers/{broker_id}": "/brokers/0",
+    "/topics/{name}": "/topics/orders",
+    "/groups/{name:path}": "/groups/behind",
+    "/clients/{name:path}": "/clients/sender",
+    "/lag-rules/{name:path}": "/lag-rules/behind",
+    "/configs/{kind}/{name}": "/configs/broker/0",
+    "/explain/{kind}/{name:path}": "/explain/partition/orders-0",
+    "/messages": "/messages?topic=orders&start=earliest",
+}
+PAGES = [SUBJECTS.get(one.path, one.path) for one in SHOWN if one.path != "/store"] + ["/alerts", "/audit"]
+"""All but the store, of which this console was not told where it is."""
+
+
+def test_every_page_opens_without_a_complaint(browser, standing_site):
     found = []
-    with served(site.console) as address:
-        for shown in SHOWN:
-            if shown.path == "/store":  # this console was not told where the store is
-                continue
-            browser.get(f"{address}/c/demo{subjects.get(shown.path, shown.path)}")
+    with served(standing_site.console) as address:
+        for path in PAGES:
+            browser.get(f"{address}/c/demo{path}")
             assert element(browser, "h1").text
-            if not shown.path.startswith(("/explain", "/lag-rules")):
-                assert element(browser, "nav a[aria-current]").text
-            assert faults(browser) == [], shown.path
+            if not path.startswith(("/explain", "/lag-rules", "/history")):
+                assert element(browser, "#menu a[aria-current]").text
+            assert faults(browser) == [], path
             # Names of inputs, language, contrast, order of headings: keyboard and screen reader.
-            found += [(shown.path, one) for one in inaccessible(browser)]
+            found += [(path, one) for one in inaccessible(browser)]
     assert found == []
 
 
@@ -70,38 +79,75 @@ def test_links_lead_through_the_cluster(browser, site):
     assert "no record waits" not in text
 
 
-def test_a_phone_and_the_dark(browser, site):
-    with served(site.console) as address:
-        browser.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride",
-            {"width": 380, "height": 800, "deviceScaleFactor": 2, "mobile": True},
-        )
-        browser.get(f"{address}/c/demo/topics")
-        element(browser, "h1")
-        assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
-        light = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
-        browser.execute_cdp_cmd(
-            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
-        )
-        dark = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
-        unreadable = []
-        for path in (
-            "",
-            "/topics",
-            "/groups",
-            "/health",
-            "/brokers/0",
-            "/clients",
-            "/messages?topic=orders&start=earliest",
-        ):
+def test_a_phone_and_the_dark(browser, standing_site):
+    wrong, papers = [], {}
+    with served(standing_site.console) as address:
+        for path in PAGES:
             browser.get(f"{address}/c/demo{path}")
-            unreadable += [(path, one) for one in inaccessible(browser, "color-contrast")]
-            wide = browser.execute_script("return document.documentElement.scrollWidth > window.innerWidth")
-            unreadable += [(path, "wider than the phone")] if wide else []
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    assert light != dark
-    assert unreadable == []
+            assert element(browser, "h1").text
+            with seen_on(browser, PHONE, "dark"):
+                wrong += [(path, "wider than the phone")] if is_too_wide(browser) else []
+                wrong += [(path, one) for one in inaccessible(browser)]
+        for scheme in ("light", "dark"):
+            with seen_on(browser, PHONE, scheme):
+                color = "return getComputedStyle(document.body).backgroundColor"
+                papers[scheme] = browser.execute_script(color)
+    assert papers["light"] != papers["dark"]
+    assert wrong == []
+
+
+def test_records_on_a_phone_begin_on_the_first_screen_and_have_its_width(browser, standing_site):
+    with served(standing_site.console) as address, seen_on(browser, PHONE):
+        browser.get(f"{address}/c/demo/messages?topic=orders&start=earliest")
+        record = element(browser, "#records tbody tr")
+        assert record.rect["y"] < 600
+        value = record.find_element(By.CSS_SELECTOR, "[data-label=Value]")
+        assert value.rect["width"] > PHONE - 60
+        assert value.text.endswith("value 0")
+
+
+def test_a_phone_has_the_menu_behind_a_button_and_a_desk_at_its_side(browser, standing_site):
+    headings = ["Cluster", "Data", "Health", "Access"]
+    with served(standing_site.console) as address:
+        browser.get(f"{address}/c/demo/groups")
+        link, button = element(browser, "#menu a[href$='/quotas']"), element(browser, "header button")
+        shown = [one.text for one in browser.find_elements(By.CSS_SELECTOR, "#menu b")]
+        assert (link.is_displayed(), button.is_displayed(), shown) == (True, False, headings)
+        with seen_on(browser, PHONE):
+            assert not link.is_displayed()
+            button.send_keys(Keys.ENTER)
+            assert link.is_displayed()
+            ActionChains(browser).send_keys(Keys.TAB).perform()
+            assert browser.switch_to.active_element.text == "Overview"
+            ActionChains(browser).send_keys(Keys.ESCAPE).perform()
+            assert not link.is_displayed()
+
+
+def test_what_is_written_at_a_plot_is_as_large_on_a_phone(browser, standing_site):
+    # A unit of the drawing may be half a pixel, text of the page is not.
+    size = "return parseFloat(getComputedStyle(document.querySelector('.chart span')).fontSize)"
+    with served(standing_site.console) as address:
+        browser.get(f"{address}/c/demo/history")
+        assert element(browser, ".chart span")
+        assert not browser.find_elements(By.CSS_SELECTOR, ".chart text")
+        for width in (PHONE, DESK):
+            with seen_on(browser, width):
+                assert browser.execute_script(size) >= 12
+
+
+def test_what_was_opened_stays_open_and_what_is_marked_stays_marked(browser, standing_site):
+    with served(standing_site.console) as address:
+        browser.get(f"{address}/c/demo/messages?topic=orders")
+        element(browser, "main summary").click()
+        browser.execute_script("return refresh()")
+        assert element(browser, "input[name=contains]").is_displayed()
+        browser.execute_script(
+            "window.kept = document.querySelector('#found'); getSelection().selectAllChildren(kept)"
+        )
+        browser.execute_script("return refresh()")
+        assert browser.execute_script("return kept.isConnected")
+        browser.execute_script("getSelection().removeAllRanges(); return refresh()")
+        assert not browser.execute_script("return kept.isConnected")
 
 
 def test_every_form_has_names_and_the_keyboard_reaches_what_it_needs(browser, cluster, open_console):
@@ -157,6 +203,7 @@ def test_a_form_that_was_written_into_stays_when_the_answer_comes(browser, clust
     with served(site.console) as address:
         browser.get(f"{address}/c/demo/messages?topic=orders&partition=0")
         assert "has not answered yet" in element(browser, "#not-known").text
+        element(browser, "main summary").click()
         element(browser, "input[name=contains]").send_keys("value 7")
         element(browser, "input[name=committed_only]").click()
         # It is not where the cursor is that tells what somebody is about to send.

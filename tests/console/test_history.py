@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import threading
 from array import array
 
@@ -12,7 +13,8 @@ from barnabas.console.history.history import ClusterHistory
 from barnabas.console.history.parquet import ParquetField, ParquetFile, write
 from barnabas.console.history.samples import DAY_MS, HOUR_MS, SampleStore
 from barnabas.console.snapshot import ClusterChange
-from barnabas.console.views.history import steps_of
+from barnabas.console.views.history import Plot, Step, steps_of
+from barnabas.console.web.chart import chart
 
 pyarrow = pytest.importorskip("pyarrow.parquet")
 
@@ -293,6 +295,20 @@ def test_a_range_is_cut_into_steps_and_a_gap_stays_one():
     assert [one and (one.low, one.mean, one.high) for one in steps] == [
         (1.0, 2.0, 3.0), None, None, None, (5.0, 5.0, 5.0)
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "axis"), [([5.0], ["5", "0"]), ([0.0], ["1", "0"]), ([100.0, 110.0], ["110", "100"])]
+)
+def test_a_plot_of_a_sample_or_of_one_number_is_seen(values, axis):
+    steps = [None, *(Step(at, one, one, one) for at, one in enumerate(values))]
+    plot = Plot("s", "records", "number", steps, len(values), min(values), values[-1], max(values))
+    drawn = str(chart(plot, 0, HOUR_MS))
+    assert re.findall(r"<span>([\d,.]+)</span>", drawn.partition("<svg")[0]) == axis
+    (height,) = re.findall(r'class="dot" x1="[\d.]+" x2="[\d.]+" y1="([\d.]+)"', drawn)
+    ends = sorted(map(float, re.findall(r'<line x2="600" y1="([\d.]+)"', drawn)))
+    # What is not zero is not drawn where zero is.
+    assert float(height) == ends[0 if values[-1] else 1]
 
 
 def test_pages_and_rest_show_what_is_remembered(site):

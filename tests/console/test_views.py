@@ -90,7 +90,16 @@ def test_a_topic_has_its_partitions_replicas_readers_and_keys(site, cluster):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(2.0, "2"), (0.0, "0"), (2.5, "2.5"), (0.01, "0.01"), (1234.0, "1,234"), (1e300, "1e+300"), (7, "7")],
+    [
+        (2.0, "2"),
+        (0.0, "0"),
+        (2.5, "2.5"),
+        (0.01, "0.01"),
+        (0.85, "0.85"),
+        (1234.0, "1,234"),
+        (1e300, "1e+300"),
+        (7, "7"),
+    ],
 )
 def test_a_number_that_is_whole_is_written_as_one(value, text):
     assert number(value) == text

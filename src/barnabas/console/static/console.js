@@ -36,10 +36,22 @@ function keepForms(read) {
   });
 }
 
+// What a page has of its own besides forms: parts that were opened, and how far a table was scrolled.
+function keepLooks(read) {
+  const fresh = [...read.querySelectorAll("details")], tables = [...read.querySelectorAll("table")];
+  [...main.querySelectorAll("details")].forEach((one, place) => {
+    const same = fresh[place]?.firstElementChild.textContent === one.firstElementChild.textContent;
+    if (same) fresh[place].open = one.open;
+  });
+  const scrolled = [...main.querySelectorAll("table")].map((one) => one.scrollLeft);
+  return () => tables.forEach((one, place) => { one.scrollLeft = scrolled[place] ?? 0; });
+}
+
 let isReading = false;
 
 async function refresh() {
-  if (isReading || document.hidden || main.contains(document.activeElement) && document.activeElement.matches("input, select, textarea")) return;
+  // Not while somebody writes, or marks what they want to copy.
+  if (isReading || document.hidden || getSelection().type === "Range" || main.contains(document.activeElement) && document.activeElement.matches("input, select, textarea")) return;
   isReading = true;
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
@@ -48,8 +60,10 @@ async function refresh() {
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const focused = document.activeElement?.id;
     const read = page.querySelector("main");
+    const scroll = keepLooks(read);
     keepForms(read);
     main.replaceChildren(...read.childNodes);
+    scroll();
     pace(Number(read.dataset.refresh ?? 0));
     if (focused) document.getElementById(focused)?.focus();
   } catch {

@@ -32,6 +32,7 @@ from barnabas.console.access.login import RefusedLoginError, TooManyError
 from barnabas.console.access.roles import EVERY, Need, ResourceKind, Verb
 from barnabas.console.access.rules import button_needs
 from barnabas.console.console import Console, ForbiddenError, NotHereError
+from barnabas.console.history.sampler import METRICS
 from barnabas.console.questions import NotAnsweredError, UnexpectedError
 from barnabas.console.views import overview as overviews
 from barnabas.console.views.history import RANGES, HistoryView, history
@@ -299,11 +300,13 @@ def _templates() -> jinja2.Environment:
         loader=jinja2.FileSystemLoader(str(_TEMPLATES)), autoescape=True, undefined=jinja2.StrictUndefined
     )
     environment.filters |= {
+        "counted": shapes.counted,
+        "in_unit": shapes.in_unit,
         "number": shapes.number,
         "segment": shapes.segment,
         "size": shapes.size,
         "seconds": shapes.seconds,
-        "when": shapes.when,
+        "when": shapes.when_element,
     }
     environment.globals |= {
         "query_without": shapes.query_without,
@@ -311,6 +314,7 @@ def _templates() -> jinja2.Environment:
         "query_without_page": shapes.query_without_page,
         "sparkline": shapes.sparkline,
         "chart": chart,
+        "metrics": METRICS,
         "ranges": list(RANGES),
         "version": __version__,
     }

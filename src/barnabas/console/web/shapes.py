@@ -34,11 +34,16 @@ def number(value: object) -> str:
     """A number with its thousands apart; other values as they are."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "" if value is None else str(value)
-    if isinstance(value, float) and (0 < abs(value) < 0.05 or abs(value) >= _DIGITS_OF_FLOAT):
+    if isinstance(value, float) and (0 < abs(value) < 1 or abs(value) >= _DIGITS_OF_FLOAT):
         return f"{value:.2g}"
     if isinstance(value, float) and abs(value) < 100 and not value.is_integer():
         return f"{value:,.1f}"
     return f"{round(value):,}"
+
+
+def counted(count: int, what: str) -> str:
+    """So many of something: 1 record, 2 records."""
+    return f"{number(count)} {what}{'' if count == 1 else 's'}"
 
 
 def size(value: object) -> str:
@@ -69,6 +74,11 @@ def seconds(value: object) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
+def in_unit(value: object, unit: str) -> str:
+    """A number of a series: a size, a span of time, or itself."""
+    return {"size": size, "seconds": seconds}.get(unit, number)(value)
+
+
 def when(ms: object) -> str:
     """A time in UTC; milliseconds as they are where no calendar goes that far: any client says when a record
     was written.
@@ -78,6 +88,11 @@ def when(ms: object) -> str:
     if ms > _MS_MAX:
         return f"{ms} ms"
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def when_element(ms: object) -> Markup:
+    """The time for a page, which does not break it."""
+    return Markup("<time>{}</time>").format(when(ms))
 
 
 def sparkline(samples: Sequence[float], name: str) -> Markup:
