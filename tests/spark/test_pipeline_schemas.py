@@ -3,24 +3,25 @@
 import io
 import json
 import struct
+from dataclasses import replace
 
 import fastavro
 import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from pyiceberg.catalog import load_catalog
 from rich.console import Console
 
 from barnabas.admin import Admin, NewTopic
 from barnabas.cli.main import cli
 from barnabas.client import Producer
 from barnabas.operations.schemas.protobuf import frame_indexes
-from barnabas.operations.schemas.registry import RegistryAwayError
 from barnabas.spark.errors import FormatError, PipelineError
 from barnabas.spark.pipeline.file.settings import load
 from barnabas.spark.pipeline.formats.json_schema import columns_of
 from barnabas.spark.pipeline.formats.proto_text import message_name
-from barnabas.spark.pipeline.formats.reader_schema import keep, settled
+from barnabas.spark.pipeline.formats.reader_schema import settled
 from barnabas.spark.pipeline.running import supervisor
 from schema_registry import SchemaRegistry, serving
 
@@ -193,24 +194,67 @@ def test_what_the_registry_lacks_is_one_line(registry, tmp_path):
             settled(pipeline.format, pipeline.checkpoint)
 
 
-def test_a_schema_that_is_kept_does_while_the_registry_is_away(registry, tmp_path):
-    schema = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]}
-    registry.register("t-value", json.dumps(schema))
+class Mending(Console):
+    """A console that mends the registry once it has heard that the pipeline waits for it."""
+
+    def __init__(self, registry):
+        super().__init__(file=io.StringIO())
+        self._registry = registry
+
+    def print(self, *words, **more):
+        super().print(*words, **more)
+        if "waits: [SCHEMA_REGISTRY_AWAY]" in str(words):
+            self._registry.broken = False
+
+
+@pytest.mark.spark
+def test_a_run_that_begins_while_the_registry_is_away_waits_for_its_newest_schema(
+    spark, broker, topic_name, tmp_path, registry
+):
+    """By the schema that it read by before, a good record was a dead letter, and another one's new field was
+    not in its row, for good.
+    """
+    topic = topic_name("away")
+    with Admin(broker) as admin:
+        admin.topics.create([NewTopic(topic, partitions=1)])
+
+    def send(kind, record, *more):
+        fields = [{"name": "id", "type": kind}, *more]
+        schema = {"type": "record", "name": "R", "fields": fields}
+        number = registry.register(f"{topic}-value", json.dumps(schema))
+        file = io.BytesIO()
+        fastavro.schemaless_writer(file, fastavro.parse_schema(schema), record)
+        with Producer(broker) as producer:
+            producer.send_and_wait(topic, struct.pack(">bI", 0, number) + file.getvalue())
+
+    with serving(registry) as address:
+        settings(tmp_path, address, "avro", broker=broker, topic=topic)
+        path, console = tmp_path / "latest.toml", Mending(registry)
+        text = path.read_text().replace(
+            'kind = "delta"', 'kind = "iceberg"'
+        )  # whose columns may become wider
+        path.write_text(
+            text.replace("value.*", "value.*, _record") + '[deadLetter]\nkind = "parquet"\npath = "letters"\n'
+        )
+        send("int", {"id": 1})
+        supervisor.run(spark, load(path), console)
+        send("long", {"id": 2**40, "name": "b"}, {"name": "name", "type": "string", "default": ""})
+        registry.broken = True
+        outcome = supervisor.run(spark, load(path), console)
+    assert outcome.letters == 0
+    catalog = load_catalog("default", uri=f"sqlite:///{tmp_path}/catalog.db")
+    rows = catalog.load_table("default.table").scan().to_arrow().to_pylist()
+    assert sorted((row["id"], row["name"]) for row in rows) == [(1, None), (2**40, "b")]
+
+
+def test_a_version_that_is_kept_of_a_topic_and_damaged_is_said(registry, tmp_path):
     with serving(registry) as address:
         pipeline = settings(tmp_path, address, "avro")
-        registry.broken = True
-        with pytest.raises(RegistryAwayError):
-            settled(pipeline.format, pipeline.checkpoint)
-        registry.broken = False
-        keep(settled(pipeline.format, pipeline.checkpoint), pipeline.checkpoint)
-    said = []
-    found = settled(pipeline.format, pipeline.checkpoint, said.append)
-    assert found.decoder.type.simpleString() == "struct<id:int>"
-    (line,) = said
-    assert line.startswith("reads by version 1 of t-value, id 1, as it did before: [SCHEMA_REGISTRY_AWAY] ")
-    (pipeline.checkpoint / "reader-schema.json").write_text("{")
-    with pytest.raises(PipelineError, match=r"reader-schema\.json is no schema"):
-        settled(pipeline.format, pipeline.checkpoint)
+        form = replace(pipeline.format, notes_folder="t")
+        (pipeline.checkpoint / "t").mkdir(parents=True)
+        (pipeline.checkpoint / "t" / "reader-schema.json").write_text("{")
+        with pytest.raises(PipelineError, match=r"reader-schema\.json is no schema"):
+            settled(form, pipeline.checkpoint)
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,14 @@
 """The schema that a run reads by: the file's, or the newest one of a subject of the registry.
 
-The version that a run was begun with is kept in the checkpoint, and does while the registry is away::
-
-    checkpoint/reader-schema.json
+Of many topics each has its own, and the version that it was read by last is kept in the checkpoint. It does
+where the registry does not have the subject any more, and not where the registry is away:
+docs/decisions/0099.
 
 Which changes are taken is the table's business: new columns are added, others are refused before anything is
 read (`evolution`).
 """
 
 import base64
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
@@ -24,30 +23,29 @@ FILE: Final = "reader-schema.json"
 KEY_FILE: Final = "reader-key-schema.json"
 
 
-def settled(form: Format, checkpoint: Path, say: Callable[[str], None] = lambda _: None) -> Format:
-    """The format with the schema that it reads by; of one that is not `latest` itself. `say` is told why it
-    is the one that was kept. Raises RegistryAwayError where the registry is away and none is kept, and
-    PipelineError.
+def settled(form: Format, checkpoint: Path) -> Format:
+    """The format with the schema that it reads by; of one that is not `latest` itself. Raises
+    RegistryAwayError, and PipelineError.
     """
-    folder = checkpoint / form.notes_folder
-    own = bool(form.notes_folder)
+    folder = checkpoint / form.notes_folder if form.notes_folder else None
     if form.key is not None:
-        form = replace(form, key=_settled(form.key, folder / KEY_FILE, say, own=own))
-    return _settled(form, folder / FILE, say, own=own)
+        form = replace(form, key=_settled(form.key, folder and folder / KEY_FILE))
+    return _settled(form, folder and folder / FILE)
 
 
-def _settled(form: Format, path: Path, say: Callable[[str], None], *, own: bool) -> Format:
-    """`own` is the schema of one topic of many."""
+def _settled(form: Format, path: Path | None) -> Format:
+    """`path` is where the version of one topic of many is kept."""
     if form.latest is None or not form.latest.subject:  # without one each topic has its own
         return form
     try:
         version = form.latest.ask()
-    except (RegistryAwayError, NoSubjectError) as error:
+    except RegistryAwayError:
+        raise
+    except NoSubjectError:
         # A topic that was given up, with its subject, must not keep all others from being read.
-        kept = _kept(path) if own or isinstance(error, RegistryAwayError) else None
+        kept = _kept(path) if path is not None else None
         if kept is None:
             raise
-        say(f"reads by {kept}, as it did before: {error}")
         version = kept
     except RegistryError as error:
         raise PipelineError(f"format.registry: {error}") from None
@@ -80,7 +78,7 @@ def _by(form: Format, version: Version) -> Format:
 
 
 def keep(form: Format, checkpoint: Path) -> None:
-    """Writes down the versions that the table has taken."""
+    """Writes down the versions that the table of one topic of many has taken."""
     for one, name in ((form, FILE), (form.key, KEY_FILE)):
         if one is not None and one.version is not None:
             folder = checkpoint / form.notes_folder

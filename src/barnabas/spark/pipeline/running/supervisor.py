@@ -29,7 +29,7 @@ from barnabas.spark.follower import QueryFollower, Totals, lag_of
 from barnabas.spark.kafka import KafkaCatalog, admin_client
 from barnabas.spark.pipeline.dead_letters.letterbox import LetterBox
 from barnabas.spark.pipeline.file.settings import Pipeline
-from barnabas.spark.pipeline.formats.reader_schema import keep, settled
+from barnabas.spark.pipeline.formats.reader_schema import settled
 from barnabas.spark.pipeline.joined import joined_tables, joins
 from barnabas.spark.pipeline.many_tables import named_tables
 from barnabas.spark.pipeline.many_tables.many_sinks import ManySinks
@@ -199,7 +199,6 @@ def _run(
                 raise
             raise PipelineError(f"{error} (format.schema is {version})") from error
         checkpoint.mend(pipeline.checkpoint, lambda batch: _has(sink, box, batch))
-        keep(pipeline.format, pipeline.checkpoint)
         if pipeline.format.ids is not None and not pipeline.format.by_topic:
             pipeline.format.ids.prepare()
         outcome = RunOutcome(sink, box)
@@ -267,15 +266,11 @@ def _say(pipeline: Pipeline, console: Console, words: str) -> None:
 
 def _settled(pipeline: Pipeline, console: Console, stop: threading.Event) -> Pipeline:
     """The pipeline with the schema that it reads by, and the columns of its joined tables. A registry that is
-    away is waited for, unless a schema is kept, and so is a table. Raises PipelineError.
+    away is waited for, and so is a table. Raises PipelineError.
     """
-
-    def say(words: str) -> None:
-        _say(pipeline, console, words)
-
     while True:
         try:
-            found = replace(pipeline, format=settled(pipeline.format, pipeline.checkpoint, say))
+            found = replace(pipeline, format=settled(pipeline.format, pipeline.checkpoint))
             return joins.with_types(found)
         except (RegistryAwayError, joined_tables.TableAwayError) as away:
             _wait(pipeline, away, console, stop)
