@@ -12,18 +12,22 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
 from pyspark.sql.types import IntegerType, LongType, NullType, StringType, StructField, StructType
 from rich.console import Console
 
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.core.ids import TopicPartition
-from barnabas.spark.errors import PipelineError
+from barnabas.spark.errors import Failure, PipelineError, TransientError
 from barnabas.spark.pipeline.file.format_settings import Format
 from barnabas.spark.pipeline.file.settings import load
 from barnabas.spark.pipeline.running import supervisor
+from barnabas.spark.pipeline.sinks.sink import BatchSink
 from barnabas.spark.pipeline.tables.evolution import merged
 
 PAGE = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text()
@@ -221,14 +225,43 @@ def test_malformed_values_end_a_query_or_are_kept(spark):
 @pytest.mark.timeout(400)
 def test_a_stream_that_cannot_work_ends_with_one_line(spark, broker, topic, pipeline):
     produce(broker, topic, "no JSON")
-    broken = pipeline(("[sink]", "[restart]\nattempts = 0\n[sink]"))
+    broken, console = pipeline(), quiet()
 
     with pytest.raises(
         PipelineError, match=r"^flights: \[MALFORMED_RECORD.*\(more in .*flights\.log\)"
     ) as caught:
-        supervisor.run(spark, broken, quiet())
+        supervisor.run(spark, broken, console)
     assert "\n" not in str(caught.value)
+    assert "restart" not in console.file.getvalue()
     assert rows_on_disk(broken) == []
+
+
+@pytest.mark.spark
+def test_a_table_that_others_make_another_one_ends_the_run_at_once(
+    spark, broker, topic, pipeline, monkeypatch
+):
+    """Its columns are looked at when a run begins; between two batches somebody replaces it."""
+    produce(broker, topic, RECORDS[0], RECORDS[1])
+    running, console, write = (
+        pipeline(
+            ('kind = "parquet"', 'kind = "delta"'),
+            ('eventTime = { column = "departed", by = "day" }', ""),
+            ("[format]", "maxOffsetsPerTrigger = 1\n[format]"),
+        ),
+        quiet(),
+        BatchSink.write,
+    )
+
+    def replacing(self, frame, batch):
+        if batch == 1:
+            other = pa.table({"carrier": ["UA"], "delay": ["two"]})
+            write_deltalake(running.sink.path, other, mode="overwrite", schema_mode="overwrite")
+        write(self, frame, batch)
+
+    monkeypatch.setattr(BatchSink, "write", replacing)
+    with pytest.raises(PipelineError, match=r"^flights: column delay is int now and string in the table"):
+        supervisor.run(spark, running, console)
+    assert "restart" not in console.file.getvalue()
 
 
 def rows_on_disk(pipeline):
@@ -247,17 +280,17 @@ class Stop(threading.Event):
         return False
 
 
-def supervised(outcomes, restarts=3, said=None):
-    """Supervises queries that end so: a reason or None, and how many batches ended well before.
+def supervised(outcomes, restarts=3, said=None, joins=()):
+    """Supervises queries that end so: a reason, a failure or None, and how many batches ended well before.
     The pauses; the lines are in `said`.
     """
     stop, sink, coming = Stop(), SimpleNamespace(batches=0, failure=None), iter(outcomes)
-    pipeline = SimpleNamespace(name="p", restarts=restarts, backoff_ms=1000, log="p.log")
+    pipeline = SimpleNamespace(name="p", restarts=restarts, backoff_ms=1000, log="p.log", joins=joins)
 
     def follow(_query):
-        reason, batches = next(coming)
+        why, batches = next(coming)
         sink.batches += batches
-        return reason
+        return Failure(why, is_final=False) if isinstance(why, str) else why
 
     said = [] if said is None else said
     watch = SimpleNamespace(
@@ -298,6 +331,38 @@ def test_it_gives_up_when_nothing_gets_done():
         supervised([("x", 0)] * 4)
     with pytest.raises(PipelineError, match=r"^p: x "):
         supervised([("x", 0)], restarts=0)
+
+
+def test_what_no_start_can_mend_ends_at_once_unless_a_joined_table_may():
+    final = Failure("x", is_final=True)
+    with pytest.raises(PipelineError, match=r"^p: x "):
+        supervised([("y", 0), (final, 0)])
+    assert supervised([(final, 0), (None, 0)], joins=["airlines"]) == [1]
+
+
+@pytest.mark.parametrize(
+    ("error", "is_final"),
+    [
+        (PipelineError("transform.sql: [UNRESOLVED_COLUMN.WITH_SUGGESTION] x"), True),
+        (AnalysisException("[UNRESOLVED_COLUMN.WITH_SUGGESTION] x"), True),
+        (TransientError("s3://lake/t: AWS Error SLOW_DOWN"), False),
+        (OSError(28, "No space left on device"), False),
+        (RuntimeError("[STREAM_FAILED] Query [id = 1]\nbarnabas.spark.errors.OptionError: wrong"), True),
+        (RuntimeError("x\nbarnabas.spark.errors.PipelineError: [MALFORMED_RECORD] t-0 offset 3"), True),
+        (RuntimeError("x\nbarnabas.spark.errors.TransientError: t-0 offset 3 cannot be read yet"), False),
+        (RuntimeError("[MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed"), True),
+        (RuntimeError("[USER_RAISED_EXCEPTION] t-0 offset 3 is no change"), True),
+        (RuntimeError("barnabas.operations.schemas.registry.RegistryError: refuses the user x"), True),
+        (RuntimeError("barnabas.operations.schemas.registry.RegistryAwayError: does not answer"), False),
+        (RuntimeError("barnabas.network.sasl.mechanism.SaslAuthenticationError: failed"), True),
+        (RuntimeError("barnabas.spark.errors.DataLossError: [KAFKA_DATA_LOSS.START_OFFSET_RESET] x"), True),
+        # A broker that has just begun may know fewer topics than there are.
+        (RuntimeError("barnabas.spark.errors.DataLossError: [KAFKA_DATA_LOSS.PARTITIONS_DELETED] x"), False),
+        (RuntimeError("barnabas.core.errors.KafkaError: Topic authorization failed."), False),
+    ],
+)  # fmt: skip
+def test_which_errors_no_start_can_mend(error, is_final):
+    assert Failure.of(error).is_final is is_final
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from barnabas.cli.main import cli
 from barnabas.client import Consumer, Producer
 from barnabas.core.ids import TopicPartition
 from barnabas.spark import sessions
+from barnabas.spark.errors import Failure
 from barnabas.spark.pipeline.joined import joined_tables
 from barnabas.spark.pipeline.sinks.sink import BatchSink
 
@@ -188,8 +189,8 @@ def test_a_batch_that_died_between_two_tables_sees_the_joined_table_as_it_was(wo
 
     def die(self, *given):
         if written:
-            self.failure = "the disk is full"
-            raise OSError(self.failure)
+            self.failure = Failure("the disk is full", is_final=False)
+            raise OSError(self.failure.reason)
         take(self, *given)
         written.append(given)
 

@@ -345,7 +345,7 @@ def test_a_commit_that_fails_behind_its_commit_is_not_made_again(lake, monkeypat
             patch.setattr(type(sink._table), "_commit", failing)
             with pytest.raises(OSError, match="No space"):
                 sink.write(frame, 0)
-        assert "No space" in sink.failure
+        assert "No space" in sink.failure.reason
         sink.write(frame, 0)
     assert lake.numbers() == [1]
 

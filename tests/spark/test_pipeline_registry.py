@@ -15,6 +15,7 @@ from rich.console import Console
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.operations.schemas.registry import RegistryAwayError, RegistryClient, RegistryError
+from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.file.settings import load
 from barnabas.spark.pipeline.formats.avro import AvroDecoder
 from barnabas.spark.pipeline.formats.registry import RegistrySchemas
@@ -247,6 +248,23 @@ def test_a_pipeline_waits_for_a_registry_that_is_away(spark, broker, topic_name,
     assert sorted((row["id"], row["full_name"], row["kind"], row["age"]) for row in table) == [
         (1, "a", "A", None), (2, "b", "B", 7),
     ]  # fmt: skip
+
+
+@pytest.mark.spark
+def test_a_login_that_is_refused_ends_the_run_at_once(spark, broker, topic_name, tmp_path, registry):
+    """Executors are the ones that hear of it."""
+    topic, registry.login = topic_name("registry"), ("pipeline", "s3cret")
+    with Admin(broker) as admin:
+        admin.topics.create([NewTopic(topic, partitions=1)])
+    with Producer(broker) as producer:
+        producer.send_and_wait(topic, framed(1, OLD, {"name": "a", "id": 1}))
+    path, console = tmp_path / "users.toml", Console(file=io.StringIO())
+    with serving(registry) as address:
+        text = FILE.format(broker=broker, topic=topic, schema=json.dumps(READER), address=address)
+        path.write_text(text.replace("attempts = 0", "attempts = 5"))
+        with pytest.raises(PipelineError, match=r"^users: the schema registry .* refuses the user"):
+            supervisor.run(spark, load(path), console)
+    assert "restart" not in console.file.getvalue()
 
 
 def test_confluents_own_serializer_is_understood(registry, tmp_path):

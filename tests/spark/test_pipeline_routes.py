@@ -13,7 +13,7 @@ from rich.console import Console
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.spark import ddl
-from barnabas.spark.errors import PipelineError
+from barnabas.spark.errors import Failure, PipelineError
 from barnabas.spark.pipeline.file.settings import load
 from barnabas.spark.pipeline.many_tables import named_tables, routes
 from barnabas.spark.pipeline.many_tables.routed_sink import require_columns
@@ -250,8 +250,8 @@ def test_a_batch_that_died_between_two_tables_is_in_each_once(world, kind, monke
 
     def die(self, written, files, batch):
         if taken:
-            self.failure = "the disk is full"
-            raise OSError(self.failure)
+            self.failure = Failure("the disk is full", is_final=False)
+            raise OSError(self.failure.reason)
         take(self, written, files, batch)
         taken.append(batch)
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from barnabas.admin import Admin, NewTopic
 from barnabas.cli.main import cli
 from barnabas.client import Producer
+from barnabas.operations.schemas.registry import RegistryAwayError
 from barnabas.spark import sessions
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.file.settings import load
@@ -132,6 +133,10 @@ def test_a_topic_that_was_given_up_with_its_subject_does_not_stop_the_others(tmp
         orders, users = (topic_tables.of_topic(pipeline, topic).format for topic in ("p.orders", "p.users"))
         pipeline.checkpoint.mkdir()
         keep(settled(orders, pipeline.checkpoint), pipeline.checkpoint)
+        registry.broken = True
+        with pytest.raises(RegistryAwayError):
+            settled(orders, pipeline.checkpoint)
+        registry.broken = False
         registry.subjects.clear()
         assert settled(orders, pipeline.checkpoint).version.subject == "p.orders-value"
         with pytest.raises(PipelineError, match=r"the registry has no subject p\.users-value"):
@@ -242,6 +247,19 @@ def test_topics_of_a_registry_come_while_it_runs_and_grow_by_themselves(world, s
         world.registry.subjects[f"{world.prefix}.users-value"].pop()  # the version that is refused
         with pytest.raises(PipelineError, match=r"the registry has no subject .*\.strange-value"):
             world.run(format=form)
+
+
+@pytest.mark.spark
+def test_a_column_that_a_topic_does_not_have_ends_the_run_at_once(world):
+    """Its transformation is looked at when its first record comes."""
+    world.create("orders")
+    world.send("orders", b'{"id": 1, "amount": 2}')
+    path = world.write(format=SECTIONS.format(world.prefix), more=", value.nothing")
+    path.write_text(path.read_text().replace("attempts = 0", "attempts = 5"))
+    words = rf"of the topic {world.prefix}\.orders: transform\.sql: \[FIELD_NOT_FOUND\]"
+    with pytest.raises(PipelineError, match=words):
+        supervisor.run(world.spark, load(path), Console(file=world.said))
+    assert "restart" not in world.said.getvalue()
 
 
 @pytest.mark.spark

@@ -8,13 +8,28 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Self
 
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import TopicPartition
 
-_BEFORE_OURS: Final = re.compile(r"^.*?\bbarnabas(?:\.\w+)+: ")
+_BEFORE_OURS: Final = re.compile(r"^.*?\bbarnabas(?:\.\w+)*\.(\w+): ")
 """What Spark and Python put before the words of an error of ours: the query's ids, the call, the class."""
+_FINAL: Final = frozenset({
+    "PipelineError", "OptionError", "RegistryError", "SaslAuthenticationError",
+    "AnalysisException", "ParseException",
+})  # fmt: skip
+"""Errors that come again, by the names of their classes, as an error of another process is a text. Classes
+below them, such as `TransientError` and RegistryAwayError, are others.
+"""
+_FINAL_CONDITIONS: Final = (
+    "[MALFORMED_RECORD]",
+    "[KAFKA_DATA_LOSS.START_OFFSET_RESET]",
+    "[USER_RAISED_EXCEPTION]",  # raise_error of SQL: of a record that is no change, or the user's own
+)
+_MALFORMED: Final = "[MALFORMED_RECORD_IN_PARSING"
+"""Of Spark's own formats. It says to set an option of its own, and not which record it was."""
 
 
 @contextmanager
@@ -36,6 +51,12 @@ def in_one_line() -> Iterator[None]:
 class PipelineError(BarnabasError, ValueError):
     """What stops a pipeline: its file is wrong, its table does not fit, or its stream has failed too
     often.
+    """
+
+
+class TransientError(PipelineError):
+    """What may be over in a moment: a store or a catalog that does not answer, a commit of others at the same
+    time, a schema that is not registered yet.
     """
 
 
@@ -102,11 +123,38 @@ class CorruptRecordsError(BarnabasError):
         self.offset = offset
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a query has ended, in one line."""
+
+    reason: str
+    is_final: bool
+    """Whether it would end so again, however often it is started: by its file, its table or its records."""
+
+    @classmethod
+    def of(cls, error: BaseException) -> Self:
+        """Of an error of this process, or one that has the words of another one's."""
+        line = _telling_line(error)
+        ours = _BEFORE_OURS.match(line)
+        name = ours[1] if ours is not None else type(error).__name__
+        reason = line[ours.end() :] if ours is not None else line
+        if reason.startswith(_MALFORMED):
+            reason = (
+                "[MALFORMED_RECORD] a value of the batch does not fit format.schema: `barnabas pipeline try` "
+                "shows those of the newest records, and [deadLetter] puts them aside"
+            )
+        return cls(reason, name in _FINAL or reason.startswith(_FINAL_CONDITIONS))
+
+
 def first_line(failure: BaseException) -> str:
     """The line of a Spark error that says most: the last one of a Python traceback in it, else the first.
 
     The words of our own errors say all; of others the class is kept.
     """
+    return Failure.of(failure).reason
+
+
+def _telling_line(failure: BaseException) -> str:
     lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
     marks = [line for line in lines if "Error: " in line and not line.startswith("File ")]
-    return _BEFORE_OURS.sub("", marks[-1] if marks else (lines or [type(failure).__name__])[0])
+    return marks[-1] if marks else (lines or [type(failure).__name__])[0]

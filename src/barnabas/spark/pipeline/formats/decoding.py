@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
-from barnabas.spark.errors import PipelineError, in_one_line
+from barnabas.spark.errors import PipelineError, TransientError, in_one_line
 from barnabas.spark.pipeline.formats import CORRUPT
 from barnabas.spark.pipeline.formats.decoder import Decoder, column_of
-from barnabas.spark.pipeline.formats.registry import RegistrySchemas
+from barnabas.spark.pipeline.formats.registry import UNREGISTERED, RegistrySchemas
 from barnabas.spark.pipeline.formats.schema_ids import SchemaIds
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def decoded(
                 return _with_field(found, reasons, value)
             for row, why in malformed.items():
                 place = f"{topic[row]}-{partition[row]} offset {offset[row]}"
+                if UNREGISTERED in why:
+                    raise TransientError(f"{place} cannot be read yet: {why}")
                 raise PipelineError(f"[MALFORMED_RECORD] {place} does not fit format.schema: {why}")
             return found
 

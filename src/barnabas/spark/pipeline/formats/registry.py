@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.formats.decoder import column_of
 from barnabas.spark.pipeline.tables.synchronise import synchronise_up
 
+UNREGISTERED: Final = "the registry has no schema with the id"
 _known: dict[tuple[Path, int], RegisteredSchema | None] = {}
 """Of this process. None for an id that the registry does not have."""
 
@@ -79,7 +80,7 @@ class RegistrySchemas:
             number = schema_id(value)
             schema = schemas[number]
             if schema is None:
-                raise ValueError(f"the registry has no schema with the id {number}")
+                raise ValueError(f"{UNREGISTERED} {number}")
             return decoder.parse_by(schema, value[5:])
 
         return column_of(decoder, values, parse)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Self
 
 from pyspark.sql.types import StructType
 
-from barnabas.spark.errors import PipelineError
+from barnabas.spark.errors import Failure, PipelineError
 from barnabas.spark.pipeline.file.sink_settings import Sink
 from barnabas.spark.pipeline.many_tables import named_tables, routes
 from barnabas.spark.pipeline.many_tables.routes import TableRoute
 from barnabas.spark.pipeline.rows.expectations import Tally
-from barnabas.spark.pipeline.sinks.sink import BatchSink, open_table, reason_of
+from barnabas.spark.pipeline.sinks.sink import BatchSink, failure_of, open_table
 from barnabas.spark.pipeline.tables.table import Table
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ class ManySinks(ABC):
         self.schema = StructType()
         """The columns of each table, once they are open; none where each has its own."""
         self.tally = Tally()
-        self.failure: str | None = None
-        """Why the last batch failed, in one line."""
+        self.failure: Failure | None = None
+        """Why the last batch failed."""
 
     @property
     def rows_written(self) -> int:
@@ -74,7 +74,7 @@ class ManySinks(ABC):
         try:
             self._take(frame, batch)
         except Exception as error:
-            self.failure = self.failure or reason_of(error)
+            self.failure = self.failure or failure_of(error)
             raise
         self.batches += 1
 

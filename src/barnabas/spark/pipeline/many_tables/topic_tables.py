@@ -163,7 +163,7 @@ class TopicTables(ManySinks):
             table = held.enter_context(BatchSink(to))
         except PipelineError as error:
             by = f" (format.schema is {one.format.version})" if one.format.version is not None else ""
-            raise PipelineError(f"of the topic {topic}: {error}{by}") from error
+            raise type(error)(f"of the topic {topic}: {error}{by}") from error
         keep(one.format, one.checkpoint)
         for form in (one.format, one.format.key):
             if form is not None and form.ids is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.errors import PySparkException
 
 from barnabas.spark import ddl
-from barnabas.spark.errors import PipelineError, first_line
+from barnabas.spark.errors import PipelineError, TransientError, first_line
 from barnabas.spark.pipeline.dead_letters.letters import REASON, with_record
 from barnabas.spark.pipeline.file.format_settings import Format
 from barnabas.spark.pipeline.file.settings import Pipeline
@@ -271,7 +271,7 @@ def _by_python(frame: "DataFrame", name: str, folder: str) -> "DataFrame":
         cloudpickle.register_pickle_by_value(module)
         found: Any = getattr(module, function_name)(frame)
     except Exception as error:  # it is the user's code: any error in it is theirs to mend
-        raise PipelineError(f"transform.python: {type(error).__name__}: {first_line(error)}") from error
+        raise TransientError(f"transform.python: {type(error).__name__}: {first_line(error)}") from error
     return _streaming(found, "transform.python") if frame.isStreaming else found
 
 

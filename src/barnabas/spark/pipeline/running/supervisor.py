@@ -2,8 +2,9 @@
 
 A stream that fails continues from its checkpoint, and the table takes each batch once, so a start too many
 does no harm. The attempts are counted from the last batch that ended well: a pipeline that fails now and then
-is started again as long as a batch ends well in between; one that cannot work ends soon, with the reason in
-one line.
+is started again as long as a batch ends well in between. One that would fail by its file, its table or its
+records however often it is started (`Failure`) ends at once, with the reason in one line:
+docs/decisions/0100.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ from rich.markup import escape
 from barnabas.core.errors import BarnabasError
 from barnabas.operations.schemas.registry import AWAY, RegistryAwayError
 from barnabas.spark import sessions
-from barnabas.spark.errors import PipelineError, first_line
+from barnabas.spark.errors import Failure, OptionError, PipelineError, first_line
 from barnabas.spark.follower import QueryFollower, Totals, lag_of
 from barnabas.spark.kafka import KafkaCatalog, admin_client
 from barnabas.spark.pipeline.dead_letters.letterbox import LetterBox
@@ -328,10 +329,11 @@ def _supervise(start: "Callable[[], StreamingQuery]", sink: Sink, watch: "_Watch
     pipeline, failed, not_started, told = watch.pipeline, 0, 0, ""
     while True:
         batches, sink.failure = sink.batches, None
-        reason = watch.follow(start())
-        if reason is None or watch.stop.is_set():
+        failure = watch.follow(start())
+        if failure is None or watch.stop.is_set():
             return
-        reason = sink.failure or reason
+        failure = sink.failure or failure
+        reason = failure.reason
         if sink.batches > batches:  # it gets something done: the count begins again
             failed = not_started = 0
         if _NOT_STARTED.search(reason) and not_started < _STARTS_MAX:
@@ -345,8 +347,10 @@ def _supervise(start: "Callable[[], StreamingQuery]", sink: Sink, watch: "_Watch
             watch.say(f"waits: {reason}")
         else:
             failed, not_started = failed + 1, 0
-            if failed > pipeline.restarts:
-                tries = f"gave up after {failed - 1} restarts: " if failed > 1 else ""
+            # A joined table may be mended meanwhile, which the next start sees.
+            is_final = failure.is_final and not pipeline.joins
+            if is_final or failed > pipeline.restarts:
+                tries = f"gave up after {failed - 1} restarts: " if failed > 1 and not is_final else ""
                 raise PipelineError(f"{pipeline.name}: {tries}{reason}{_see(pipeline)}")
             pause = min(pipeline.backoff_ms / 1000 * 2 ** (failed - 1), _BACKOFF_MAX_S)
             # A reason may fill the screen: the same one again is not said in full.
@@ -371,8 +375,8 @@ class _Watch:
     _rows: dict[str, int] = field(default_factory=dict)
     """The rows of each table, where there are many, at the last event."""
 
-    def follow(self, query: "StreamingQuery") -> str | None:
-        """Until the query ends or is to stop: the reason if it failed."""
+    def follow(self, query: "StreamingQuery") -> Failure | None:
+        """Until the query ends or is to stop: why if it failed."""
         seen = Totals()
         with self._followed(query), self.console.status(f"{escape(self.pipeline.name)}: starting") as status:
             started = time.monotonic()
@@ -385,7 +389,7 @@ class _Watch:
                         f"records, {rate:,.0f}/s"
                     )
             except (PySparkException, Py4JError, ConnectionError) as failure:
-                return first_line(failure)
+                return Failure.of(failure)
             finally:
                 self._end(query, seen)
         return None

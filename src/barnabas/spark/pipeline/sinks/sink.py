@@ -17,7 +17,7 @@ from pyspark.sql import Observation
 from pyspark.sql.types import StructType
 
 from barnabas.core.synchronise import synchronise
-from barnabas.spark.errors import PipelineError, first_line
+from barnabas.spark.errors import Failure, PipelineError, first_line
 from barnabas.spark.pipeline.file.sink_settings import Sink
 from barnabas.spark.pipeline.many_tables import named_tables
 from barnabas.spark.pipeline.rows import changes, expectations, records
@@ -212,8 +212,8 @@ class BatchSink:
         """Those that ended well, among them at most one that the table had already."""
         self.rows_written = 0
         self.tally = Tally()
-        self.failure: str | None = None
-        """Why the last batch failed, in one line; what Spark makes of it says only that Python failed."""
+        self.failure: Failure | None = None
+        """Why the last batch failed; what Spark makes of it says only that Python failed."""
 
     def __enter__(self) -> Self:
         self._table.__enter__()
@@ -229,10 +229,12 @@ class BatchSink:
         self._table.__exit__()
 
     @property
-    def failure_and_table(self) -> str:
+    def failure_and_table(self) -> Failure | None:
         """Why the last batch failed, with the place of the table, for a pipeline that has many."""
-        failure, where = str(self.failure), self._sink.where
-        return failure if where in failure else f"{where}: {failure}"
+        failure, where = self.failure, self._sink.where
+        if failure is None or where in failure.reason:
+            return failure
+        return replace(failure, reason=f"{where}: {failure.reason}")
 
     @property
     def layout(self) -> FileLayout:
@@ -250,7 +252,7 @@ class BatchSink:
         try:
             yield
         except Exception as error:
-            self.failure = reason_of(error)
+            self.failure = failure_of(error)
             raise
         self.batches += 1
 
@@ -419,17 +421,17 @@ def _staged(folder: Path, files: Sequence[tuple[str, int]]) -> tuple[Staged, int
     return staged, sum(rows for path, rows in files if path.startswith((kept, unsent)))
 
 
-def reason_of(error: BaseException) -> str:
-    """What went wrong, in one line. Of the JVM's errors the innermost with a name of Spark's says most."""
+def failure_of(error: BaseException) -> Failure:
+    """What went wrong. Of the JVM's errors the innermost with a name of Spark's says most."""
     if not isinstance(error, Py4JJavaError):
-        return first_line(error)
+        return Failure.of(error)
     messages, java = [], error.java_exception
     while java is not None:
         messages.append(java.getMessage() or java.toString())
         java = java.getCause()
     named = [message for message in messages if message.startswith("[")]
-    line = first_line(RuntimeError((named or messages)[-1]))
-    if line.startswith(_NOT_WRITTEN) and messages[-1] != named[-1]:
+    found = Failure.of(RuntimeError((named or messages)[-1]))
+    if found.reason.startswith(_NOT_WRITTEN) and messages[-1] != named[-1]:
         # Which file could not be written says less than why: a full disk, a folder that is read-only.
-        return f"{line}: {first_line(RuntimeError(messages[-1]))}"
-    return line
+        return replace(found, reason=f"{found.reason}: {first_line(RuntimeError(messages[-1]))}")
+    return found

@@ -19,7 +19,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from barnabas.core.synchronise import synchronise
-from barnabas.spark.errors import PipelineError, first_line
+from barnabas.spark.errors import PipelineError, TransientError, first_line
 from barnabas.spark.pipeline.tables.compaction import groups
 from barnabas.spark.pipeline.tables.evolution import Growth
 from barnabas.spark.pipeline.tables.logged import Held, LoggedTable, folder_values, shape
@@ -86,7 +86,7 @@ class DeltaFolder(LoggedTable):
             elif DeltaTable.is_deltatable(self.where):
                 self._table = DeltaTable(self.where)
         except _ERRORS as error:
-            raise PipelineError(f"{self.where}: its log cannot be read: {reason_of(error)}") from error
+            raise TransientError(f"{self.where}: its log cannot be read: {reason_of(error)}") from error
         return self._table
 
     def _prepare(self, query: str, schema: dict[str, Any], layout: Sequence[str]) -> None:
@@ -134,7 +134,7 @@ class DeltaFolder(LoggedTable):
                 commit_properties=_identified(query, batch, tries=0 if removed else None),
             )
         except _ERRORS as error:
-            raise PipelineError(f"{self.where}: {reason_of(error)}") from error
+            raise TransientError(f"{self.where}: {reason_of(error)}") from error
         self._synchronise_behind(before)
 
     def _holding(self, keys: Keys) -> Iterator[Held]:

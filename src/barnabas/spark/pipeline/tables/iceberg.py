@@ -25,7 +25,7 @@ from pyiceberg.table.snapshots import Operation
 from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
 from barnabas.core.synchronise import synchronise
-from barnabas.spark.errors import PipelineError
+from barnabas.spark.errors import PipelineError, TransientError
 from barnabas.spark.pipeline.tables.catalog_entry import CatalogEntry, reason_of
 from barnabas.spark.pipeline.tables.compaction import groups, merge
 from barnabas.spark.pipeline.tables.evolution import Growth
@@ -339,7 +339,7 @@ def _in_one_line(words: str) -> Iterator[None]:
     except PipelineError:
         raise
     except Exception as error:
-        raise PipelineError(f"{words}: {reason_of(error)}") from None
+        raise TransientError(f"{words}: {reason_of(error)}") from None
 
 
 def _range(name: str, values: Sequence[Any]) -> tuple[BooleanExpression, ...]:

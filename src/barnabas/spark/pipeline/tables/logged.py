@@ -20,7 +20,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 from urllib.parse import unquote
 
+from pyspark.sql.types import StructType
+
 from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline.tables.evolution import merged
 from barnabas.spark.pipeline.tables.places import COPY, Disk, Objects, TablePlace
 from barnabas.spark.pipeline.tables.rewriting import Changes, Keys, keys_of
 from barnabas.spark.pipeline.tables.synchronise import synchronise_files
@@ -160,6 +163,8 @@ class LoggedTable(Table):
         if state is not None and state.batch is None:
             # In a store nothing kept another pipeline from making it since this one has looked.
             raise PipelineError(f"{self.where} was written with another checkpoint")
+        if state is not None:  # others may have changed its columns since the run began
+            merged(_struct(state.schema), _struct(schema), self.growth, tuple(layout))
         assert state is None or state.batch is None or batch > state.batch
         for left in self._batch_folders():
             if _batch_of(left) >= batch:
@@ -199,6 +204,10 @@ class LoggedTable(Table):
         """The commit point: the files are in the table from here on, the removed ones are not, and the
         batch's id is with them.
         """
+
+
+def _struct(schema: dict[str, Any]) -> StructType:
+    return StructType.fromJson(schema)
 
 
 def _batch_of(folder: Path) -> int:

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from pyarrow import fs
 
 from barnabas.core.synchronise import synchronise
-from barnabas.spark.errors import PipelineError, first_line
+from barnabas.spark.errors import TransientError, first_line
 from barnabas.spark.pipeline.tables.synchronise import synchronise_up
 
 COPY: Final = "copy-"
@@ -119,7 +119,7 @@ class Disk(TablePlace):
 
 class Objects(TablePlace):
     """The objects below an address.
-    Each method raises PipelineError where the store refuses or does not answer.
+    Each method raises TransientError where the store refuses or does not answer.
     """
 
     def __init__(self, address: str, connect: Callable[[str], tuple[fs.FileSystem, str]] = store_of) -> None:
@@ -197,7 +197,7 @@ class Objects(TablePlace):
         try:
             yield
         except Exception as error:  # each store has errors of its own
-            raise PipelineError(f"{self.address}: {first_line(error)}") from error
+            raise TransientError(f"{self.address}: {first_line(error)}") from error
 
     def __repr__(self) -> str:
         return f"<Objects {self.address}>"

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from barnabas.core.synchronise import synchronise
-from barnabas.spark.errors import PipelineError, first_line
+from barnabas.spark.errors import TransientError, first_line
 from barnabas.spark.pipeline.tables.compaction import write_rows
 
 FROM: Final = "valid_from"
@@ -87,7 +87,7 @@ class Keys:
         """Writes the rows of a file that the batch leaves, with those that it closes: how many there are.
 
         None where the file has none of the keys and stays. `partition` has the columns that are only in the
-        names of its folders. Raises PipelineError for a file that cannot be read or written.
+        names of its folders. Raises TransientError for a file that cannot be read or written.
         """
         try:
             if self.truncated is not None and not self._changes.history:
@@ -99,7 +99,7 @@ class Keys:
                 self._close(source, target, found) if self._changes.history else _drop(source, target, found)
             )
         except (pa.ArrowException, OSError) as error:
-            raise PipelineError(f"{source} cannot be rewritten: {first_line(error)}") from error
+            raise TransientError(f"{source} cannot be rewritten: {first_line(error)}") from error
 
     def _found(self, source: Path, partition: Mapping[str, str | None]) -> pa.Table | None:
         """The rows of a file that have one of the keys, by their number; None where there are none."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from barnabas.spark.errors import PipelineError
+from barnabas.spark.errors import PipelineError, TransientError
 from barnabas.spark.pipeline.tables.evolution import Growth
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Table(ABC):
             self._open()
         except OSError as error:
             self.__exit__()
-            raise PipelineError(f"{error.filename or self.folder}: {error.strerror or error}") from error
+            raise TransientError(f"{error.filename or self.folder}: {error.strerror or error}") from error
         return self
 
     def _open(self) -> None:
@@ -140,7 +140,7 @@ class Table(ABC):
             self.recover()
         except BlockingIOError:
             lock.close()
-            raise PipelineError(f"{self.where} is being written by another process") from None
+            raise TransientError(f"{self.where} is being written by another process") from None
         except BaseException:
             self._lock = None
             lock.close()

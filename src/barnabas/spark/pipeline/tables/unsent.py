@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from barnabas.core.synchronise import synchronise
-from barnabas.spark.errors import PipelineError, first_line
+from barnabas.spark.errors import PipelineError, TransientError, first_line
 from barnabas.spark.pipeline.tables.compaction import write_rows
 from barnabas.spark.pipeline.tables.rewriting import Changes, keyed
 
@@ -46,13 +46,13 @@ class Unsent:
         return bool(self._files)
 
     def look_into(self, path: Path, partition: Mapping[str, str | None]) -> None:
-        """Keeps the old values of the keys that a file of the table has. Raises PipelineError for one that
+        """Keeps the old values of the keys that a file of the table has. Raises TransientError for one that
         cannot be read.
         """
         try:
             rows = self._read(path, partition, self._columns)
         except (pa.ArrowException, OSError) as error:
-            raise PipelineError(f"{path} cannot be read: {first_line(error)}") from error
+            raise TransientError(f"{path} cannot be read: {first_line(error)}") from error
         if rows is None:
             return
         for number, key in enumerate(_keys(rows, self._changes)):
