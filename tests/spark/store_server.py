@@ -1,8 +1,9 @@
 """moto's S3 in a process of its own: clients that hold Python's lock while they ask would wait for ever.
 
 store_server.py prints its port. PUT /fault with an object of JSON changes how it answers from then on:
-``pattern`` of the requests ("PUT /lake/t/.*"), ``kind`` "busy", "lost", "slow" or "expired", one of how many
-(``every``) and how often (``times``); GET /fault has how many there were.
+``pattern`` of the requests ("PUT /lake/t/.*"), ``kind`` "busy", "lost", "slow", "expired", "killed" or
+"killed-behind", one of how many (``every``) and how often (``times``); GET /fault has how many there were.
+What is killed answers nobody for a moment, and has all its objects then: moto has them in memory alone.
 """
 
 import json
@@ -20,7 +21,9 @@ from serving import die_with_parent
 
 EXPIRED = b"""<?xml version="1.0" encoding="UTF-8"?>
 <Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"""
-NONE = {"pattern": "$^", "kind": "", "every": 1, "times": 1 << 30, "seen": 0, "done": 0}
+NONE = {"pattern": "$^", "kind": "", "every": 1, "times": 1 << 30, "seen": 0, "done": 0,
+        "down_until": 0.0}  # fmt: skip
+DOWN_S = 0.3
 fault = dict(NONE)
 
 
@@ -33,9 +36,16 @@ def control(environ, start_response):
     return [body]
 
 
+def hang_up(environ):
+    environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+    raise ConnectionAbortedError
+
+
 def answer(environ, start_response):
     if environ["PATH_INFO"] == "/fault":
         return control(environ, start_response)
+    if time.monotonic() < fault["down_until"]:
+        hang_up(environ)
     kind = ""
     if re.match(fault["pattern"], f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"):
         fault["seen"] += 1
@@ -51,11 +61,14 @@ def answer(environ, start_response):
         return [EXPIRED]
     if kind == "slow":
         time.sleep(0.05)
+    if kind.startswith("killed"):
+        fault["down_until"] = time.monotonic() + DOWN_S
+    if kind == "killed":
+        hang_up(environ)
     found = application(environ, start_response)
-    if kind == "lost":  # it was done, and nobody hears of it
+    if kind in {"lost", "killed-behind"}:  # it was done, and nobody hears of it
         b"".join(found)
-        environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
-        raise ConnectionAbortedError
+        hang_up(environ)
     return found
 
 

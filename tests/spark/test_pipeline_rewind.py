@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from deaths import Died, deaths
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
 
@@ -23,6 +22,7 @@ from barnabas.spark.pipeline.sinks.sink import open_table
 from barnabas.spark.pipeline.tables.rewriting import Changes
 from barnabas.spark.pipeline.tables.table import Staged
 from barnabas.spark.planner import FoundTopics
+from deaths import Died, deaths
 
 TP = TopicPartition("t", 0)
 FROM = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deaths import Died, deaths
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
@@ -18,6 +17,7 @@ from barnabas.spark.pipeline.tables.delta import DeltaFolder
 from barnabas.spark.pipeline.tables.iceberg import IcebergFolder
 from barnabas.spark.pipeline.tables.rewriting import Changes, Keys
 from barnabas.spark.pipeline.tables.table import Staged
+from deaths import Died, deaths
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 COLUMNS = {"id": pa.int32(), "name": pa.string()}

@@ -3,7 +3,7 @@
 import contextlib
 import io
 import json
-import os
+import random
 import re
 import shutil
 import socket
@@ -17,10 +17,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from deaths import Died, deaths
 from deltalake import DeltaTable, write_deltalake
-from pyarrow import fs
-from pyiceberg.catalog import load_catalog
 from rich.console import Console
 
 from barnabas.admin import Admin, NewTopic
@@ -37,14 +34,9 @@ from barnabas.spark.pipeline.tables import rest_catalog
 from barnabas.spark.pipeline.tables.parquet import ParquetFolder
 from barnabas.spark.pipeline.tables.places import Objects, is_address
 from barnabas.spark.pipeline.tables.rewriting import Changes
-from barnabas.spark.pipeline.tables.table import Staged
-
-KINDS = ["parquet", "delta", "iceberg"]
-SCHEMA = {"type": "struct", "fields": [
-    {"name": name, "type": kind, "nullable": True, "metadata": {}}
-    for name, kind in (("id", "integer"), ("name", "string"))
-]}  # fmt: skip
-ARROW = pa.schema([("id", pa.int32()), ("name", pa.string())])
+from deaths import Died, deaths
+from seeds import drawn_by_this_run
+from stored_table import KINDS, SCHEMA, Written
 
 
 class Server:
@@ -69,6 +61,12 @@ class Server:
         """How many there were."""
         return json.loads(self.ask("GET", "/fault"))["done"]
 
+    def requests_of(self, act):
+        """How many requests something makes."""
+        self.fault(".*")
+        act()
+        return self.faults()
+
     def stop(self):
         self._child.kill()
         self._child.communicate()
@@ -92,61 +90,6 @@ def store():
 @pytest.fixture(autouse=True)
 def no_fault(store):
     store.fault()
-
-
-class Written:
-    """A table in the store, to which batches are given as the executors would write them."""
-
-    def __init__(self, folder, kind, name, changes=None):
-        self.kind, self.changes = kind, changes
-        self.path = f"lake/{name}"
-        self.catalog = {"uri": f"sqlite:///{folder}/catalog.db"}
-        self.sink = Sink(
-            kind, folder / "checkpoint" / "table", table="lake.t", catalog=self.catalog, changes=changes,
-            address=f"s3://{self.path}",
-        )  # fmt: skip
-
-    def write(self, batch, *files, gone=()):
-        """Has a batch in the table once: each of `files` is a dictionary of keys and names."""
-        with open_table(self.sink) as table:
-            table.recover()
-            if table.has("query", batch):
-                return
-
-            def stage(folder):
-                folder.mkdir(parents=True)
-                names = [self._file(folder, f"{number}.parquet", rows) for number, rows in enumerate(files)]
-                if self.changes is None:
-                    return names
-                deleted = [self._file(folder, "gone.parquet", dict.fromkeys(gone))] if gone else []
-                return Staged(names, deleted)
-
-            if self.changes is None:
-                table.append("query", batch, SCHEMA, [], stage)
-            else:
-                table.merge("query", batch, SCHEMA, [], self.changes, stage)
-
-    def _file(self, folder, name, rows):
-        found = [{"id": key, "name": value} for key, value in rows.items()]
-        pq.write_table(pa.Table.from_pylist(found, ARROW), folder / name)
-        return name
-
-    def rows(self):
-        """As other readers see them."""
-        if self.kind == "delta":
-            found = DeltaTable(self.sink.address).to_pyarrow_table()
-        elif self.kind == "iceberg":
-            place = {"s3.endpoint": os.environ["AWS_ENDPOINT_URL"]}
-            found = load_catalog("default", **self.catalog, **place).load_table("lake.t").scan().to_arrow()
-        else:
-            found = ds.dataset(self.sink.address, format="parquet").to_table()
-        return sorted((row["id"], row["name"]) for row in found.to_pylist())
-
-    def objects(self):
-        """All files of rows in the store, also those that no log knows."""
-        store, path = fs.FileSystem.from_uri(self.sink.address)
-        found = store.get_file_info(fs.FileSelector(path, recursive=True))
-        return [one.path for one in found if one.path.endswith(".parquet") and "checkpoint" not in one.path]
 
 
 @pytest.fixture
@@ -236,6 +179,31 @@ def test_a_store_that_is_busy_or_slow_is_asked_again(table, store):
     table.write(1, {3: "c"})
     store.fault()
     assert table.rows() == [(1, "a"), (2, "b"), (3, "c")]
+
+
+@pytest.mark.parametrize("table", drawn_by_this_run(KINDS, "tables whose store is killed"), indirect=True)
+def test_a_store_that_is_killed_at_any_request_of_a_batch_has_each_row_once(table, store):
+    """With the request done or not; it is back a moment later, with all that it had."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    rng, expected, killed = random.Random(seed), [(0, "a"), (1, "b")], 0
+    table.write(0, {0: "a"}, {1: "b"})
+    requests = store.requests_of(lambda: table.write(1, {2: "a"}, {3: "b"}))
+    expected += [(2, "a"), (3, "b")]
+    for batch in range(2, 8):
+        rows = {2 * batch: "a"}, {2 * batch + 1: "b"}
+        store.fault(".*", rng.choice(["killed", "killed-behind"]), every=rng.randint(1, requests), times=1)
+        for _ in range(5):
+            with contextlib.suppress(PipelineError, OSError):
+                table.write(batch, *rows)
+                break
+        killed += store.faults()
+        store.fault()
+        table.write(batch, *rows)
+        expected += [(2 * batch, "a"), (2 * batch + 1, "b")]
+        assert table.rows() == expected, f"seed {seed}, batch {batch}"
+    assert killed, seed
+    table.write(8, {16: "a"})  # behind the next commit nothing is left of other tries
+    assert len(table.objects()) == len(table.rows()), seed
 
 
 def test_a_commit_whose_answer_is_lost_counts_once(table, store):

@@ -11,7 +11,6 @@ import zlib
 from pathlib import Path
 
 import pytest
-from deaths import Died, deaths
 from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
 
@@ -25,6 +24,7 @@ from barnabas.spark.pipeline.sinks import sink
 from barnabas.spark.pipeline.sinks.sink import BatchSink, Destination
 from barnabas.spark.pipeline.tables.logged import LoggedTable
 from barnabas.spark.pipeline.tables.rewriting import Changes
+from deaths import Died, deaths
 from seeds import drawn_by_this_run
 from spark_processes import environment
 

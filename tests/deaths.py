@@ -1,4 +1,4 @@
-"""A writer that is killed at the call of a step that one chooses."""
+"""A writer, or what it talks to, is killed at the call of a step that one chooses."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,13 @@ class Died(BaseException):
     """The process is killed here, at the call that this names; nothing may catch it."""
 
 
-def deaths(monkeypatch: Any, *places: tuple[Any, str]) -> list[int | None]:
+def _die(name: str) -> None:
+    raise Died(name)
+
+
+def deaths(
+    monkeypatch: Any, *places: tuple[Any, str], kill: Callable[[str], None] = _die
+) -> list[int | None]:
     """How many calls of these places (owner, name) are made before one kills; None: nothing kills."""
     left: list[int | None] = [None]
 
@@ -17,7 +23,8 @@ def deaths(monkeypatch: Any, *places: tuple[Any, str]) -> list[int | None]:
             if left[0] is not None:
                 left[0] -= 1
                 if left[0] < 0:
-                    raise Died(name)
+                    left[0] = None
+                    kill(name)
             return original(*args, **kwargs)
 
         return call
