@@ -25,7 +25,7 @@ from rich.markup import escape
 from barnabas.core.errors import BarnabasError
 from barnabas.operations.schemas.registry import AWAY, RegistryAwayError
 from barnabas.spark import sessions
-from barnabas.spark.errors import Failure, OptionError, PipelineError, first_line
+from barnabas.spark.errors import Failure, PipelineError, first_line
 from barnabas.spark.follower import QueryFollower, Totals, lag_of
 from barnabas.spark.kafka import KafkaCatalog, admin_client
 from barnabas.spark.pipeline.dead_letters.letterbox import LetterBox
