@@ -151,6 +151,8 @@ def test_a_catalog_of_iceberg_is_an_address_or_properties(read, tmp_path, catalo
         ("[sink]", "[restart]\nattempts = -1\n[sink]", "restart.attempts is -1: it must be a whole number"),
         ("[sink]", '[restart]\nbackoff = "x"\n[sink]', "restart.backoff is wrong: Invalid time 'x'"),
         ("[sink]", "[follow]\ngruop = 'g'\n[sink]", "follow.gruop is unknown; did you mean group?"),
+        ("= 100", '= 100\nstartingOffsets = "latest"\n[backfill]\nlogs = "copy"',
+            "source: The option backfill.logs reads from the first record on: startingOffsets must be"),
         ("[sink]", "[sink", "is no TOML"),
         ('checkpoint = "c"', 'checkpoint = "c"\ntrigger = "10"', ("trigger is '10', which has no unit: it "
                                                                  'must be a time such as "10s"')),

@@ -23,7 +23,7 @@ from barnabas.log.checkpoint import LOG_START_OFFSET, OffsetCheckpoint
 from barnabas.log.filesystem import OsFilesystem
 from barnabas.log.partition_metadata import read_topic_id
 from barnabas.records.batch import HEADER_SIZE, parse_header
-from barnabas.spark.errors import OffsetError
+from barnabas.spark.errors import OffsetError, OptionError
 from barnabas.spark.logs.options import LogOptions
 from barnabas.spark.logs.segments import Piece, Segment, begins, end_offset, find_segments, indexed
 from barnabas.spark.offsets import EARLIEST, LATEST, Positions
@@ -75,14 +75,14 @@ class Backfill:
         self._segments = found
 
     def require_same(self, topic_ids: Mapping[str, str]) -> None:
-        """Raises OffsetError for a directory of a topic that was deleted, and made again under its name."""
+        """Raises OptionError for a directory of a topic that was deleted, and made again under its name."""
         filesystem = OsFilesystem()
         for tp in self.spans():
             assert self._segments is not None
             directory = str(Path(self._segments[tp][0].path).parent)
             there, now = read_topic_id(filesystem, directory), topic_ids.get(tp.topic)
             if there is not None and now is not None and uuid_text(there) != now:
-                raise OffsetError(
+                raise OptionError(
                     f"{directory} has the topic {tp.topic} with the id {uuid_text(there)}, and the brokers "
                     f"have another one of that name, {now}: its offsets mean other records"
                 )
@@ -156,7 +156,7 @@ class BackfilledCatalog:
         """Why it is not known whether a topic is compacted."""
 
     def topics(self, options: SourceOptions) -> FoundTopics:
-        """Those of Kafka. Raises OffsetError where a directory has another topic of that name."""
+        """Those of Kafka. Raises OptionError where a directory has another topic of that name."""
         found = self._catalog.topics(options)
         self._backfill.require_same(found.topic_ids)
         return found
@@ -243,7 +243,7 @@ class BackfilledCatalog:
         topic = lost.tp.topic
         reason = (
             f"No log directory has the offsets {lost.start} to {lost.end - 1} of {lost.tp}, and the brokers "
-            f"begin at {first}. Copy the files that have them into a directory of backfillLogs."
+            f"begin at {first}. A newer copy of the partition's directory may have them."
         )
         if topic in self._not_known:
             reason += f" Whether {topic} is compacted is not known: {self._not_known[topic]}"

@@ -271,7 +271,8 @@ def _source(section: Section, folder: Path, logs: str | None) -> tuple[dict[str,
     try:
         return options, source_options(options, streaming=True, quiet=True)
     except OptionError as error:
-        raise PipelineError(f"{_at_fault(options, str(error))}: {error}") from None
+        words = str(error).replace("backfillLogs", "backfill.logs")  # as the file has it
+        raise PipelineError(f"{_at_fault(options, words)}: {words}") from None
 
 
 def _at_fault(options: Mapping[str, str], words: str) -> str:

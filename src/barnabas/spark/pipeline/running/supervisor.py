@@ -25,9 +25,10 @@ from rich.markup import escape
 from barnabas.core.errors import BarnabasError
 from barnabas.operations.schemas.registry import AWAY, RegistryAwayError
 from barnabas.spark import sessions
-from barnabas.spark.errors import Failure, PipelineError, first_line
+from barnabas.spark.errors import Failure, OptionError, PipelineError, first_line
 from barnabas.spark.follower import QueryFollower, Totals, lag_of
 from barnabas.spark.kafka import KafkaCatalog, admin_client
+from barnabas.spark.logs.backfill import Backfill
 from barnabas.spark.pipeline.dead_letters.letterbox import LetterBox
 from barnabas.spark.pipeline.file.settings import Pipeline
 from barnabas.spark.pipeline.formats.reader_schema import settled
@@ -116,10 +117,11 @@ class RunOutcome:
 def session(pipeline: Pipeline) -> Iterator["SparkSession"]:
     """The Spark session that the file asks for; what it would print goes to the pipeline's log.
 
-    What can be known of the joined tables is looked at before it is started: one that never was there is
-    waited for only by a run that does not end by itself. Raises PipelineError.
+    What can be known of the joined tables and the log directories is looked at before it is started: a table
+    that never was there is waited for only by a run that does not end by itself. Raises PipelineError.
     """
     joins.check(pipeline, waits="processingTime" in pipeline.trigger)
+    _backfilled(pipeline)
     config = dict(pipeline.spark)
     try:
         pipeline.log.parent.mkdir(parents=True, exist_ok=True)
@@ -208,6 +210,7 @@ def _run(
         events.emit("started", columns=columns, reader_schema=schema, **outcome.figures())
         watch = _Watch(spark, pipeline, console, stop, outcome, events)
         _look_for_brokers(watch)
+        _look_for_logs(watch)
 
         def start() -> "StreamingQuery":
             _release(pipeline, sink, box)
@@ -309,6 +312,30 @@ def _look_for_brokers(watch: "_Watch") -> None:
             admin.cluster.describe(timeout_ms=_ANSWER_MS)
     except (BarnabasError, OSError) as error:
         watch.say(f"no broker has answered yet ({error}); the stream begins all the same")
+
+
+def _backfilled(pipeline: Pipeline) -> set[str]:
+    """The topics that log directories have records of. Raises PipelineError for one that is none."""
+    options = pipeline.source_options
+    try:
+        return {tp.topic for tp in Backfill(options).spans()} if options.backfill else set()
+    except OptionError as error:
+        raise PipelineError(f"backfill.logs: {error}") from None
+
+
+def _look_for_logs(watch: "_Watch") -> None:
+    """Says which topics no log directory has: a directory of another broker would be no error."""
+    options = watch.pipeline.source_options
+    if not options.backfill:
+        return
+    found = _backfilled(watch.pipeline)
+    lacking = {*options.topics, *(tp.topic for tp in options.assigned)} - found
+    if options.pattern is not None and not found:
+        lacking = {options.pattern}
+    for topic in sorted(lacking):
+        watch.say(
+            f"no directory of backfill.logs has records of {topic}: they are read from the brokers alone"
+        )
 
 
 def _start(frame: "DataFrame", sink: Sink, pipeline: Pipeline) -> "StreamingQuery":
