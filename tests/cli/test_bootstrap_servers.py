@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from asking_tools import asking_tools
 from barnabas.admin import Admin, NewTopic
 from barnabas.cli import bootstrap
 from barnabas.cli.bootstrap import with_ports
@@ -15,6 +16,7 @@ NOBODY = "127.0.0.1:1"
 @pytest.fixture
 def by_default(cluster, monkeypatch):
     """A cluster at the address that stands for the default one; the environment names none."""
+    asking_tools()  # reads the commands: their help has the real one
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setattr(bootstrap, "DEFAULT", cluster.bootstrap)
     return cluster
@@ -56,7 +58,7 @@ def test_an_error_says_whose_it_is(barnabas, by_default, monkeypatch):
     monkeypatch.setenv(VARIABLE, NOBODY)
     line, error = barnabas("topics", "--list", "--timeout", "60").stderr.splitlines()
     assert line == f"Asking {NOBODY}, as {VARIABLE} says so"
-    assert error.endswith(f"{NOBODY}: nothing listens there")
+    assert f"No broker of {NOBODY} answered in 60 ms" in error
     # This one prints what went wrong where Kafka's script does, with its exit code.
     as_kafka = barnabas("groups", "--list", "--timeout", "60")
     assert (as_kafka.exit_code, as_kafka.stderr) == (0, f"{line}\n")
