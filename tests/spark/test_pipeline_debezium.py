@@ -274,6 +274,23 @@ def test_a_value_that_was_not_sent_is_the_one_that_the_row_has(world, kind):
     ]
 
 
+@pytest.mark.parametrize("kind", drawn_by_this_run(["delta", "iceberg"], "changes sent again"))
+def test_a_change_that_is_sent_again_behind_the_delete_of_its_row_waits_for_that_delete(world, kind):
+    """Connect sends again what it had sent before it was killed."""
+    world.file = world.file.replace('kind = "delta"', f'kind = "{kind}"')
+    update = ({"id": 1}, change("u", after=row(1, MARK, "1.00")))
+    delete = (({"id": 1}, change("d", before=row(1, None, price="0"))), ({"id": 1}, None))
+    world.send(({"id": 1}, change("c", after=row(1, "a"))), ({"id": 2}, change("c", after=row(2, "b"))))
+    world.send(update, *delete)
+    world.run()
+    world.send(update, ({"id": 2}, None), ({"id": 3}, change("c", after=row(3, "c"))))
+    with pytest.raises(PipelineError, match="the row with id = 1 has no value of name, which was not"):
+        world.run()
+    world.send(*delete)
+    world.run()
+    assert [(one["id"], one["name"]) for one in world.rows(kind)] == [(3, "c")]
+
+
 def test_a_value_that_was_not_sent_does_not_go_through_a_transformation(world):
     world.file += '\n[transform]\nsql = "SELECT value.id, value.name, _change FROM source"\n'
     world.send(({"id": 1}, change("c", after=row(1, "a"))), ({"id": 1}, change("u", after=row(1, MARK))))

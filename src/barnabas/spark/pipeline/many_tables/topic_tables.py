@@ -35,6 +35,7 @@ from barnabas.spark.pipeline.many_tables import named_tables, routes
 from barnabas.spark.pipeline.many_tables.many_sinks import ManySinks, Values
 from barnabas.spark.pipeline.many_tables.routed_sink import may_name_a_table
 from barnabas.spark.pipeline.rows import expectations, frames
+from barnabas.spark.pipeline.rows.tombstones import deleted_since
 from barnabas.spark.pipeline.sinks.sink import BatchSink, Destination
 
 if TYPE_CHECKING:
@@ -159,7 +160,13 @@ class TopicTables(ManySinks):
         none = self._spark.createDataFrame([], self._columns)
         try:
             rows = checked(self._spark, none, one)
-            to = Destination(one.sink, one.checkpoint, rows, partitions=lambda: self._partitions(one))
+            to = Destination(
+                one.sink,
+                one.checkpoint,
+                rows,
+                partitions=lambda: self._partitions(one),
+                deleted=lambda places: deleted_since(one.source_options.client, places),
+            )
             table = held.enter_context(BatchSink(to))
         except PipelineError as error:
             by = f" (format.schema is {one.format.version})" if one.format.version is not None else ""

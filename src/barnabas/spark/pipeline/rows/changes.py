@@ -7,7 +7,7 @@ table.
 """
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql import types as spark
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.window import WindowSpec
 
+    from barnabas.spark.pipeline.rows.tombstones import Place
     from barnabas.spark.pipeline.sinks.staging import Apart
 
 CHANGE: Final = "_change"
@@ -194,6 +195,20 @@ def has(frame: "DataFrame", name: str) -> bool:
     """Whether `CHANGE` says this of each row; Debezium's envelope says more than a plain topic."""
     kind = frame.schema[CHANGE].dataType
     return isinstance(kind, spark.StructType) and name in kind.names
+
+
+def without(frame: "DataFrame", places: "Collection[Place]") -> "DataFrame":
+    """The rows but those whose records stand in these places."""
+    from pyspark.sql import functions as sql
+
+    for topic, partition in {place[:2] for place in places}:
+        offsets = [place[2] for place in places if place[:2] == (topic, partition)]
+        frame = frame.filter(
+            (sql.col(f"{CHANGE}.topic") != topic)
+            | (sql.col(f"{CHANGE}.partition") != partition)
+            | ~sql.col(f"{CHANGE}.offset").isin(*offsets)
+        )
+    return frame
 
 
 def gone_apart() -> "Apart":

@@ -39,6 +39,7 @@ from barnabas.spark.pipeline.many_tables.routed_sink import RoutedSink, require_
 from barnabas.spark.pipeline.many_tables.topic_tables import TopicTables, require_rules
 from barnabas.spark.pipeline.reports.events import Events
 from barnabas.spark.pipeline.rows import frames
+from barnabas.spark.pipeline.rows.tombstones import deleted_since
 from barnabas.spark.pipeline.running import rewind
 from barnabas.spark.pipeline.sinks import checkpoint
 from barnabas.spark.pipeline.sinks.sink import (
@@ -187,6 +188,7 @@ def _run(
             pipeline.expectations,
             fitting=box.fitting if box is not None else _transforming(pipeline, joined),
             partitions=lambda: _partitions(pipeline),
+            deleted=lambda places: deleted_since(pipeline.source_options.client, places),
             source=pipeline.source,
         )
         sink: Sink

@@ -6,7 +6,7 @@ The executors write the files; the driver hands their names to the table and see
 
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from barnabas.spark.pipeline.file.sink_settings import Sink
 from barnabas.spark.pipeline.many_tables import named_tables
 from barnabas.spark.pipeline.rows import changes, expectations, records
 from barnabas.spark.pipeline.rows.expectations import Expectation, Tally
+from barnabas.spark.pipeline.rows.tombstones import Place
 from barnabas.spark.pipeline.sinks.checkpoint import begun, ended, query_id
 from barnabas.spark.pipeline.sinks.staging import Apart, FileLayout, move, write_files
 from barnabas.spark.pipeline.tables.compaction import TARGET_BYTES
@@ -31,6 +32,7 @@ from barnabas.spark.pipeline.tables.parquet import ParquetFolder
 from barnabas.spark.pipeline.tables.rewriting import Changes
 from barnabas.spark.pipeline.tables.synchronise import synchronise_up
 from barnabas.spark.pipeline.tables.table import OURS, Compacted, Staged, Step, Table
+from barnabas.spark.pipeline.tables.unsent import NoOlderRowError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -195,6 +197,8 @@ class Destination:
     """The rows of a batch that are no dead letters, once its letters are written."""
     partitions: Callable[[], int] = lambda: 1
     """How many partitions of topics the query reads."""
+    deleted: Callable[[Collection[Place]], Collection[Place]] = lambda _: ()
+    """Those of the records behind which there is a tombstone of their key by now."""
     source: Mapping[str, str] = field(default_factory=dict)
     """The options of the brokers that a topic is sent to."""
 
@@ -366,6 +370,19 @@ class BatchSink:
 
     def _change(self, query: str, frame: "DataFrame", batch: int, how: Changes) -> None:
         """Has the newest rows of the batch take the place of those with their keys."""
+        try:
+            self._merge(query, frame, batch, how)
+        except NoOlderRowError:
+            # Connect may have sent changes again behind the deletes of their rows: where a delete comes again
+            # too, what came before it does not last.
+            place = [f"{changes.CHANGE}.{name}" for name in ("topic", "partition", "offset")]
+            lacking = frame.filter(f"{changes.CHANGE}.unsent").select(*place).collect()
+            deleted = self._to.deleted([(one[0], one[1], one[2]) for one in lacking])
+            if not deleted:
+                raise
+            self._merge(query, changes.without(frame, deleted), batch, how)
+
+    def _merge(self, query: str, frame: "DataFrame", batch: int, how: Changes) -> None:
         written = 0
         seen = Observation()
         apart = [changes.gone_apart()]

@@ -23,6 +23,10 @@ UNAVAILABLE: Final = "__debezium_unavailable_value"
 Key = tuple[Any, ...]
 
 
+class NoOlderRowError(PipelineError):
+    """Neither the batch nor the table has the value that a row lacks."""
+
+
 class Unsent:
     """The rows of a batch that wait for values of the rows they replace."""
 
@@ -60,8 +64,8 @@ class Unsent:
                 self._old[key] = {name: rows[name][number].as_py() for name in self._columns}
 
     def fill(self, path: Path, partition: Mapping[str, str | None], target: Path) -> None:
-        """Writes the rows of one of the files with the values that were found. Raises PipelineError for a
-        row that the table does not have.
+        """Writes the rows of one of the files with the values that were found. Raises NoOlderRowError for
+        a row that the table does not have.
         """
         keys = list(_keys(self._read(path, partition), self._changes))
         at = 0
@@ -90,7 +94,7 @@ class Unsent:
     def _value(self, key: Key, name: str) -> Any:
         if key not in self._old:
             named = ", ".join(f"{one} = {value!r}" for one, value in zip(self._changes.key, key, strict=True))
-            raise PipelineError(
+            raise NoOlderRowError(
                 f"the row with {named} has no value of {name}, which was not changed, and the table has no "
                 "older row: ALTER TABLE ... REPLICA IDENTITY FULL has PostgreSQL send it, a snapshot brings "
                 "all rows"
