@@ -20,6 +20,8 @@ from barnabas.core.errors import BarnabasError
 
 DOCS = Path(__file__).parents[2] / "docs"
 _BLOCK = re.compile(r"(?:`([\w.-]+)`[^\n`]*:\n\n)?^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_END_OF_ARROW = "terminate called without an active exception"
+"""What C++ may say on a busy machine where a thread of Arrow's is left when Python has ended."""
 _DOCUMENT = re.compile(r"<<(\w+)$")
 
 
@@ -71,7 +73,8 @@ class Reader:
             ["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
             cwd=self.folder, env=self._environment, timeout=100,
         )  # fmt: skip
-        return shell.stdout.splitlines()
+        lines = shell.stdout.splitlines()
+        return lines[:-1] if lines[-1:] == [_END_OF_ARROW] else lines
 
 
 def _commands(text: str) -> Iterator[tuple[str, list[str]]]:

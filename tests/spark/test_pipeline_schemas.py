@@ -443,7 +443,6 @@ def test_changes_in_avro_have_keys_in_avro(spark, broker, topic_name, tmp_path, 
         supervisor.run(spark, load(path), Console(file=io.StringIO()))
     rows = DeltaTable(str(tmp_path / "table")).to_pyarrow_table().to_pylist()
     assert sorted((row["id"], row["name"]) for row in rows) == [(1, "a"), (3, "C")]
-    assert (tmp_path / "checkpoint" / "reader-key-schema.json").exists()
 
 
 def test_keys_in_avro_need_a_registry(tmp_path):

@@ -20,10 +20,10 @@ from barnabas.cli.options import (
     admin_options,
     connected_admin,
     key_values,
-    printable,
     properties,
     reported_as,
 )
+from barnabas.cli.printing import printable
 from barnabas.core.acl import AccessControlEntry, AclBinding, AclFilter, PatternType, ResourcePattern
 from barnabas.core.errors import BarnabasError, KafkaError
 from barnabas.core.slices import in_one_piece

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import click
 from click.core import ParameterSource
 
-from barnabas.cli.options import printable
+from barnabas.cli.printing import printable
 
 F = TypeVar("F", bound=Callable[..., Any])
 

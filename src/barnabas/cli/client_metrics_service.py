@@ -8,7 +8,8 @@ import click
 
 from barnabas.admin import AlterConfigOp, AlterOp, AsyncAdmin, ConfigEntry, ConfigResource, ResourceType
 from barnabas.cli.facts import print_facts
-from barnabas.cli.options import HALF_A_MINUTE, ToolError, admin_options, connected_admin, printable
+from barnabas.cli.options import HALF_A_MINUTE, ToolError, admin_options, connected_admin
+from barnabas.cli.printing import printable
 from barnabas.core.client_metrics_config import INTERVAL_MS, MATCH, METRICS
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import random_uuid, uuid_text

@@ -27,14 +27,8 @@ from barnabas.cli.config_flags import (
 )
 from barnabas.cli.facts import print_facts
 from barnabas.cli.java_errors import EXECUTION, java_text
-from barnabas.cli.options import (
-    HALF_A_MINUTE,
-    ToolError,
-    admin_options,
-    connected_admin,
-    printable,
-    properties,
-)
+from barnabas.cli.options import HALF_A_MINUTE, ToolError, admin_options, connected_admin, properties
+from barnabas.cli.printing import printable
 from barnabas.core.config import Source
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import validate_topic_name

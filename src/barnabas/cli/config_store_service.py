@@ -15,7 +15,8 @@ import click
 
 from barnabas.cli.config_flags import USERS, Entity, Given, deleted_keys, entity_of, parse_added
 from barnabas.cli.facts import print_facts
-from barnabas.cli.options import ToolError, printable, properties
+from barnabas.cli.options import ToolError, properties
+from barnabas.cli.printing import printable
 from barnabas.cli.scram_property import scram_property
 from barnabas.cluster.metadata.configs import ConfigStore
 from barnabas.cluster.metadata.registration import ensure_paths

@@ -11,7 +11,8 @@ import click
 
 from barnabas.cli.facts import print_facts
 from barnabas.cli.java_errors import java_text
-from barnabas.cli.options import ToolError, admin_options, connected_admin, printable
+from barnabas.cli.options import ToolError, admin_options, connected_admin
+from barnabas.cli.printing import printable
 from barnabas.core.acl import is_principal
 from barnabas.core.delegation_token import DelegationToken
 from barnabas.core.errors import BarnabasError

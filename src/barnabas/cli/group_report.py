@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from barnabas.admin import GroupDescription, GroupListing, GroupState, GroupType
-from barnabas.cli.options import printable
+from barnabas.cli.printing import printable
 from barnabas.core.ids import TopicPartition
 
 MISSING: Final = "-"

@@ -18,7 +18,8 @@ from click.shell_completion import CompletionItem
 
 from barnabas import __version__
 from barnabas.cli.bootstrap import AS_SCRIPT, name_asked
-from barnabas.cli.options import ToolError, printable
+from barnabas.cli.options import ToolError
+from barnabas.cli.printing import printable
 from barnabas.core.errors import BarnabasError
 
 PACKAGE: Final = "barnabas.cli.commands"

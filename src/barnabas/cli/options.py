@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import click
 from click.core import ParameterSource
 
+from barnabas.cli.bootstrap import asks
+from barnabas.cli.printing import printable
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import INTERNAL_TOPICS
 
@@ -209,15 +211,6 @@ def pairs_option(flag: str, name: str, what: str, old: OldName | None = None) ->
     return renamed_option(flag, name, old, multiple=True, metavar="KEY=VALUE", help=what)
 
 
-def printable(text: str) -> str:
-    """The text without control characters that a terminal would obey; line breaks and tabs stay."""
-    if text.isprintable():
-        return text
-    return "".join(
-        one if one.isprintable() or one in "\n\t" else one.encode("unicode_escape").decode() for one in text
-    )
-
-
 def key_values(pairs: Iterable[str]) -> dict[str, str]:
     """``key=value`` texts as a mapping; a missing value is empty, as for Kafka's scripts."""
     split = (pair.partition("=") for pair in pairs)
@@ -233,8 +226,6 @@ def client_options(
     Keys that this client does not have are named on stderr and left out, as Java's clients warn about them;
     a key that asks for security raises ClickException.
     """
-    from barnabas.cli.bootstrap import asks  # which needs this module
-
     given = {**properties(file), **key_values(pairs)}
     refuse_security(given)
     for key in sorted(set(given).difference(known)):

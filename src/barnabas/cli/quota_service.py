@@ -20,7 +20,8 @@ from barnabas.admin.quotas import (
 from barnabas.cli.config_flags import CLIENTS, IPS, USERS, Entity
 from barnabas.cli.facts import print_facts
 from barnabas.cli.java_errors import java_text
-from barnabas.cli.options import ToolError, printable
+from barnabas.cli.options import ToolError
+from barnabas.cli.printing import printable
 from barnabas.cli.scram_property import scram_property
 from barnabas.core.client_quotas import OF_ADDRESSES, OF_CLIENTS
 from barnabas.core.config import double_text

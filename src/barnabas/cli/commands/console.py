@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from barnabas.cli.bootstrap import bootstrap_option, with_ports
-from barnabas.cli.options import (
-    admin_options,
-    command_config_option,
-    key_values,
-    pairs_option,
-    printable,
-)
+from barnabas.cli.options import admin_options, command_config_option, key_values, pairs_option
+from barnabas.cli.printing import printable
 from barnabas.cli.registry_options import registry_options, schema_source
 from barnabas.core.extras import extra
 from barnabas.operations.errors import OperationError

@@ -9,12 +9,8 @@ import click
 
 from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option, partition_facts, print_facts
-from barnabas.cli.options import (
-    ToolError,
-    api_timeout_option,
-    command_config_option,
-    printable,
-)
+from barnabas.cli.options import ToolError, api_timeout_option, command_config_option
+from barnabas.cli.printing import printable
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import TopicPartition
 

@@ -12,12 +12,8 @@ import click
 
 from barnabas.cli.bootstrap import DEFAULT, VARIABLE, bootstrap_option
 from barnabas.cli.facts import json_option, print_facts
-from barnabas.cli.options import (
-    admin_options,
-    command_config_option,
-    printable,
-    timeout_option,
-)
+from barnabas.cli.options import admin_options, command_config_option, timeout_option
+from barnabas.cli.printing import printable
 
 if TYPE_CHECKING:
     from barnabas.operations.machine_checks import Diagnosis

@@ -18,10 +18,10 @@ from barnabas.cli.options import (
     key_values,
     on_store,
     pairs_option,
-    printable,
     properties,
     timeout_option,
 )
+from barnabas.cli.printing import printable
 from barnabas.core.broker_config import broker_config
 
 

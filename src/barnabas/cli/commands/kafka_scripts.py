@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from barnabas.cli.options import printable
+from barnabas.cli.printing import printable
 
 
 @click.command()

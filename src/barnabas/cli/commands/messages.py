@@ -10,12 +10,8 @@ import click
 
 from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option, plain, print_facts
-from barnabas.cli.options import (
-    admin_options,
-    api_timeout_option,
-    command_config_option,
-    printable,
-)
+from barnabas.cli.options import admin_options, api_timeout_option, command_config_option
+from barnabas.cli.printing import printable
 from barnabas.cli.registry_options import registry_options, schema_source
 from barnabas.client.config import CONSUMER_CONFIG
 

@@ -8,13 +8,8 @@ import click
 
 from barnabas.cli.bootstrap import bootstrap_option
 from barnabas.cli.facts import json_option, plain, print_facts
-from barnabas.cli.options import (
-    admin_options,
-    command_config_option,
-    connected_admin,
-    printable,
-    timeout_option,
-)
+from barnabas.cli.options import admin_options, command_config_option, connected_admin, timeout_option
+from barnabas.cli.printing import printable
 
 if TYPE_CHECKING:
     from barnabas.operations.cluster_status import BrokerStatus, ClusterStatus

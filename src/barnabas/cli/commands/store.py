@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from barnabas.cli.facts import json_option, print_facts
-from barnabas.cli.options import on_store, printable, properties
+from barnabas.cli.options import on_store, properties
+from barnabas.cli.printing import printable
 
 if TYPE_CHECKING:
     from barnabas.cluster.store.contract import Stat

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from barnabas.cli.facts import json_option, plain, print_facts
-from barnabas.cli.options import printable
+from barnabas.cli.printing import printable
 
 if TYPE_CHECKING:
     from barnabas.console.views.timeline import TimelineView

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from barnabas.cli.options import ToolCommand, ToolError, printable, properties, zk_tls_option
+from barnabas.cli.options import ToolCommand, ToolError, properties, zk_tls_option
+from barnabas.cli.printing import printable
 
 if TYPE_CHECKING:
     from barnabas.cluster.store.zookeeper_security import ZookeeperSecurity

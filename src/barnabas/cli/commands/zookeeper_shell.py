@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from barnabas.cli.options import printable, properties, timeout_option
+from barnabas.cli.options import properties, timeout_option
+from barnabas.cli.printing import printable
 
 if TYPE_CHECKING:
     from barnabas.cluster.store.contract import Stat
