@@ -16,7 +16,7 @@ from barnabas.client import Producer
 from seeds import drawn_by_this_run
 from spark_processes import environment
 
-pytestmark = [pytest.mark.jvm, pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.jvm, pytest.mark.spark, pytest.mark.timeout(2400)]
 
 # Each number comes twice, in other batches: what the query knows of earlier batches must outlive the kills as
 # well.
@@ -72,7 +72,7 @@ def delta(folder):
 def run(file, *point):
     return subprocess.run(
         [sys.executable, str(Path(__file__).with_name("pipeline_killed.py")), str(file), *map(str, point)],
-        capture_output=True, text=True, check=False, env=environment(), timeout=180,
+        capture_output=True, text=True, check=False, env=environment(), timeout=600,
     )  # fmt: skip
 
 
