@@ -116,7 +116,7 @@ def spark() -> "Iterator[SparkSession]":
     config = {
         "spark.driver.memory": "512m", "spark.sql.shuffle.partitions": 1,
         # As in tests/spark: the first compiler alone, and time for workers on a busy machine.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseTransparentHugePages",
         "spark.python.authenticate.socketTimeout": "120s",
     }  # fmt: skip
     session = sessions.make("judged", master="local[2]", config=config)

@@ -74,9 +74,7 @@ def connect(folder, plugins, broker, database):
         for name, values in (("worker", worker), ("connector", connector(database)))
     ]
     main = "org.apache.kafka.connect.cli.ConnectStandalone"
-    command = kafka_harness.java_command(
-        kafka_harness.ZOOKEEPER_ERA, main, ["-Xmx512m", "-XX:TieredStopAtLevel=1"]
-    )
+    command = kafka_harness.java_command(kafka_harness.ZOOKEEPER_ERA, main, kafka_harness.JUDGE_OPTIONS)
     server = kafka_harness.Server([*command, *files], port, folder / "connect.log")
     try:
         yield server

@@ -44,7 +44,7 @@ partitionBy = ["third"]
 master = "local[1]"
 driver.memory = "512m"
 sql.shuffle.partitions = 1
-driver.extraJavaOptions = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+driver.extraJavaOptions = "-XX:TieredStopAtLevel=1 -XX:+UseTransparentHugePages -XX:+UseSerialGC"
 """
 # Where batch 1 is killed, and the table's last batch then. Between the kills before its commit it is written
 # again; a start behind the commit finds it in the table. test_pipeline_parquet.py kills an append to plain
@@ -129,7 +129,7 @@ key = ["id"]
 master = "local[1]"
 driver.memory = "512m"
 sql.shuffle.partitions = 1
-driver.extraJavaOptions = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+driver.extraJavaOptions = "-XX:TieredStopAtLevel=1 -XX:+UseTransparentHugePages -XX:+UseSerialGC"
 """
 
 

@@ -96,7 +96,7 @@ compactEvery = 1
 master = "local[2]"
 driver.memory = "512m"
 sql.shuffle.partitions = 1
-driver.extraJavaOptions = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+driver.extraJavaOptions = "-XX:TieredStopAtLevel=1 -XX:+UseTransparentHugePages -XX:+UseSerialGC"
 """
 
 

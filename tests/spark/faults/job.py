@@ -26,13 +26,14 @@ from barnabas.spark.pipeline.tables.iceberg import IcebergFolder
 from barnabas.spark.pipeline.tables.parquet import ParquetFolder
 
 _LOOK_S = 0.05
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseTransparentHugePages -XX:+UseSerialGC"
 CONFIG = {
     "spark.driver.memory": "640m",
     "spark.executor.memory": "512m",
     "spark.cores.max": 2,
     "spark.sql.shuffle.partitions": 1,
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": JAVA,
+    "spark.executor.extraJavaOptions": JAVA,
     "spark.python.authenticate.socketTimeout": "120s",
 }
 _current = threading.local()
