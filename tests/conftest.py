@@ -4,11 +4,13 @@ running brokers, as a user starts them, and a fake cluster for clients.
 
 import asyncio
 import contextlib
+import faulthandler
 import gc
 import importlib.util
 import logging
 import os
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -22,6 +24,7 @@ import pytest
 import longest_first
 import run_guard
 from barnabas.core import form
+from barnabas.network.errors import RequestTimedOutError
 from serving import Broker, ServeProcess
 
 # What outside clients emit by themselves, at import already; every other warning stays an error.
@@ -92,6 +95,18 @@ def pytest_runtest_protocol(item: pytest.Item) -> None:
     capture: Any = item.config.pluginmanager.getplugin("logging-plugin")
     for handler in (capture.caplog_handler, capture.report_handler):
         handler.setFormatter(capture.formatter)
+
+
+def pytest_exception_interact(call: pytest.CallInfo[Any], report: Any) -> None:
+    """A broker of this process that did not answer in time: what its thread, and all others, are doing."""
+    error = call.excinfo.value if call.excinfo else None
+    while error is not None and not isinstance(error, TimeoutError | RequestTimedOutError):
+        error = error.__cause__ or error.__context__
+    if error is not None and isinstance(report, pytest.TestReport):
+        with tempfile.TemporaryFile("w+") as stacks:
+            faulthandler.dump_traceback(stacks)
+            stacks.seek(0)
+            report.sections.append(("Threads", stacks.read()))
 
 
 OUTSIDE_CLIENTS = {"chaos", "clients", "jvm", "node"}

@@ -51,19 +51,24 @@ def ours(*words):
     return run([sys.executable, "-m", "barnabas", *words])
 
 
-@pytest.mark.parametrize(
-    "tool", [tool for tool in TOOLS if tool.script in CLASSES], ids=lambda each: each.script
-)
-def test_the_flags_of_a_script_are_ours(judge, tool):
+HELPS = [
+    pytest.param(tool, words, id="-".join((tool.script, *words)))
+    for tool in TOOLS
+    if tool.script in CLASSES
+    for words in ((), *((each,) for each in COMMANDS.get(tool.script, ())))
+]
+
+
+@pytest.mark.parametrize(("tool", "words"), HELPS)
+def test_the_flags_of_a_script_are_ours(judge, tool, words):
     judge("Kafka's tools", lambda: kafka_harness.artifacts(kafka_harness.NEWEST_TOOLS))
-    for words in ((), *((each,) for each in COMMANDS.get(tool.script, ()))):
-        java = kafka_harness.java_command(
-            kafka_harness.NEWEST_TOOLS, CLASSES[tool.script], kafka_harness.TOOL_OPTIONS
-        )
-        theirs = set(_FLAG.findall(run([*java, *words, "--help"])))
-        assert theirs, f"{tool.script} has a help"
-        unknown = theirs - set(_FLAG.findall(ours(tool.command, *words, "--help"))) - NOBODYS
-        # Some are taken and not shown: those of before KIP-1147.
-        before = (tool.command, *(BROKERS.get(tool.script, ()) if words else ()), *words)
-        refused = {flag for flag in unknown if "No such option" in ours(*before, flag, "x")}
-        assert refused == LEFT_OUT.get(tool.script, set()), (tool.script, words)
+    java = kafka_harness.java_command(
+        kafka_harness.NEWEST_TOOLS, CLASSES[tool.script], kafka_harness.TOOL_OPTIONS
+    )
+    theirs = set(_FLAG.findall(run([*java, *words, "--help"])))
+    assert theirs, f"{tool.script} has a help"
+    unknown = theirs - set(_FLAG.findall(ours(tool.command, *words, "--help"))) - NOBODYS
+    # Some are taken and not shown: those of before KIP-1147.
+    before = (tool.command, *(BROKERS.get(tool.script, ()) if words else ()), *words)
+    refused = {flag for flag in unknown if "No such option" in ours(*before, flag, "x")}
+    assert refused == LEFT_OUT.get(tool.script, set())
