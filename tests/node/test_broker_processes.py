@@ -369,9 +369,10 @@ async def run():
         if stop_all_at_once:
             machine.kill()
         await machine.stop()
-    for pid in machine.pids.values():
+    pids = machine.pids
+    for pid in pids.values():
         os.kill(pid, signal.SIGKILL)
-    print(machine.failure.replace(str(machine.pids[2]), "PID"))
+    print(machine.failure.replace(str(pids[2]), "PID"))
 
 asyncio.run(run())
 """
