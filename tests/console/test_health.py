@@ -133,7 +133,7 @@ def test_what_is_stale_is_not_good():
                 }
             },
             "critical",
-            "/d of broker 1 in 0.0 h (6000 bytes left, 100 bytes/s go, of the last 10 min)",
+            "/d of broker 1 in 1 min 0 s (5.9 KiB left, 100 B a second go, of the last 10 min 0 s)",
         ),
         (
             "certificates",

@@ -84,7 +84,7 @@ def timeline(
 
 
 def _print(found: "TimelineView") -> None:
-    from barnabas.console.web.shapes import when
+    from barnabas.console.units import when
 
     for one in found.entries:
         change = f"{one.before} -> {one.after}" if one.before else one.after

@@ -8,6 +8,7 @@ from barnabas.console.health.outcome import Measured
 from barnabas.console.health.reads import compared
 from barnabas.console.reading import Freshness, Observation
 from barnabas.console.snapshot import ClusterSnapshot
+from barnabas.console.units import seconds, size
 from barnabas.core.errors import ErrorCode
 
 _SIZES: Final = "brokers before Kafka 3.3 do not say how large their disks are (KIP-827)"
@@ -84,9 +85,9 @@ def disk_full(snapshot: ClusterSnapshot, limit: float, now_ms: int) -> Measured:
         if rate is None or rate <= 0:
             continue
         hours = points[-1][1] / rate / 3600
-        minutes = (points[-1][0] - points[0][0]) / 60_000
-        left = f"{points[-1][1]} bytes left, {rate:.0f} bytes/s go, of the last {minutes:.0f} min"
-        times.append((hours, f"{path} of broker {broker} in {hours:.1f} h ({left})"))
+        looked_s = (points[-1][0] - points[0][0]) / 1000
+        left = f"{size(points[-1][1])} left, {size(rate)} a second go, of the last {seconds(looked_s)}"
+        times.append((hours, f"{path} of broker {broker} in {seconds(hours * 3600)} ({left})"))
     times.sort()
     bad = [said for hours, said in times if hours < limit]
     return Measured(times[0][0] if times else None, bad, unknown)

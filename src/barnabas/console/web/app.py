@@ -24,6 +24,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from barnabas import __version__
+from barnabas.console import units
 from barnabas.console.access import entrance
 from barnabas.console.access.check import check, grants_of
 from barnabas.console.access.files import UnreadableFileError
@@ -300,12 +301,12 @@ def _templates() -> jinja2.Environment:
         loader=jinja2.FileSystemLoader(str(_TEMPLATES)), autoescape=True, undefined=jinja2.StrictUndefined
     )
     environment.filters |= {
-        "counted": shapes.counted,
-        "in_unit": shapes.in_unit,
-        "number": shapes.number,
+        "counted": units.counted,
+        "in_unit": units.in_unit,
+        "number": units.number,
         "segment": shapes.segment,
-        "size": shapes.size,
-        "seconds": shapes.seconds,
+        "size": units.size,
+        "seconds": units.seconds,
         "when": shapes.when_element,
     }
     environment.globals |= {

@@ -11,8 +11,8 @@ from typing import Final
 
 from markupsafe import Markup
 
+from barnabas.console import units
 from barnabas.console.views.history import Plot, Step
-from barnabas.console.web import shapes
 
 _WIDTH, _HEIGHT = 600, 96
 _EDGE = 8
@@ -24,7 +24,7 @@ _DOT: Final = Markup('<line class="dot" x1="{x:.1f}" x2="{x:.1f}" y1="{y:.1f}" y
 
 def chart(plot: Plot, start_ms: int, end_ms: int) -> Markup:
     """The plot: the mean as a line, from the least to the greatest as a band; a gap is a gap."""
-    write = partial(shapes.in_unit, unit=plot.unit)
+    write = partial(units.in_unit, unit=plot.unit)
     low, high = plot.low or 0.0, plot.high or 0.0
     # From zero, unless nothing is near it: a line at the very bottom says nothing is there.
     base = low if 0 < high - low < low / 2 else min(low, 0.0)
