@@ -35,6 +35,8 @@ OPTIONS = [
         "transaction.state.log.min.isr": 2,
         "zookeeper.session.timeout.ms": 4000,
         "replica.fetch.backoff.ms": 50,
+        # The default has a follower that is frozen be in sync for up to 45 s.
+        "replica.lag.time.max.ms": 6000,
     }.items()
 ]
 
