@@ -11,6 +11,7 @@ import pytest
 from barnabas.client import (
     AsyncConsumer,
     AsyncProducer,
+    ClientClosedError,
     ConfigError,
     Consumer,
     ConsumerInterceptor,
@@ -20,6 +21,7 @@ from barnabas.client import (
     UnparsedValue,
     WakeupError,
 )
+from barnabas.client.wakeup import Wakeup
 
 T0 = TopicPartition("t", 0)
 
@@ -248,6 +250,23 @@ def test_a_poll_that_its_caller_cancels_is_no_wakeup(run, fake):
             await polling
 
     run(with_records(MIXED, body)(fake))
+
+
+def test_a_poll_whose_wait_another_ends_is_closed_and_one_that_is_cancelled_is_cancelled(run):
+    async def poll(waits):
+        with Wakeup():
+            await waits
+
+    async def scenario():
+        for cancelled, error in (("wait", ClientClosedError), ("poll", asyncio.CancelledError)):
+            waits = asyncio.get_running_loop().create_future()
+            polling = asyncio.ensure_future(poll(waits))
+            await asyncio.sleep(0)
+            {"wait": waits, "poll": polling}[cancelled].cancel()
+            with pytest.raises(error):
+                await polling
+
+    run(scenario())
 
 
 def test_a_thread_wakes_the_consumer_that_another_polls(background_cluster):

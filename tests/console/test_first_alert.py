@@ -20,5 +20,7 @@ def test_the_rule_of_the_page_is_rehearsed_kept_and_fires(site):
     site.look()
     firing = site.request("GET", alerts).json()["firing"]
     assert [(one["rule"], one["series"]) for one in firing] == [(rule["name"], "group.lag/behind")]
+    now, over = site.page("/alerts").split("<h2>What has fired</h2>")
+    assert ("group.lag/behind" in now, "group.lag/behind" in over) == (True, False)
     assert site.request("GET", "/metrics").status_code == 200
     assert "/metrics" in paths

@@ -731,6 +731,14 @@ def test_tokens_that_are_refused_one_after_the_other_have_few_lines(monkeypatch,
     assert lines[0].endswith('listener=PLAINTEXT reason="it has expired"')
 
 
+def test_a_token_behind_one_that_was_refused_is_not_told_as_refused():
+    exchange = server()
+    assert answer(exchange, unsecured({"alg": "RS256"}))[1] is None
+    assert exchange.refused_because
+    assert answer(exchange, unsecured()) == ("", "alice")
+    assert exchange.refused_because is None
+
+
 def test_no_token_is_in_a_repr_or_in_the_log(caplog):
     caplog.set_level("DEBUG")
     token = signed(OTHER_RSA)
