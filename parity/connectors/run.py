@@ -44,7 +44,7 @@ _BROKER_SETTINGS: Final = {
 _SPARK: Final = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": 2,
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseTransparentHugePages",
+    "spark.driver.extraJavaOptions": kafka_harness.java_options.QUICK,
     "spark.sql.streaming.numRecentProgressUpdates": 1000,
     "spark.python.authenticate.socketTimeout": "120s",
 }

@@ -15,6 +15,7 @@ import kafka_harness
 import pytest
 from kafka_harness import Server
 
+import java_options
 from barnabas.admin import Admin
 from barnabas.admin.quotas import ClientQuotaAlteration, QuotaFilter, UserScramCredentialDeletion
 from barnabas.core.scram import NUMBERS
@@ -115,8 +116,8 @@ def spark() -> "Iterator[SparkSession]":
 
     config = {
         "spark.driver.memory": "512m", "spark.sql.shuffle.partitions": 1,
-        # As in tests/spark: the first compiler alone, and time for workers on a busy machine.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseTransparentHugePages",
+        # As in tests/spark: time for workers on a busy machine.
+        "spark.driver.extraJavaOptions": java_options.QUICK,
         "spark.python.authenticate.socketTimeout": "120s",
     }  # fmt: skip
     session = sessions.make("judged", master="local[2]", config=config)

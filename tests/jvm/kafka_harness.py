@@ -24,6 +24,7 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import java_options
 from serving import die_with_parent, free_port
 
 ZOOKEEPER_ERA: Final = "3.9.2"
@@ -51,14 +52,9 @@ BROKER_OPTIONS: Final = [
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 ]
-# What lives for seconds is there sooner with the quick compiler alone, and with classes read beforehand. Each
-# small page of memory is dear on some virtual machines: with large ones a JVM took a tenth of the time there.
-_HUGE_PAGES: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-_HAS_HUGE_PAGES: Final = _HUGE_PAGES.exists() and "[never]" not in _HUGE_PAGES.read_text()
-_LARGE: Final = ["-XX:+UseTransparentHugePages"] * _HAS_HUGE_PAGES
-_QUICK: Final = "-XX:TieredStopAtLevel=1"
-TOOL_OPTIONS: Final = ["-Xmx256m", _QUICK, *_LARGE, "-XX:+UseSerialGC"]
-JUDGE_OPTIONS: Final = ["-Xmx512m", _QUICK, *_LARGE, "-XX:+UseSerialGC", "-Djava.awt.headless=true"]
+_QUICK: Final = java_options.SMALL.split()
+TOOL_OPTIONS: Final = ["-Xmx256m", *_QUICK]
+JUDGE_OPTIONS: Final = ["-Xmx512m", *_QUICK, "-Djava.awt.headless=true"]
 """Of a broker that is asked and not measured: a start costs a third of the processor time."""
 
 TOOLS: Final = {
@@ -269,7 +265,7 @@ def java_command(version: str, main: str, options: Sequence[str]) -> list[str]:
     """The command that runs a class, or a file of Java, with the jars of this Kafka version."""
     jars = artifacts(version)
     # Not for the brokers of `bench`: they start as Kafka's own scripts start them.
-    shared = _shared_classes(jars) if _QUICK in options else []
+    shared = _shared_classes(jars) if _QUICK[0] in options else []
     return [java(), *options, *shared, *_LOG_OPTIONS, "-cp", f"{jars}/*", main]
 
 
@@ -284,7 +280,7 @@ def _shared_classes(jars: Path) -> list[str]:
             if not archive.exists():
                 partial = archive.with_suffix(".partial")
                 options = [f"-XX:ArchiveClassesAtExit={partial}", "-Xlog:disable", "-cp", f"{jars}/*"]
-                command = [java(), _QUICK, *_LARGE, "-XX:+UseSerialGC", *options, str(_LOADER)]
+                command = [java(), *_QUICK, *options, str(_LOADER)]
                 subprocess.run(command, check=True, capture_output=True)
                 partial.rename(archive)
     return [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"]

@@ -4,14 +4,13 @@ import sys
 
 import pytest
 
+import java_options
 from barnabas.spark.java import JavaNotFoundError, java_home
 
 _SMALL = {
     "spark.driver.memory": "512m",
     "spark.sql.shuffle.partitions": 1,
-    # The first compiler alone: a test runs each query once, a second one would compile in vain.
-    # Large pages: small ones are dear on some virtual machines.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseTransparentHugePages",
+    "spark.driver.extraJavaOptions": java_options.QUICK,
     # How long the JVM and a worker wait until the other one is on their socket. 15 s are not enough on a
     # machine that runs several test sessions. Drivers and workers read the same setting
     # (SPARK_AUTH_SOCKET_TIMEOUT).

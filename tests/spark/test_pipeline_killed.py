@@ -11,6 +11,7 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
+import java_options
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from seeds import drawn_by_this_run
@@ -44,7 +45,7 @@ partitionBy = ["third"]
 master = "local[1]"
 driver.memory = "512m"
 sql.shuffle.partitions = 1
-driver.extraJavaOptions = "-XX:TieredStopAtLevel=1 -XX:+UseTransparentHugePages -XX:+UseSerialGC"
+driver.extraJavaOptions = "{java}"
 """
 # Where batch 1 is killed, and the table's last batch then. Between the kills before its commit it is written
 # again; a start behind the commit finds it in the table. test_pipeline_parquet.py kills an append to plain
@@ -92,7 +93,9 @@ def test_every_row_is_there_once_after_kills_in_each_phase(broker, topic_name, t
             producer.send_and_wait(topic, b'{"number": %d}' % (number % 15))
     (tmp_path / "killed_job.py").write_text(MODULE)
     file = tmp_path / "killed.toml"
-    file.write_text(PIPELINE.format(broker=broker, topic=topic, kind=reader.__name__))
+    file.write_text(
+        PIPELINE.format(broker=broker, topic=topic, kind=reader.__name__, java=java_options.SMALL)
+    )
 
     for point, last in kills:
         done = run(file, point, 1)
@@ -129,7 +132,7 @@ key = ["id"]
 master = "local[1]"
 driver.memory = "512m"
 sql.shuffle.partitions = 1
-driver.extraJavaOptions = "-XX:TieredStopAtLevel=1 -XX:+UseTransparentHugePages -XX:+UseSerialGC"
+driver.extraJavaOptions = "{java}"
 """
 
 
@@ -143,7 +146,7 @@ def test_a_table_that_is_changed_is_as_the_topic_says_after_kills(broker, topic_
             value = None if number >= 20 and number % 2 == 0 else b'{"number": %d}' % number
             producer.send_and_wait(topic, value, key=b"%d" % (number % 10))
     file = tmp_path / "killed.toml"
-    file.write_text(CHANGED.format(broker=broker, topic=topic, kind=reader.__name__))
+    file.write_text(CHANGED.format(broker=broker, topic=topic, kind=reader.__name__, java=java_options.SMALL))
 
     for point, last, numbers in (
         ("after-write", 0, range(10)),

@@ -14,6 +14,7 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
 
+import java_options
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.spark.pipeline.file.sink_settings import Sink
@@ -96,7 +97,7 @@ compactEvery = 1
 master = "local[2]"
 driver.memory = "512m"
 sql.shuffle.partitions = 1
-driver.extraJavaOptions = "-XX:TieredStopAtLevel=1 -XX:+UseTransparentHugePages -XX:+UseSerialGC"
+driver.extraJavaOptions = "{java}"
 """
 
 
@@ -121,7 +122,12 @@ def test_kills_at_every_step_leave_each_row_once(broker, topic_name, tmp_path, k
     words = 'mode = "merge"\nkey = ["id", "shop"]' if merges else ""
     file.write_text(
         PIPELINE.format(
-            broker=broker, topic=topic, kind=kind, mode=words, change=", _change" if merges else ""
+            java=java_options.SMALL,
+            broker=broker,
+            topic=topic,
+            kind=kind,
+            mode=words,
+            change=", _change" if merges else "",
         )
     )
     with Producer(broker) as producer:

@@ -13,6 +13,8 @@ from typing import Final
 
 import kafka_harness
 
+import java_options
+
 HERE: Final = Path(__file__).parent
 ECJ: Final = "org.eclipse.jdt:ecj:3.33.0"
 """Compiles Java on a machine that has only a run-time environment."""
@@ -26,7 +28,7 @@ class KafkaJava:
         compile_sources(folder, next(reversed(jars.values())))
         self.log = folder / "oracle.log"
         releases = [f"{release}={path}" for release, path in jars.items()]
-        options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        options = ["-Xmx256m", *java_options.SMALL.split()]
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
                 [kafka_harness.java(), *options, "-cp", str(folder), "Oracle", str(folder), *releases],

@@ -13,9 +13,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 from halts import HaltingSource, reach
 from rich.console import Console
 
+import java_options
 from barnabas.spark import sessions
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.file import settings
@@ -26,14 +29,13 @@ from barnabas.spark.pipeline.tables.iceberg import IcebergFolder
 from barnabas.spark.pipeline.tables.parquet import ParquetFolder
 
 _LOOK_S = 0.05
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseTransparentHugePages -XX:+UseSerialGC"
 CONFIG = {
     "spark.driver.memory": "640m",
     "spark.executor.memory": "512m",
     "spark.cores.max": 2,
     "spark.sql.shuffle.partitions": 1,
-    "spark.driver.extraJavaOptions": JAVA,
-    "spark.executor.extraJavaOptions": JAVA,
+    "spark.driver.extraJavaOptions": java_options.SMALL,
+    "spark.executor.extraJavaOptions": java_options.SMALL,
     "spark.python.authenticate.socketTimeout": "120s",
 }
 _current = threading.local()
