@@ -84,17 +84,20 @@ class Load:
         self.bootstrap = bootstrap
         self.written, self.read = [], {"today": [], "before": []}
         self._numbers = itertools.count()
-        self._stopped = False
+        self._stopped = self._all_written = False
 
     @contextlib.asynccontextmanager
     async def at_work(self):
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.read_today())
-            tasks.create_task(self.read_before())
-            tasks.create_task(self.write_today())
-            tasks.create_task(self.write_before())
-            yield
-            self._stopped = True
+        async with asyncio.TaskGroup() as readers:
+            readers.create_task(self.read_today())
+            readers.create_task(self.read_before())
+            async with asyncio.TaskGroup() as writers:
+                writers.create_task(self.write_today())
+                writers.create_task(self.write_before())
+                yield
+                self._stopped = True
+            # Until here a record may be stored whose writer has not been told yet.
+            self._all_written = True
 
     def newcomers(self, tasks):
         """Writers that meet the profile of this moment."""
@@ -139,7 +142,7 @@ class Load:
                 self.read["before"] += [record.value for records in found.values() for record in records]
 
     def _is_done(self, group):
-        return self._stopped and len(self.read[group]) >= len(self.written)
+        return self._all_written and len(self.read[group]) >= len(self.written)
 
     def has_gone_on(self):
         """Whether each kind of reader has come further since this function was made."""
