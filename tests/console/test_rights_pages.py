@@ -11,7 +11,7 @@ from barnabas.console.actions.kinds import KINDS
 from barnabas.console.kept_admin import KeptAdmin
 from barnabas.core.ids import TopicPartition
 from barnabas.testing import Kafka
-from waiting import until
+from waiting import eventually, until
 
 
 @pytest.fixture(scope="module")
@@ -159,13 +159,22 @@ def test_what_cannot_be_read_is_unknown_and_says_why(open_console):
     with Kafka(1) as plain:
         site = open_console(plain.bootstrap_servers)
         site.look()
-        for path in ("/acls", "/quorum", "/tokens"):
+        for path in ("/acls", "/tokens"):
             state = site.get(path)["state"]
             assert (state["state"], bool(state["why"])) == ("unknown", True), path
             page = site.page(path)
             assert "Unknown: " in page
             assert "unknown" not in page.partition('id="not-known"')[2].partition("</p>")[2].lower()
-        assert "it keeps its metadata in ZooKeeper" in site.page("/quorum")
+
+
+def test_a_cluster_without_a_quorum_says_so_without_an_alarm(acting):
+    def shown():
+        found = acting.get("/quorum")
+        return found["state"]["state"], found["leader"], found["replicas"]
+
+    eventually(shown, ("ok", None, []))
+    page = until(lambda: "metadata in ZooKeeper" in (found := acting.page("/quorum")) and found)
+    assert 'id="not-known"' not in page
 
 
 def test_the_quorum_has_voters_lag_and_epoch(acting, monkeypatch):

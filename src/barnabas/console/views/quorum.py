@@ -11,7 +11,6 @@ from barnabas.console.views.live import LiveView, asked
 from barnabas.console.watched import WatchedCluster
 from barnabas.core.ids import TopicPartition
 from barnabas.network.errors import UnsupportedVersionError
-from barnabas.operations.errors import OperationError
 from barnabas.operations.hanging_transactions import hanging_where_known
 
 _TIMEOUT_MS: Final = 3_000
@@ -73,9 +72,8 @@ async def quorum(watched: WatchedCluster) -> QuorumView:
     async def ask(admin: AsyncAdmin) -> list[QuorumView]:
         try:
             found = await admin.cluster.describe_quorum(timeout_ms=_TIMEOUT_MS)
-        except UnsupportedVersionError as error:
-            # Brokers before KIP-595, and all that keep their metadata in ZooKeeper.
-            raise OperationError("this cluster has no quorum: it keeps its metadata in ZooKeeper") from error
+        except UnsupportedVersionError:
+            return []  # brokers before KIP-595, and all that keep their metadata in ZooKeeper
         end = next((one.log_end_offset for one in found.voters if one.replica_id == found.leader_id), -1)
 
         def row(one: QuorumReplica, *, is_voter: bool) -> QuorumRow:
