@@ -563,7 +563,7 @@ def test_a_full_buffer_pushes_back(run, fake):
         async with (
             fake() as cluster,
             AsyncProducer(
-                cluster.bootstrap, buffer_memory=2000, batch_size=500, max_block_ms=150, **FAST
+                cluster.bootstrap, buffer_memory=2000, batch_size=500, max_block_ms=1500, **FAST
             ) as producer,
         ):
             for _ in range(100):
