@@ -3,8 +3,10 @@
 import base64
 import http.server
 import json
+import sys
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 
 
 class SchemaRegistry:
@@ -50,7 +52,7 @@ class SchemaRegistry:
 
 
 @contextmanager
-def serving(registry):
+def serving(registry, port=0):
     """Its address, while it answers."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -77,7 +79,7 @@ def serving(registry):
         def log_message(self, *_):
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -86,3 +88,16 @@ def serving(registry):
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def main(port, file):
+    """A registry of a process of its own, until it is killed, with what a file has of `SchemaRegistry`."""
+    saved, registry = json.loads(Path(file).read_text()), SchemaRegistry()
+    registry.schemas = {int(number): one for number, one in saved["schemas"].items()}
+    registry.subjects = saved["subjects"]
+    with serving(registry, int(port)):
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -12,6 +12,7 @@ Exit code 1 if a cell fails.
 
 import argparse
 import contextlib
+import io
 import json
 import os
 import random
@@ -29,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+import fastavro
 import halts
 import process_tree
 import pyarrow.parquet as pq
@@ -38,6 +40,8 @@ from pyiceberg.catalog import load_catalog
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from barnabas.core.ids import TopicPartition
+from schema_registry import SchemaRegistry
+from server_keeper import KeptServer
 from serving import ServeProcess, free_port
 from spark_processes import environment, standalone_cluster
 
@@ -71,8 +75,7 @@ subscribe = "{topic}"
 startingOffsets = "earliest"
 {options}
 [format]
-kind = "json"
-schema = "number INT"
+{format}
 [transform]
 python = "faults_job:{function}"
 [sink]
@@ -83,6 +86,23 @@ partitionBy = ["third"]
 attempts = {attempts}
 backoff = "100ms"
 """
+
+
+JSON = 'kind = "json"\nschema = "number INT"'
+REGISTRY = """kind = "avro"
+header = "confluent"
+schema = "latest"
+registry = {{ url = "http://127.0.0.1:{port}", subject = "numbers", timeout = "5s" }}"""
+# Each is a moment of a batch at which something else than the query is killed, and so many of them are.
+STEPS = (
+    "planning", "fetching-0", "reading", "writing", "before-write.{}.1", "after-write.{}.1",
+    "before-commit.{}.1", "after-commit.{}.1", "before-checkpoint.{}.1",
+)  # fmt: skip
+KILLS = 20
+
+
+def as_json(number):
+    return b'{"number": %d}' % number
 
 
 class Job:
@@ -132,7 +152,7 @@ class Job:
 class Query:
     """A pipeline with a folder and a topic of its own."""
 
-    def __init__(self, rig, name, kind, *, records=RECORDS, **settings):
+    def __init__(self, rig, name, kind, *, records=RECORDS, encode=as_json, **settings):
         self.name, self.kind, self.topic, self._rig = name, kind, name, rig
         self.folder = rig.folder / name
         self.folder.mkdir()
@@ -140,16 +160,16 @@ class Query:
         with Admin(rig.bootstrap) as admin:
             admin.topics.create([NewTopic(self.topic, partitions=PARTITIONS)])
         self.write(**settings)
-        self.numbers = rig.produce(self.topic, records)
+        self.numbers = rig.produce(self.topic, records, encode=encode)
         """By partition, in their order."""
 
-    def write(self, *, trigger="availableNow", attempts=5, function="numbers", **options):
+    def write(self, *, trigger="availableNow", attempts=5, function="numbers", form=JSON, **options):
         lines = "\n".join(f"{name} = {json.dumps(value)}" for name, value in options.items())
         (self.folder / "faults_job.py").write_text(MODULE)
         self.file.write_text(
             PIPELINE.format(
                 broker=self._rig.bootstrap, name=self.name, topic=self.topic, options=lines, kind=self.kind,
-                trigger=trigger, attempts=attempts, function=function,
+                trigger=trigger, attempts=attempts, function=function, format=form,
             )
         )  # fmt: skip
 
@@ -204,14 +224,14 @@ class Rig:
         self._broker.kill()
         self._serve()
 
-    def produce(self, topic, records, *, partitions=range(PARTITIONS), first=0):
+    def produce(self, topic, records, *, partitions=range(PARTITIONS), first=0, encode=as_json):
         """Numbers from `first` on, `BATCH_RECORDS` a batch, in turn to the partitions; which went where."""
         numbers = {partition: [] for partition in partitions}
         with Producer(self.bootstrap, linger_ms=60_000) as producer:
             for start in range(first, first + records, BATCH_RECORDS):
                 partition = list(partitions)[(start - first) // BATCH_RECORDS % len(partitions)]
                 for number in range(start, start + BATCH_RECORDS):
-                    producer.send(topic, b'{"number": %d}' % number, partition=partition)
+                    producer.send(topic, encode(number), partition=partition)
                     numbers[partition].append(number)
                 producer.flush()
         return numbers
@@ -357,12 +377,49 @@ def executors(rig):
 # --- brokers and topics
 
 
+def _kills(rig, fault, short, strike, **settings):
+    """Strikes at each step of a batch, twenty times in all; in the short form at those that are named."""
+    steps = short if rig.short else [STEPS[turn % len(STEPS)] for turn in range(KILLS)]
+    for turn, step in enumerate(steps):
+        query = rig.query(f"{fault}-{turn}", maxOffsetsPerTrigger=60, **settings)
+        rig.run(query, step.format(query.name), strike)
+        rig.outcome()
+        query.expect(query.all_numbers())
+
+
 def broker(rig):
-    """kill -9 of the broker in the middle of a partition, and a start on the same port and data."""
-    query = rig.query("broker-reading")
-    rig.run(query, "reading", lambda _: rig.restart_broker())
-    rig.outcome()
-    query.expect(query.all_numbers())
+    """kill -9 of the broker at each step of a batch, and a start on the same port and data."""
+    _kills(rig, "broker", ["reading"], lambda _: rig.restart_broker())
+
+
+def registry(rig):
+    """kill -9 of the schema registry at each step of a batch; it is back a moment later. Each batch of
+    records has a schema that the query has not seen.
+    """
+    known = SchemaRegistry()
+    for number in range(RECORDS // BATCH_RECORDS):
+        more = {"name": f"more_{number}", "type": "int", "default": 0}
+        fields = [{"name": "number", "type": "int"}, more]
+        known.register("numbers", json.dumps({"type": "record", "name": "N", "fields": fields}))
+
+    def encode(number):
+        schema = number // BATCH_RECORDS + 1
+        body = io.BytesIO()
+        fields = json.loads(known.schemas[schema]["schema"])
+        fastavro.schemaless_writer(body, fastavro.parse_schema(fields), {"number": number})
+        return struct.pack(">bI", 0, schema) + body.getvalue()
+
+    saved, port = rig.folder / "registry.json", free_port()
+    saved.write_text(json.dumps({"schemas": known.schemas, "subjects": known.subjects}))
+    server = KeptServer(sys.executable, HERE.parents[1] / "schema_registry.py", port, saved)
+    try:
+        _kills(
+            rig, "registry", ["reading"], lambda _: server.kill(down_s=rig.rng.uniform(0.1, 2)),
+            encode=encode, form=REGISTRY.format(port=port),
+        )  # fmt: skip
+        server.wait_until_dead()
+    finally:
+        server.stop()
 
 
 def partitions(rig):
@@ -463,7 +520,8 @@ def secrets(rig):
 FAULTS = {
     cell.__name__: cell
     for cell in (
-        drivers, workers, daemons, executors, jvm, broker, partitions, retention, corruption, secrets,
+        drivers, workers, daemons, executors, jvm, broker, registry, partitions, retention, corruption,
+        secrets,
     )
 }  # fmt: skip
 
