@@ -19,7 +19,7 @@ MINUTES ?= 10
 # Without byte code every broker that a test starts would compile all its sources again (0.3 s each).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup kerberos postgres browser demo test test-core campaigns test-jvm test-compiled fuzz-compiled parity parity-spark suites bounds mutation check format docs site ways bench \
+.PHONY: help setup kerberos postgres browser demo test test-core campaigns campaigns-jvm test-jvm test-compiled fuzz-compiled parity parity-spark suites bounds mutation check format docs site ways bench \
 	wheel release-check compile pure clean
 
 help:            ## this list
@@ -61,7 +61,10 @@ campaigns: $(STAMP) ## searches that take minutes: seeds of the models, kills, d
 	$(PYTEST) -m 'campaign and not jvm' $(SIDE_BY_SIDE)
 
 test-jvm: $(STAMP) ## the tests whose judge is Apache Kafka itself (needs Java and Maven)
-	$(PYTEST) -m 'jvm and not alone' -n 2 $(FILES) --durations=25; code=$$?; $(PYTEST) -m 'jvm and alone' && exit $$code
+	$(PYTEST) -m 'jvm and not alone and not campaign' -n 2 $(FILES) --durations=25; code=$$?; $(PYTEST) -m 'jvm and alone' && exit $$code
+
+campaigns-jvm: $(STAMP) ## a database that becomes tables while brokers, Connect and the database are killed: an hour (needs Java, Maven, PostgreSQL)
+	BARNABAS_TEST_RUN_MINUTES=120 $(PYTEST) -m 'campaign and jvm'
 
 test-compiled: $(STAMP) ## the tests of what is compiled, after `make compile`, and of the compiled wheel
 	$(BIN)/barnabas --version | grep -F '(compiled)'
