@@ -42,6 +42,7 @@ from connect_worker import ConnectWorker
 from postgres import postgres
 from three_brokers import JVM, OURS, SESSION_MS, ThreeBrokers
 
+import java_options
 from barnabas.client import Consumer
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import TopicPartition
@@ -86,7 +87,7 @@ compactEvery = 10
 master = "local[1]"
 driver.memory = "512m"
 sql.shuffle.partitions = 1
-driver.extraJavaOptions = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+driver.extraJavaOptions = "{java}"
 """
 
 
@@ -102,9 +103,10 @@ class TablePipeline:
         table = 'table = "lake.iceberg"' if self.kind == "iceberg" else ""
         self._file.write_text(
             PIPELINE.format(
-                kind=self.kind, bootstrap=self._bootstrap, topic=TOPIC, schema=schema, table=table
+                kind=self.kind, bootstrap=self._bootstrap, topic=TOPIC, schema=schema, table=table,
+                java=java_options.SMALL,
             )
-        )
+        )  # fmt: skip
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
                 [*BARNABAS, "pipeline", "run", str(self._file)],

@@ -45,8 +45,7 @@ class ConnectWorker:
     def start(self) -> None:
         """Returns while it still starts."""
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
-        options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-        command = kafka_harness.java_command(kafka_harness.ZOOKEEPER_ERA, main, options)
+        command = kafka_harness.java_command(kafka_harness.ZOOKEEPER_ERA, main, kafka_harness.JUDGE_OPTIONS)
         log = self._folder / "connect.log"
         self._server = kafka_harness.Server([*command, self._file], self.port, log)
 
