@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from barnabas.admin import NewTopic, OffsetAndMetadata, QuorumInfo, QuorumReplica
+from barnabas.admin import NewTopic, OffsetAndMetadata, QuorumInfo, QuorumReplica, TopicPartitionReplica
 from barnabas.admin.quotas import ClientQuotaAlteration
 from barnabas.client import Producer
 from barnabas.console.actions.kinds import KINDS
@@ -245,7 +245,10 @@ def test_the_replication_factor_grows_and_shrinks(acting, kafka):
 
 def test_a_replica_s_directory_is_one_of_its_broker(acting, kafka):
     topic = kafka.create_topic(partitions=1, replication_factor=1)
+    settled(lambda: topic in [one.name for one in kafka.admin.topics.list()], True)
     [[broker]] = replicas(kafka, topic)
+    replica = TopicPartitionReplica(broker, topic, 0)
+    until(lambda: kafka.admin.log_dirs.describe_replicas([replica])[replica].current_log_dir, "its replica")
     [directory] = kafka.admin.log_dirs.describe([broker])[broker]
     of = {"topic": topic, "partition": 0}
     assert refusal(acting, "move-log-dir", **of, broker=broker, log_dir=directory) == "nothing would change"
