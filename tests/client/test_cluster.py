@@ -188,6 +188,7 @@ def test_many_that_wait_for_lost_brokers_are_one_line(run, fake, caplog):
         async with fake() as broker, cluster_of(broker) as cluster:
             for outage in (1, 2):
                 await cluster.connect(Deadline(10_000))
+                caplog.clear()  # by an answer to what the last outage has left, it may have waited once more
                 broker.faults[ApiKey.METADATA].extend([hangup] * 60)
                 names = [f"t{outage}-{number}" for number in range(8)]
                 outcomes = await asyncio.gather(
@@ -196,7 +197,7 @@ def test_many_that_wait_for_lost_brokers_are_one_line(run, fake, caplog):
                 assert {type(one) for one in outcomes} == {ClientTimeoutError}
                 broker.faults[ApiKey.METADATA].clear()
                 lines = [one for one in caplog.messages if one.startswith("client.waiting")]
-                assert len(lines) == outage, lines
+                assert len(lines) == 1, lines
 
     run(scenario())
 
