@@ -23,6 +23,7 @@ import pytest
 
 import longest_first
 import run_guard
+import silent_broker
 from barnabas.core import form
 from barnabas.network.errors import RequestTimedOutError
 from serving import Broker, ServeProcess
@@ -107,6 +108,9 @@ def pytest_exception_interact(call: pytest.CallInfo[Any], report: Any) -> None:
             faulthandler.dump_traceback(stacks)
             stacks.seek(0)
             report.sections.append(("Threads", stacks.read()))
+        crash = getattr(report.longrepr, "reprcrash", None)
+        if crash is not None and (seen := silent_broker.look()):
+            crash.message += f" [{seen}]"
 
 
 OUTSIDE_CLIENTS = {"chaos", "clients", "jvm", "node"}
