@@ -28,6 +28,17 @@ def environment(**more):
     return {**os.environ, **fixed, "PYTHONPATH": path, "SPARK_DAEMON_MEMORY": "192m", **more}
 
 
+def run_to_its_end(script, file, *point):
+    """Runs a program that stands beside the tests of Spark on a pipeline's file, until it dies at that point
+    or, without one, has nothing left to do.
+    """
+    program = Path(__file__).parent / "spark" / script
+    return subprocess.run(
+        [sys.executable, str(program), str(file), *map(str, point)],
+        capture_output=True, text=True, check=False, env=environment(), timeout=600,
+    )  # fmt: skip
+
+
 class SparkProcess:
     """One process; `match` is what its log said when it was ready."""
 

@@ -2,9 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,9 +12,11 @@ import java_options
 from barnabas.admin import Admin, NewTopic
 from barnabas.client import Producer
 from seeds import drawn_by_this_run
-from spark_processes import environment
+from spark_processes import run_to_its_end
 
 pytestmark = [pytest.mark.jvm, pytest.mark.spark, pytest.mark.timeout(2400)]
+
+KILLED = "pipeline_killed.py"
 
 # Each number comes twice, in other batches: what the query knows of earlier batches must outlive the kills as
 # well.
@@ -70,13 +69,6 @@ def delta(folder):
     return batch, table.to_pyarrow_table()["number"].to_pylist()
 
 
-def run(file, *point):
-    return subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("pipeline_killed.py")), str(file), *map(str, point)],
-        capture_output=True, text=True, check=False, env=environment(), timeout=600,
-    )  # fmt: skip
-
-
 def iceberg(folder):
     table = load_catalog("default", uri=f"sqlite:///{folder.parent}/catalog.db").load_table("default.table")
     return int(table.properties["barnabas.batch"]), table.scan().to_arrow()["number"].to_pylist()
@@ -98,13 +90,13 @@ def test_every_row_is_there_once_after_kills_in_each_phase(broker, topic_name, t
     )
 
     for point, last in kills:
-        done = run(file, point, 1)
+        done = run_to_its_end(KILLED, file, point, 1)
         assert done.returncode == -signal.SIGKILL, (point, done.stdout, done.stderr[-2000:])
         batch, numbers = reader(tmp_path / "table")
         assert batch == last, point
         if point != "after-commit":  # plain files are not all in their places then
             assert sorted(numbers) == list(range(10 if last == 0 else 15)), point
-    done = run(file)
+    done = run_to_its_end(KILLED, file)
     assert done.returncode == 0, done.stderr[-2000:]
 
     _, numbers = reader(tmp_path / "table")
@@ -153,11 +145,11 @@ def test_a_table_that_is_changed_is_as_the_topic_says_after_kills(broker, topic_
         ("before-commit", 0, range(10)),
         ("after-commit", 1, range(10, 20)),
     ):
-        done = run(file, point, 1)
+        done = run_to_its_end(KILLED, file, point, 1)
         assert done.returncode == -signal.SIGKILL, (point, done.stdout, done.stderr[-2000:])
         batch, found = reader(tmp_path / "table")
         assert (batch, sorted(found)) == (last, list(numbers)), point
-    done = run(file)
+    done = run_to_its_end(KILLED, file)
     assert done.returncode == 0, done.stderr[-2000:]
 
     assert sorted(reader(tmp_path / "table")[1]) == [21, 23, 25, 27, 29]

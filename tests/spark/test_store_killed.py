@@ -49,8 +49,8 @@ def store(tmp_path_factory):
         ):  # fmt: skip
             environment.setenv(name, value)
         running = KeptServer(
-            WEED, "server", f"-dir={tmp_path_factory.mktemp('store')}", "-ip=127.0.0.1", "-s3", *ports,
-            *master, "-volume.max=20", "-master.volumeSizeLimitMB=64",
+            WEED, "-logtostderr=true", "server", f"-dir={tmp_path_factory.mktemp('store')}", "-ip=127.0.0.1",
+            "-s3", *ports, *master, "-volume.max=20", "-master.volumeSizeLimitMB=64",
         )  # fmt: skip
         buckets = fs.S3FileSystem(endpoint_override=address, scheme="http", allow_bucket_creation=True)
 

@@ -27,7 +27,7 @@ from barnabas.spark.pipeline.tables.logged import LoggedTable
 from barnabas.spark.pipeline.tables.rewriting import Changes
 from deaths import Died, deaths
 from seeds import drawn_by_this_run
-from spark_processes import environment
+from spark_processes import run_to_its_end
 
 pytestmark = pytest.mark.spark
 
@@ -101,13 +101,6 @@ driver.extraJavaOptions = "{java}"
 """
 
 
-def run(file, *point):
-    return subprocess.run(
-        [sys.executable, str(HERE / "tables_killed.py"), str(file), *map(str, point)],
-        capture_output=True, text=True, check=False, env=environment(), timeout=180,
-    )  # fmt: skip
-
-
 @pytest.mark.campaign
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("mode", drawn_by_this_run(["append", "merge"], "mode of killed tables"))
@@ -135,7 +128,7 @@ def test_kills_at_every_step_leave_each_row_once(broker, topic_name, tmp_path, k
             for row in sent.more(9):
                 producer.send_and_wait(topic, json.dumps(row).encode(), key=b"%d" % row["id"])
             nth = rng.randrange(3) if point.partition("-")[2] in {"move", "publish", "commit"} else 0
-            done = run(file, point, nth)
+            done = run_to_its_end("tables_killed.py", file, point, nth)
             assert done.returncode in {-signal.SIGKILL, 0}, (point, done.stdout, done.stderr[-2000:])
             if done.returncode:
                 assert f"died {point}" in done.stdout, (point, done.stdout)
@@ -144,7 +137,7 @@ def test_kills_at_every_step_leave_each_row_once(broker, topic_name, tmp_path, k
     with Producer(broker) as producer:  # a batch that removes what the last one may have left
         for row in sent.more(9):
             producer.send_and_wait(topic, json.dumps(row).encode(), key=b"%d" % row["id"])
-    done = run(file)
+    done = run_to_its_end("tables_killed.py", file)
     assert done.returncode == 0, done.stderr[-2000:]
     assert judge(tmp_path / "lake") == sent.judged(), died
     assert sorted(died) == sorted(tables_killed.POINTS)
