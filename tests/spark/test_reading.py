@@ -127,6 +127,18 @@ def test_gaps_are_no_loss():
     assert offsets([OffsetRange(A, 0, 15)], fetcher) == {0: [0, 1, 2, 7, 8]}
 
 
+def test_records_from_before_a_range_are_no_progress():
+    """A broker that sent the same batch again and again was asked for ever."""
+
+    class Stale(ListFetcher):
+        def fetch(self, timeout_ms):
+            raw, _ = self.piece(A, 0)
+            return [Raw(A, self.positions[A], raw.records)]
+
+    with pytest.raises(TimeoutError, match="Cannot fetch records of"):
+        offsets([OffsetRange(A, 5, 9)], Stale({A: [(0, 5), (5, 9)]}), **{"kafkaConsumer.pollTimeoutMs": "50"})
+
+
 def test_empty_ranges_need_no_fetch():
     assert offsets([OffsetRange(A, 5, 5)], ListFetcher({A: [(0, 9)]})) == {}
 

@@ -90,12 +90,15 @@ def read_ranges(
         for raw in fetched:
             if raw.tp not in progress.ends:
                 continue
-            waiting_since = time.monotonic()
+            before = progress.positions[raw.tp]
             planned = (topic_ids or {}).get(raw.tp.topic)
             if planned is not None and fetcher.topic_id(raw.tp.topic) not in {planned, None}:
                 _skip_another_topic(raw.tp, progress, fetcher, options)
             else:
                 yield from _decoded(raw, progress, fetcher, options)
+            # What does not lead further, such as records from before the range, is no reason to wait on.
+            if progress.positions.get(raw.tp) != before:
+                waiting_since = time.monotonic()
         if (time.monotonic() - waiting_since) * 1000 >= options.poll_timeout_ms:
             raise TimeoutError(
                 f"Cannot fetch records of {progress!r} in {options.poll_timeout_ms} ms; is the leader "
