@@ -312,6 +312,21 @@ def test_what_is_wrong_with_letters_and_rules_is_said_in_one_line(read, old, new
     assert "\n" not in str(caught.value)
 
 
+def test_what_a_pipeline_writes_is_not_what_it_reads(read):
+    """A letter that does not fit was read again, and was a letter again, without end."""
+    by_pattern = WHOLE.replace('subscribe = "flights"', 'subscribePattern = "flights.*"')
+    letters = '[deadLetter]\nkind = "topic"\ntopic = "flights-dlq"\n'
+    with pytest.raises(PipelineError, match=r"deadLetter\.topic flights-dlq is read by .* flights\.\*$"):
+        read(by_pattern + letters)
+    sink = by_pattern.replace('kind = "parquet"\npath = "table"', 'kind = "topic"\ntopic = "flights-out"')
+    with pytest.raises(PipelineError, match=r"sink\.topic flights-out is read by the pipeline itself by"):
+        read(sink)
+    assigned = WHOLE.replace('subscribe = "flights"', """assign = '{"flights-dlq": [3]}'""")
+    with pytest.raises(PipelineError, match=r"deadLetter\.topic flights-dlq is read by the pipeline itself$"):
+        read(assigned + letters)
+    assert read(WHOLE + letters).letters.topic == "flights-dlq"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -321,6 +336,7 @@ def test_what_is_wrong_with_letters_and_rules_is_said_in_one_line(read, old, new
         ("[sink]", "notify = 5\n[sink]", "source.notify is unknown"),
         ('checkpoint = "c"', 'checkpoint = "c"\nevents = "c/e"', "must not be in the checkpoint's folder"),
         ('checkpoint = "c"', 'checkpoint = "c"\nevents = "table/e"', "must not be in the table's folder"),
+        ('checkpoint = "c"', 'checkpoint = "c"\nevents = "flights.toml"', "is the pipeline's own file"),
         ('checkpoint = "c"', 'checkpoint = "c"\nevents = 5', "events must be a text"),
     ],
 )  # fmt: skip

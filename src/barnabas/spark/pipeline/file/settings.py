@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import OptionError, PipelineError
 from barnabas.spark.options import (
     SOURCE_OPTIONS,
@@ -201,8 +202,17 @@ def _require_letters(pipeline: Pipeline) -> None:
     for place, whose in ((pipeline.sink.where, "sink.path"), (str(pipeline.checkpoint), "checkpoint")):
         if letters.table is not None and _overlap(letters.table.where, place):
             raise PipelineError(f"deadLetter.path {letters.table.where} must be a folder apart from {whose}")
-    if letters.topic and letters.topic in pipeline.source.get("subscribe", "").split(","):
-        raise PipelineError(f"deadLetter.topic {letters.topic} is read by the pipeline itself")
+    _require_not_read(pipeline, "deadLetter.topic", letters.topic)
+
+
+def _require_not_read(pipeline: Pipeline, key: str, topic: str) -> None:
+    """Raises PipelineError for a topic that the pipeline would read what it has written from, without end."""
+    options = pipeline.source_options
+    if topic and (
+        options.asks_for(TopicPartition(topic, 0)) or topic in {tp.topic for tp in options.assigned}
+    ):
+        by = f" by source.subscribePattern {options.pattern}" if options.pattern is not None else ""
+        raise PipelineError(f"{key} {topic} is read by the pipeline itself{by}")
 
 
 def _require_key_of_tables(pipeline: Pipeline) -> None:
@@ -231,8 +241,11 @@ def _keep_apart(pipeline: Pipeline, file: Path) -> None:
         raise PipelineError(f"checkpoint {checkpoint} must not be in the table's folder")
     if log == Path(os.path.normpath(file)):
         raise PipelineError(f"log {log} is the pipeline's own file, which Spark would write to")
-    if pipeline.sink.topic and pipeline.sink.topic in pipeline.source_options.topics:
-        raise PipelineError(f"sink.topic {pipeline.sink.topic} is read by the pipeline itself")
+    if pipeline.events == Path(os.path.normpath(file)):
+        raise PipelineError(
+            f"events {pipeline.events} is the pipeline's own file, which lines would be added to"
+        )
+    _require_not_read(pipeline, "sink.topic", pipeline.sink.topic)
     if pipeline.sink.route is not None:
         for name, own in (("checkpoint", checkpoint), ("log", log), ("events", pipeline.events)):
             if own is not None and _overlap(str(own), pipeline.sink.where):
