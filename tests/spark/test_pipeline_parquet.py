@@ -96,6 +96,23 @@ def test_what_was_committed_is_not_appended_again(tmp_path):
         assert table.last.query == "query"
 
 
+def test_a_folder_that_goes_while_its_writer_runs_is_not_begun_anew(tmp_path):
+    """Later rows stood there without those before."""
+    with ParquetFolder(tmp_path / "t") as table:
+        append(table, 0)
+        (tmp_path / "t").rename(tmp_path / "old")
+        (tmp_path / "t").mkdir()
+        with pytest.raises(PipelineError, match="was removed or put back from an older copy while"):
+            table.recover()
+
+
+def test_a_folder_takes_batches_of_one_query(tmp_path):
+    with ParquetFolder(tmp_path / "t") as table:
+        append(table, 3)
+        with pytest.raises(PipelineError, match="was written with another checkpoint"):
+            table.append("other", 0, {}, [], lambda _: [])
+
+
 def test_one_process_writes(tmp_path):
     with (
         ParquetFolder(tmp_path / "t"),

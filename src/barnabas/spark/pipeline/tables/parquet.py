@@ -177,7 +177,15 @@ class ParquetFolder(Table):
 
         What is on the disk counts: where an append has failed, it may have committed or not.
         """
-        self.last = read_commit(self.folder)
+        found, last = read_commit(self.folder), self.last
+        if last is not None and (
+            found is None or (found.query, last.batch) != (last.query, min(last.batch, found.batch))
+        ):
+            raise PipelineError(
+                f"{self.where} was removed or put back from an older copy while the pipeline ran: rows would "
+                "be missing. Put it back, or give the pipeline another checkpoint and another path"
+            )
+        self.last = found
         if self.last is not None and (self._ours / self.last.staging).exists():
             self._publish(self.last)
         unfinished = _read_merge(self.folder)
@@ -194,6 +202,8 @@ class ParquetFolder(Table):
         """
         assert self._lock is not None
         assert not self.has(query, batch)
+        if self.last is not None and self.last.query != query:
+            raise PipelineError(f"{self.where} was written with another checkpoint")
         staging = self._ours / f"{_STAGING}{uuid.uuid4().hex}"
         files = {
             staged: str(PurePosixPath(staged).with_name(f"batch-{batch:010d}-{number:05d}.parquet"))
@@ -262,6 +272,7 @@ class ParquetFolder(Table):
         self._place.remove(map(str, newer))
         # No files: they are where they belong.
         self._replace("commit.json", replace(last, batch=batch, files={}))
+        self.last = None
         self.recover()
 
     def _by_folder(self, listed: Iterable[PurePosixPath]) -> dict[PurePosixPath, list[PurePosixPath]]:
