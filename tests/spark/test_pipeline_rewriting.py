@@ -108,6 +108,19 @@ def test_rows_with_a_key_of_the_batch_go_and_the_others_stay(table):
     assert table.last() == 1
 
 
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_key_may_have_the_name_that_numbers_of_rows_had(tmp_path, kind):
+    """Rows were taken out by their key, as if that was their number in the file."""
+    table = Written(tmp_path, kind, {"_row": pa.int32(), "name": pa.string()}, Changes(("_row",)))
+
+    def named(*pairs):
+        return [{"_row": key, "name": name} for key, name in pairs]
+
+    table.change(0, [named((1, "a"), (0, "b"), (2, "c"))])
+    table.change(1, [named((1, "A"))])
+    assert {row["_row"]: row["name"] for row in table.rows()} == {0: "b", 1: "A", 2: "c"}
+
+
 def test_keys_at_the_bounds_of_a_file_are_found(table):
     table.change(0, [rows((1, "a"), (5, "e"))])
     table.change(1, [rows((1, "A"))])

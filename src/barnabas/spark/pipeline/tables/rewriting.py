@@ -24,7 +24,8 @@ from barnabas.spark.pipeline.tables.compaction import write_rows
 FROM: Final = "valid_from"
 TO: Final = "valid_to"
 """The columns of a history; the newest row of a key has null in the second one."""
-_ROW: Final = "_row"
+_ROW: Final = "_barnabas_row"
+"""The number of a row in its file. No column of a table has such a name (`changes.kept`)."""
 
 
 @dataclass(frozen=True, slots=True)
