@@ -83,9 +83,9 @@ class LetterBox:
         fitting = frame.filter(f"{REASON} IS NULL").drop(REASON)
         rows = frames.transformed(frame.sparkSession, self._joined(fitting, batch), pipeline)
         if RECORD in rows.columns:
-            reason = self._reason(rows)
-            bad = bad.unionByName(letters(rows.filter(reason.isNotNull()), STAGES[1], reason))
-            rows = rows.filter(reason.isNull())
+            rows = frames.at_one_time(rows.withColumn(REASON, self._reason(rows)))
+            bad = bad.unionByName(letters(rows.filter(f"{REASON} IS NOT NULL"), STAGES[1], sql.col(REASON)))
+            rows = rows.filter(f"{REASON} IS NULL").drop(REASON)
         return bad, rows
 
     def _reason(self, rows: "DataFrame") -> "Column":

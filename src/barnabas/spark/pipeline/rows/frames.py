@@ -116,6 +116,19 @@ def transformed(spark: "SparkSession", frame: "DataFrame", pipeline: Pipeline) -
     return with_event_time(frame, pipeline.sink)
 
 
+def at_one_time(frame: "DataFrame") -> "DataFrame":
+    """The rows of a batch, in which now() is one time. Each job of Spark has its own else, and a rule could
+    say another thing of a row when it is a letter than when it is written.
+    """
+    from pyspark.sql import DataFrame
+
+    session = frame.sparkSession
+    sparks = session._jvm.org.apache.spark.sql  # noqa: SLF001
+    plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+    plan = sparks.catalyst.optimizer.ComputeCurrentTime.apply(plan)
+    return DataFrame(sparks.classic.Dataset.ofRows(session._jsparkSession, plan), session)  # noqa: SLF001
+
+
 def require_each_by_itself(rows: "DataFrame", pipeline: Pipeline) -> None:
     """Raises PipelineError for a query that remembers rows of earlier batches: with dead letters,
     joins and topics with schemas of their own the transformation sees one batch at a time.
