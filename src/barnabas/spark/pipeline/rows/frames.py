@@ -185,12 +185,12 @@ def decoded(frame: "DataFrame", form: Format, *, letters: bool = False) -> "Data
     from pyspark.sql import functions as sql
 
     if form.envelope is not None:
-        return parsed(_plain(frame, form), form.schema, form.envelope)
+        return parsed(frame.withColumn("value", _json(form)), form.schema, form.envelope)
     schema = f"{form.schema}, {CORRUPT} STRING" if form.keep_malformed else form.schema
     options = {"mode": "PERMISSIVE" if form.keep_malformed else "FAILFAST"}
-    text = (_unframed(sql.col("value")) if form.framed else sql.col("value")).cast("string")
     if form.kind == "json":
-        return frame.withColumn("value", sql.from_json(text, schema, options))
+        return frame.withColumn("value", sql.from_json(_json(form), schema, options))
+    text = sql.col("value").cast("string")
     return frame.withColumn("value", sql.from_csv(text, schema, {**options, "sep": form.delimiter}))
 
 
@@ -209,7 +209,8 @@ def _with_reasons(frame: "DataFrame", form: Format) -> "DataFrame":
         reason = sql.col(f"value.{CORRUPT}")
     else:
         if form.envelope is not None:
-            frame = parsed(_plain(frame, form), form.schema, form.envelope, letters=True)
+            frame = frame.withColumn("value", _json(form))
+            frame = parsed(frame, form.schema, form.envelope, letters=True)
         else:
             frame = decoded(frame, replace(form, key=None, keep_malformed=True))
         bad = sql.col(f"value.{CORRUPT}").isNotNull()
@@ -218,11 +219,14 @@ def _with_reasons(frame: "DataFrame", form: Format) -> "DataFrame":
     return frame.withColumn("value", sql.col("value").dropFields(CORRUPT))
 
 
-def _plain(frame: "DataFrame", form: Format) -> "DataFrame":
-    """The frame with its values without a registry's frame."""
+def _json(form: Format) -> "Column":
+    """The texts of values, without a registry's frame. An empty one becomes what is no JSON: Spark reads it
+    as null, and a null value deletes a row.
+    """
     from pyspark.sql import functions as sql
 
-    return frame.withColumn("value", _unframed(sql.col("value"))) if form.framed else frame
+    text = (_unframed(sql.col("value")) if form.framed else sql.col("value")).cast("string")
+    return sql.when(sql.btrim(text, sql.lit(" \t\r\n")) == "", sql.lit("no JSON")).otherwise(text)
 
 
 def _unframed(value: "Column") -> "Column":
