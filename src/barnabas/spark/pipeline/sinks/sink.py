@@ -37,6 +37,7 @@ from barnabas.spark.pipeline.tables.unsent import NoOlderRowError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_KEPT: Final = "_barnabas_kept"
 _NOT_WRITTEN: Final = "[TASK_WRITE_FAILED]"
 _log = logging.getLogger("barnabas.spark")
 
@@ -324,8 +325,11 @@ class BatchSink:
     def _take(self, query: str, rows: "DataFrame", batch: int) -> None:
         self._seen = Observation()
         if self._to.rules:
+            # A column of its own: where the rule is false of every row, whatever is in it, Spark would take
+            # the filter and all below it out of the plan, and with it what counts.
+            rows = rows.withColumn(_KEPT, expectations.violated(self._to.rules, "drop").isNull())
             rows = rows.observe(self._seen, *expectations.counts(self._to.rules))
-            rows = rows.filter(expectations.violated(self._to.rules, "drop").isNull())
+            rows = rows.filter(_KEPT).drop(_KEPT)
         if self._sink.changes is not None:
             self._change(query, rows, batch, self._sink.changes)
         else:
