@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Observation
 from pyspark.sql import types as spark
 
+from barnabas.spark.ddl import quoted
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.file.sink_settings import Sink
 from barnabas.spark.pipeline.many_tables import routes
@@ -200,7 +201,7 @@ def unnamed(route: TableRoute) -> "Column":
 def _texts(route: TableRoute) -> "list[Column]":
     from pyspark.sql import functions as sql
 
-    return [sql.col(f"`{name}`").cast("string") for name in route.columns]
+    return [sql.col(quoted(name)).cast("string") for name in route.columns]
 
 
 def _of_one(route: TableRoute, tables: Sequence[Values]) -> "Column":

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql import types as spark
 
+from barnabas.spark.ddl import quoted
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.dead_letters.letters import RECORD
 from barnabas.spark.pipeline.rows.debezium import is_unavailable
@@ -72,7 +73,7 @@ def whole_rows(frame: "DataFrame", changes: Changes, joined: Sequence[str] = ())
     if not isinstance(value, spark.StructType):
         raise PipelineError("transform is missing: values are bytes, and the table needs columns")
     more = [
-        sql.col(f"key.`{name}`")
+        sql.col(f"key.{quoted(name)}")
         for name in changes.key
         if isinstance(key, spark.StructType) and name in key.names and name not in value.names
     ]
@@ -88,7 +89,7 @@ def with_key(frame: "DataFrame") -> "DataFrame":
         return frame
     fields = [
         sql.coalesce(
-            sql.col(f"value.`{name}`"), *([sql.col(f"key.`{name}`")] if name in key.names else ())
+            sql.col(f"value.{quoted(name)}"), *([sql.col(f"key.{quoted(name)}")] if name in key.names else ())
         ).alias(name)
         for name in value.names
     ]
@@ -100,6 +101,11 @@ def kept(
 ) -> spark.StructType:
     """The columns of the rows that are the table's. Raises PipelineError where they cannot change one."""
     rows = spark.StructType([field for field in rows.fields if field.name != RECORD])
+    for number, name in enumerate(rows.names):
+        if name.lower().startswith("_barnabas"):
+            raise PipelineError(f"column {name}: names that begin with _barnabas are the pipeline's own")
+        if name in rows.names[:number]:
+            raise PipelineError(f"the rows have two columns {name}: give one of them another name")
     if changes is None:
         return rows
     if CHANGE not in rows.names:
@@ -147,10 +153,10 @@ def ordered(frame: "DataFrame", changes: Changes, truncates: "Sequence[Truncate]
         frame = frame.filter(sql.col(f"{CHANGE}.offset") > truncates[-1].offset)
     gone = sql.col(f"{CHANGE}.deleted")
     if changes.deleted_by is not None:
-        gone = gone | sql.coalesce(sql.col(f"`{changes.deleted_by}`"), sql.lit(False))
+        gone = gone | sql.coalesce(sql.col(quoted(changes.deleted_by)), sql.lit(False))
     frame = frame.withColumn(GONE, gone.cast("int"))
     place = [sql.col(f"{CHANGE}.{name}") for name in ("topic", "partition", "offset")]
-    by_key = Window.partitionBy(*(sql.col(f"`{name}`") for name in changes.key))
+    by_key = Window.partitionBy(*(sql.col(quoted(name)) for name in changes.key))
     if has(frame, "unsent"):
         frame = _sent_before(frame, by_key.orderBy(*place), changes)
     if changes.history:
@@ -177,7 +183,7 @@ def _sent_before(frame: "DataFrame", in_order: "WindowSpec", changes: Changes) -
     until_now = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     left = sql.lit(False)
     for field in frame.schema.fields:
-        column = sql.col(f"`{field.name}`")
+        column = sql.col(quoted(field.name))
         marked = is_unavailable(column, field.dataType)
         if marked is None or field.name in changes.key:
             continue
@@ -237,7 +243,7 @@ def lacks_key(rows: "DataFrame", changes: Changes) -> "Column":
 
     missing = sql.lit(False)
     for name in changes.key:
-        missing = missing | sql.col(f"`{name}`").isNull()
+        missing = missing | sql.col(quoted(name)).isNull()
     return missing & ~sql.col(f"{CHANGE}.truncated") if has(rows, "truncated") else missing
 
 

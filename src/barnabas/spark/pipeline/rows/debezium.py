@@ -77,7 +77,9 @@ def parsed(frame: "DataFrame", schema: str, envelope: Envelope, *, letters: bool
     for name in ("before", "after"):
         typed = sql.struct(
             *(
-                _read(sql.col(f"value.{name}.`{field.name}`"), field.dataType, envelope).alias(field.name)
+                _read(sql.col(f"value.{name}.{ddl.quoted(field.name)}"), field.dataType, envelope).alias(
+                    field.name
+                )
                 for field in columns.fields
             )
         )
@@ -106,7 +108,7 @@ def unwrapped(frame: "DataFrame", *, fills: bool, letters: bool = False) -> "Dat
     after, op = kind["after"].dataType, sql.col("value.op")
     unsent = refused = sql.lit(False)
     for field in after.fields if isinstance(after, spark.StructType) else ():
-        column = sql.col(f"value.after.`{field.name}`")
+        column = sql.col(f"value.after.{ddl.quoted(field.name)}")
         if (marked := is_unavailable(column, field.dataType)) is not None:
             unsent = unsent | sql.coalesce(marked, sql.lit(False))
         elif isinstance(field.dataType, spark.ArrayType) and isinstance(

@@ -263,7 +263,10 @@ def _keys(frame: "DataFrame", form: Format) -> "DataFrame":
     names = ddl.columns(form.schema).names
     frame = frame.withColumn("key", read)
     fields = [
-        sql.coalesce(sql.col(f"key.`{name}`"), sql.col(f"key.payload.`{name}`")).alias(name) for name in names
+        sql.coalesce(sql.col(f"key.{ddl.quoted(name)}"), sql.col(f"key.payload.{ddl.quoted(name)}")).alias(
+            name
+        )
+        for name in names
     ]
     return frame.withColumn("key", sql.struct(*fields))
 
@@ -313,7 +316,7 @@ def with_event_time(frame: "DataFrame", sink: Sink) -> "DataFrame":
         name = sink.layout[0]
         if name in types:
             raise PipelineError(f"sink.eventTime: the rows have a column {name} already")
-        time = sql.col(f"`{sink.event_time}`")
+        time = sql.col(ddl.quoted(sink.event_time))
         frame = frame.withColumn(name, sql.date_format(time, _PATTERNS[sink.event_unit]))
     missing = [name for name in sink.partition_by if name not in types]
     if missing:

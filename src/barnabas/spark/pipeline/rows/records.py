@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import types as spark
 
+from barnabas.spark.ddl import quoted
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.dead_letters.letters import RECORD
 
@@ -49,15 +50,15 @@ def records(rows: "DataFrame", key: Sequence[str]) -> "DataFrame":
 
     names = [name for name in rows.columns if name != RECORD]
     if _are_records(rows.schema):
-        return rows.select(*(f"`{name}`" for name in names))
+        return rows.select(*map(quoted, names))
 
     def objects(columns: Sequence[str]) -> "Column":
-        return sql.to_json(sql.struct(*(sql.col(f"`{name}`") for name in columns)))
+        return sql.to_json(sql.struct(*(sql.col(quoted(name)) for name in columns)))
 
     value = objects(names).alias("value")
     if not key:
         return rows.select(value)
-    text = sql.col(f"`{key[0]}`").cast("string") if len(key) == 1 else objects(key)
+    text = sql.col(quoted(key[0])).cast("string") if len(key) == 1 else objects(key)
     return rows.select(text.alias("key"), value)
 
 

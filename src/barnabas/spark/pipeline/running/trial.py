@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from barnabas.core.ids import TopicPartition
+from barnabas.spark.ddl import quoted
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.kafka import KafkaCatalog
 from barnabas.spark.offsets import EARLIEST, LATEST, to_nested
@@ -91,7 +92,7 @@ def attempt(spark: "SparkSession", pipeline: Pipeline, records: int) -> Trial:
                 words = sql.lit(f"a row names no table by {', '.join(pipeline.sink.route.columns)}")
                 reason = sql.coalesce(reason, sql.when(unnamed(pipeline.sink.route), words))
             names = [name for name in rows.columns if name not in {RECORD, changes.CHANGE}]
-            whole = sql.to_json(sql.struct(*(sql.col(f"`{name}`") for name in names)))
+            whole = sql.to_json(sql.struct(*(sql.col(quoted(name)) for name in names)))
             gone = sql.col(f"{changes.CHANGE}.deleted") if changes.CHANGE in rows.columns else sql.lit(False)
             fit = []
             for text, why, deletes in rows.select(whole, reason, gone).collect():
@@ -99,7 +100,7 @@ def attempt(spark: "SparkSession", pipeline: Pipeline, records: int) -> Trial:
                     fit.append(f"deletes {text}" if deletes else text)
                 else:
                     rejects.append(f"{why}: {text}")
-            return Trial(frame.count(), rows.select(*(f"`{name}`" for name in names)).schema, fit, rejects)
+            return Trial(frame.count(), rows.select(*map(quoted, names)).schema, fit, rejects)
         finally:
             frame.unpersist()
 

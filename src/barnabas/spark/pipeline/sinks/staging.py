@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pyspark.sql import Observation
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
+from barnabas.spark.ddl import quoted
 from barnabas.spark.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def write_files(
         frame = frame.withColumn(field.name, column)
     # By name: null where the rows have no such column or field, and narrower numbers as the table's.
     frame = frame.to(StructType([*schema.fields, *(field for field, _ in apart)]))
-    columns = [_readable(sql.col(f"`{one.name}`"), one.dataType).alias(one.name) for one in schema.fields]
+    columns = [_readable(sql.col(quoted(one.name)), one.dataType).alias(one.name) for one in schema.fields]
     if layout.in_files:  # Spark takes the columns of folders out of the files: it gets copies
         columns += [_told_apart(schema[name]).alias(f"_{name}") for name in folders]
         folders = [f"_{name}" for name in folders]
@@ -109,7 +110,7 @@ def _readable(column: "Column", kind: DataType) -> "Column":
         for field in kind.fields:
             if isinstance(field.dataType, (StringType, StructType)):
                 inner = _readable(column[field.name], field.dataType)
-                column = column.withField(f"`{field.name}`", inner)
+                column = column.withField(quoted(field.name), inner)
     return column
 
 
@@ -119,5 +120,5 @@ def _told_apart(field: StructField) -> "Column":
     """
     from pyspark.sql import functions as sql
 
-    column = _readable(sql.col(f"`{field.name}`"), field.dataType)
+    column = _readable(sql.col(quoted(field.name)), field.dataType)
     return sql.concat(sql.lit("="), column) if isinstance(field.dataType, StringType) else column
