@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import logging
+import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -51,7 +52,12 @@ class Events:
         if self._lineage is not None:
             self._lineage.emit(event, now, self._figures)
         if event == "failed" and self._webhook is not None:
-            self._send(self._webhook, found)
+            # A server that answers byte by byte has no end: a thread that goes with the process waits for it.
+            sending = threading.Thread(target=self._send, args=(self._webhook, found), daemon=True)
+            sending.start()
+            sending.join(_WEBHOOK_S + 1)
+            if sending.is_alive():
+                _log.warning("the webhook of %s has not answered within %s seconds", self._name, _WEBHOOK_S)
 
     def _keep(self, found: dict[str, Any]) -> None:
         if self._run.parent.is_dir():
