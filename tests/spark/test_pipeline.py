@@ -4,10 +4,12 @@ failures.
 
 import io
 import re
+import shutil
 import socket
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +29,7 @@ from barnabas.spark.errors import Failure, PipelineError, TransientError
 from barnabas.spark.pipeline.file.format_settings import Format
 from barnabas.spark.pipeline.file.settings import load
 from barnabas.spark.pipeline.running import supervisor
+from barnabas.spark.pipeline.sinks import checkpoint
 from barnabas.spark.pipeline.sinks.sink import BatchSink
 from barnabas.spark.pipeline.tables.evolution import merged
 
@@ -264,6 +267,48 @@ def test_a_table_that_others_make_another_one_ends_the_run_at_once(
     assert "restart" not in console.file.getvalue()
 
 
+@pytest.mark.spark
+def test_a_checkpoint_that_is_removed_while_it_runs_ends_the_run(spark, broker, topic, pipeline, monkeypatch):
+    """The next start began a new query, which read all records again into the same table."""
+    produce(broker, topic, RECORDS[0], RECORDS[1])
+    running, write = pipeline(("[format]", "maxOffsetsPerTrigger = 1\n[format]")), BatchSink.write
+
+    def removing(self, frame, batch):
+        if batch == 1:
+            shutil.rmtree(running.checkpoint)
+            raise OSError("the batch fails as well")
+        write(self, frame, batch)
+
+    monkeypatch.setattr(BatchSink, "write", removing)
+    running = replace(running, backoff_ms=1)
+    with pytest.raises(PipelineError, match=r"flights\.checkpoint was removed or replaced while"):
+        supervisor.run(spark, running, quiet())
+    assert rows(spark, running, "carrier") == [("UA",)]
+
+
+@pytest.mark.spark
+def test_a_checkpoint_that_cannot_be_used_is_one_line(spark, topic, pipeline):
+    """It ended in a traceback of Python's."""
+    running = pipeline()
+    running.checkpoint.write_text("a file")
+    with pytest.raises(PipelineError, match=r"flights\.checkpoint: File exists$"):
+        supervisor.run(spark, running, quiet())
+    running.checkpoint.unlink()
+    with checkpoint.used(running.checkpoint), pytest.raises(PipelineError, match="is being used by another"):
+        supervisor.run(spark, running, quiet())
+
+
+@pytest.mark.spark
+def test_what_sparks_jvm_raises_is_its_cause_in_one_line(spark, topic, pipeline):
+    """It was said that the JVM had ended."""
+    running = pipeline()
+    (running.checkpoint / "metadata").mkdir(parents=True)
+    with pytest.raises(PipelineError) as caught:
+        supervisor.run(spark, running, quiet())
+    assert "\n" not in str(caught.value)
+    assert "metadata" in str(caught.value)
+
+
 def rows_on_disk(pipeline):
     return list(pipeline.sink.path.glob("*.parquet"))
 
@@ -313,6 +358,14 @@ def supervised(outcomes, restarts=3, said=None, joins=()):
 def test_pauses_grow_and_a_batch_that_ends_well_starts_the_count_again():
     assert supervised([("x", 0), ("x", 0), ("x", 1), ("x", 0), ("x", 0), (None, 0)]) == [1, 2, 1, 2, 4]
     assert supervised([("x", 0)] * 9 + [(None, 0)], restarts=9)[-3:] == [60, 60, 60]
+
+
+def test_pauses_grow_while_something_is_away():
+    """Each start writes an error of Spark's to the log, which a day without a registry filled."""
+    away = ("[SCHEMA_REGISTRY_AWAY] x", 0)
+    assert supervised([away] * 9 + [(away[0], 1), away, (None, 0)], restarts=0) == [
+        1, 2, 4, 8, 16, 32, 60, 60, 60, 1, 2
+    ]  # fmt: skip
 
 
 def test_a_reason_that_comes_again_is_said_in_full_once():

@@ -159,6 +159,20 @@ def test_a_plain_topic_of_rows_is_merged_by_the_key_of_its_records(world):
         world.run()
 
 
+@pytest.mark.parametrize("envelope", [True, False])
+def test_an_empty_value_deletes_nothing(world, envelope):
+    """It is no tombstone: those have null."""
+    if not envelope:
+        world.file = world.file.replace('envelope = "debezium"\n', "")
+    world.send(({"id": 1}, change("c", after=row(1, "a")) if envelope else {"id": 1, "name": "a"}))
+    world.run()
+    with Producer(world.broker) as producer:
+        producer.send_and_wait(world.topic, b"", key=b'{"id": 1}')
+    with pytest.raises(PipelineError, match=r"\[MALFORMED_RECORD\]"):
+        world.run()
+    assert [one["id"] for one in world.rows()] == [1]
+
+
 def test_sql_hands_on_what_tells_changes_apart(world):
     world.file += (
         '\n[transform]\nsql = "SELECT value.id, upper(value.name) AS name, op, _change FROM source"\n'

@@ -1,5 +1,7 @@
 """Records that do not fit, and rules: what is put aside, where, in which words; when a pipeline stops."""
 
+import dataclasses
+import datetime as dt
 import io
 import json
 
@@ -219,6 +221,39 @@ violation = "drop"
     assert world.ids() == [1, 3]
 
 
+def test_a_rule_that_asks_the_clock_says_one_thing_of_a_record(world):
+    """Each job of Spark has a time of its own: records were no letters, and were not in the table either."""
+    rule = "at > current_timestamp() + INTERVAL 30 SECONDS"
+    world.file("delta", more=f'[[expect]]\nrule = "{rule}"\nviolation = "deadLetter"\n')
+    world.replace("id INT, delay INT", "id INT, at TIMESTAMP").replace("value.delay", "value.at")
+    now = dt.datetime.now(dt.UTC)
+    with Producer(world.broker) as producer:
+        for number in range(12_000):
+            at = now + dt.timedelta(milliseconds=5 * number)
+            producer.send(world.topic, json.dumps({"id": number, "at": at.isoformat()}).encode())
+        producer.flush()
+    world.run()
+    letters = DeltaTable(str(world.folder / "table~dlq")).to_pyarrow_table()["offset"].to_pylist()
+    assert letters
+    assert world.ids()
+    assert sorted([*letters, *world.ids()]) == list(range(12_000))
+
+
+def test_a_rule_that_no_row_keeps_drops_them_all(world):
+    """Spark left the rows out of its plan, and what counts them: the run ended with "assertion failed"."""
+    world.file(more='[[expect]]\nrule = "current_date() < DATE \'2020-01-01\'"\nviolation = "drop"\n')
+    world.send(row(1), row(2))
+    outcome = world.run()
+    assert (outcome.rows_written, outcome.rows_dropped) == (0, 2)
+
+
+def test_an_empty_value_does_not_fit(world):
+    """Spark reads null from it: it was a row of nulls."""
+    world.file().send(b"", b" \n", row(1))
+    assert world.run().letters == 2
+    assert world.ids() == [1]
+
+
 def test_rules_need_no_dead_letters(world):
     world.file(more='[[expect]]\nrule = "delay > 0"\nviolation = "drop"\n')
     start = world.text.index("[deadLetter]")
@@ -289,6 +324,21 @@ def test_letters_are_sent_again_once(world, kind):
     world.replace("id STRING", "id INT").replace("length(value.id) AS id", "value.id").send(b"no")
     assert world.run().letters == 1
     assert (replayed(), replayed()) == (1, 0)
+
+
+def test_a_replay_leaves_the_letters_of_others_on_a_topic_that_is_shared(world, caplog):
+    """Each of two pipelines sent both letters, so each of them twice."""
+    world.file().send(b"x")
+    world.run()
+    (mine,) = world.dead_records()
+    name = "__connect.errors.connector.name"
+    others = [(key, b"another" if key == name else value) for key, value in mine.headers]
+    with Producer(world.broker) as producer:
+        producer.send_and_wait(world.dead, b"y", headers=others)
+    pipeline = load(world.folder / "letters.toml")
+    assert (replay(pipeline), replay(pipeline)) == (1, 0)
+    assert "1 letters on" in caplog.text
+    assert replay(dataclasses.replace(pipeline, name="another")) == 1
 
 
 def test_a_replay_keeps_partition_key_and_headers(world):

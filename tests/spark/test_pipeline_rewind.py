@@ -404,6 +404,23 @@ def test_a_merged_file_of_both_sides_is_not_taken_back(tmp_path, monkeypatch):
     assert world.rows() == []
 
 
+@pytest.mark.parametrize("whose", ["table", "letters"])
+def test_a_rewind_that_was_begun_is_not_finished_with_another_table(tmp_path, whose):
+    """The checkpoint went back, and the table that the file named before had batches that it had not."""
+    world = World(tmp_path, "delta")
+    world.run(0, 1)
+    places = [str(world.sink.path), str(world.folder / "letters")]
+    rewind.replace_note(world.pipeline.checkpoint / "rewind.json", {"first": 1, "tables": 2, "where": places})
+    if whose == "table":
+        world.pipeline.sink = Sink("delta", tmp_path / "other")
+    else:
+        world.pipeline.letters = None
+    with pytest.raises(PipelineError, match="and the file has that table no more: put it back"):
+        rewind.finish(world.pipeline)
+    assert world.begun()[0] == [0, 1]
+    assert world.rows() == rows_of(b0="old", b1="old")
+
+
 @pytest.mark.parametrize("note", ["{}", '{"first": -1}', '{"first": "1"}', "[1]", "no json"])
 def test_a_damaged_note_is_one_line(tmp_path, note):
     world = World(tmp_path, "delta")

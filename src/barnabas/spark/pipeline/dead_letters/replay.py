@@ -8,10 +8,10 @@ would be passed over. Letters of a table are sent in the order of their topics, 
 files come in any order, of Delta the newest first.
 """
 
-import fcntl
+import logging
 import operator
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, nullcontext
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -23,12 +23,17 @@ from barnabas.spark.kafka import consumer_client
 from barnabas.spark.pipeline.dead_letters.letters import PREFIX
 from barnabas.spark.pipeline.file.settings import Pipeline
 from barnabas.spark.pipeline.file.sink_settings import Sink
+from barnabas.spark.pipeline.sinks.checkpoint import held
 from barnabas.spark.pipeline.sinks.sink import open_table
 from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
 from barnabas.spark.pipeline.tables.synchronise import synchronise_up
 from barnabas.spark.pipeline.tables.table import OURS
 from barnabas.spark.sink import producer_client
 
+_log = logging.getLogger("barnabas.spark")
+
+_WHOSE: Final = f"{PREFIX}connector.name"
+"""The header with the name of the pipeline. Several may share a topic, and each sends its own."""
 _POLL_MS: Final = 500
 _PLACE: Final = ("topic", "partition", "offset")
 _COLUMNS: Final = (*_PLACE, "key", "value", "headers")
@@ -63,28 +68,17 @@ def replay(pipeline: Pipeline) -> int:
             "to be mended to the topic yourself"
         )
     client = pipeline.source_options.client
-    with _alone(pipeline), closing(producer_client(dict(client))) as producer:
+    busy = f"{pipeline.name}: its letters are being sent by another process"
+    with held(pipeline.checkpoint, "replay.lock", busy), closing(producer_client(dict(client))) as producer:
         if limits.table is None:
             with closing(
                 consumer_client({**client, "group.id": f"barnabas-replay-{pipeline.name}"})
             ) as consumer:
-                return _from_topic(consumer, producer, limits.topic)
+                return _from_topic(consumer, producer, limits.topic, pipeline.name)
         return _from_table(producer, limits.table)
 
 
-@contextmanager
-def _alone(pipeline: Pipeline) -> Iterator[None]:
-    """Raises PipelineError where another process sends the same letters, which would be sent twice."""
-    pipeline.checkpoint.mkdir(parents=True, exist_ok=True)
-    with (pipeline.checkpoint / "replay.lock").open("wb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise PipelineError(f"{pipeline.name}: its letters are being sent by another process") from None
-        yield
-
-
-def _from_topic(consumer: Consumer, producer: Producer, topic: str) -> int:
+def _from_topic(consumer: Consumer, producer: Producer, topic: str, name: str) -> int:
     partitions = [TopicPartition(topic, number) for number in producer.partitions_for(topic)]
     ends, begins = consumer.end_offsets(partitions), consumer.beginning_offsets(partitions)
     committed = consumer.committed(partitions)
@@ -94,18 +88,24 @@ def _from_topic(consumer: Consumer, producer: Producer, topic: str) -> int:
         known = committed[tp]
         at[tp] = max(begins[tp], known.offset if known is not None else 0)
         consumer.seek(tp, at[tp])
-    sent = 0
+    sent = others = 0
     # Those that come while it runs are of records that were sent again and still do not fit.
     while any(at[tp] < ends[tp] for tp in partitions):
         for record in consumer.poll(_POLL_MS, _UNSENT_MAX):
             tp = TopicPartition(record.topic, record.partition)
-            if record.offset < ends[tp]:
-                _send(producer, _letter(record.topic, record.offset, record))
-                sent += 1
+            if record.offset >= ends[tp]:
+                continue
+            if dict(record.headers).get(_WHOSE, name.encode()) != name.encode():
+                others += 1
+                continue
+            _send(producer, _letter(record.topic, record.offset, record))
+            sent += 1
         for tp in partitions:
             at[tp] = consumer.position(tp)
         producer.flush()
         consumer.commit({tp: min(at[tp], ends[tp]) for tp in partitions})
+    if others:
+        _log.warning("%s: %d letters on %s are of other pipelines and were passed over", name, others, topic)
     return sent
 
 

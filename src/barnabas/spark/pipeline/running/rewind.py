@@ -5,7 +5,7 @@ Theory of operation
 A batch is what a table can be taken back to, so the way goes to the end of the last batch that has no record
 of the time or later. Both tables are asked first whether they can be taken back that far. Then three things
 are: the table, the letters' table, and Spark's checkpoint, in this order, as a checkpoint that is behind its
-table would have batches passed over. ``rewind.json`` says in between how far, and of how many tables. It is
+table would have batches passed over. ``rewind.json`` says in between how far, and of which tables. It is
 written before the first step and removed behind the last one, and a run finishes what it says first. Each
 step changes nothing when it is done again.
 """
@@ -25,7 +25,7 @@ from barnabas.spark.offsets import EARLIEST, Positions
 from barnabas.spark.pipeline.file.settings import Pipeline
 from barnabas.spark.pipeline.joined.joined_tables import forget_batch
 from barnabas.spark.pipeline.many_tables.named_tables import known
-from barnabas.spark.pipeline.sinks.checkpoint import end_of, ended, go_back, query_id
+from barnabas.spark.pipeline.sinks.checkpoint import end_of, ended, go_back, query_id, used
 from barnabas.spark.pipeline.sinks.sink import open_table
 from barnabas.spark.pipeline.tables.notes import damaged, read_note, replace_note
 from barnabas.spark.pipeline.tables.table import RewindRefusedError, Table
@@ -64,8 +64,9 @@ def rewind(pipeline: Pipeline, to: dt.datetime, *, dry_run: bool = False) -> Rew
             query = _query(pipeline.checkpoint)
             _require_all(_having([*_tables(pipeline)], query, found.first), query, found.first)
         return found
-    finish(pipeline)
     with ExitStack() as held:
+        held.enter_context(used(pipeline.checkpoint))
+        finish(pipeline)
         # The locks come before the note: what is refused because the pipeline runs is not done later.
         tables = [held.enter_context(table) for table in _tables(pipeline)]
         found = _planned(pipeline, to)
@@ -73,7 +74,10 @@ def rewind(pipeline: Pipeline, to: dt.datetime, *, dry_run: bool = False) -> Rew
             query = _query(pipeline.checkpoint)
             left = _having(tables, query, found.first)
             _require_all(left, query, found.first)
-            replace_note(pipeline.checkpoint / _NOTE, {"first": found.first, "tables": len(left)})
+            names = [table.where for table in left]
+            replace_note(
+                pipeline.checkpoint / _NOTE, {"first": found.first, "tables": len(left), "where": names}
+            )
             _take_back(pipeline.checkpoint, tables)
     return found
 
@@ -166,6 +170,12 @@ def _take_back(checkpoint: Path, tables: Sequence[Table]) -> None:
     first = found.get("first")
     if type(first) is not int or first < 0:
         raise damaged(note, _WHAT, ValueError("it has no batch"))
+    for where in found.get("where", ()):
+        if where not in {table.where for table in tables}:
+            raise PipelineError(
+                f"a rewind of {where} was begun and not finished, and the file has that table no more: put "
+                "it back into the file for one run"
+            )
     query = _query(checkpoint)
     left = _having(tables, query, first)
     try:

@@ -8,6 +8,7 @@ docs/decisions/0100.
 """
 
 import contextlib
+import itertools
 import json
 import re
 import threading
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped, unused-ignore]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped, unused-ignore]
 from pyspark.errors import PySparkException
 from rich.console import Console
 from rich.markup import escape
@@ -46,6 +47,7 @@ from barnabas.spark.pipeline.sinks.sink import (
     BatchSink,
     Destination,
     every_row,
+    failure_of,
     open_table,
     require_batches,
     table_schema,
@@ -131,10 +133,24 @@ def session(pipeline: Pipeline) -> Iterator["SparkSession"]:
     except (PySparkException, Py4JError, OSError) as error:
         raise PipelineError(f"Spark does not start: {first_line(error)}{_see(pipeline)}") from error
     try:
-        yield spark
+        with _in_one_line(pipeline):
+            yield spark
     finally:
         with contextlib.suppress(Py4JError, ConnectionError):  # the JVM has ended
             spark.stop()
+
+
+@contextlib.contextmanager
+def _in_one_line(pipeline: Pipeline) -> Iterator[None]:
+    """Raises PipelineError for what Spark, its JVM and the system raise."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise PipelineError(f"{pipeline.name}: {failure_of(error).reason}{_see(pipeline)}") from error
+    except (Py4JError, ConnectionError) as gone:
+        raise _ended(pipeline) from gone
+    except OSError as error:  # a checkpoint that is a file or read-only, a disk that is full
+        raise PipelineError(f"{error.filename or pipeline.checkpoint}: {error.strerror or error}") from error
 
 
 def check(spark: "SparkSession", pipeline: Pipeline) -> "StructType":
@@ -160,7 +176,8 @@ def run(
     """
     events = Events(pipeline)
     try:
-        outcome = _run(spark, pipeline, console, stop or threading.Event(), events)
+        with _in_one_line(pipeline):
+            outcome = _run(spark, pipeline, console, stop or threading.Event(), events)
     except PipelineError as error:
         events.emit("failed", reason=str(error))
         raise
@@ -170,6 +187,18 @@ def run(
 
 def _run(
     spark: "SparkSession", pipeline: Pipeline, console: Console, stop: threading.Event, events: Events
+) -> RunOutcome:
+    with checkpoint.used(pipeline.checkpoint) as require_same:
+        return _run_alone(spark, pipeline, console, stop, events, require_same)
+
+
+def _run_alone(
+    spark: "SparkSession",
+    pipeline: Pipeline,
+    console: Console,
+    stop: threading.Event,
+    events: Events,
+    require_same: Callable[[], None],
 ) -> RunOutcome:
     rewind.finish(pipeline)
     if pipeline.sink.route is None and not pipeline.format.by_topic:
@@ -215,6 +244,7 @@ def _run(
         _look_for_logs(watch)
 
         def start() -> "StreamingQuery":
+            require_same()
             _release(pipeline, sink, box)
             return _start(built.batches, sink, pipeline)
 
@@ -250,20 +280,27 @@ def _enter(
     stop: threading.Event,
 ) -> None:
     """Opens the tables. A registry that is away is waited for, where topics have schemas of their own."""
-    while True:
+    for times in itertools.count():
         try:
             held.enter_context(sink)
         except RegistryAwayError as away:
-            _wait(pipeline, away, console, stop)
+            _wait(pipeline, away, console, stop, times)
         else:
             return
 
 
-def _wait(pipeline: Pipeline, away: BarnabasError, console: Console, stop: threading.Event) -> None:
-    """Says what is away, and waits a moment. Raises it where the run is to end."""
+def _wait(
+    pipeline: Pipeline, away: BarnabasError, console: Console, stop: threading.Event, times: int
+) -> None:
+    """Says what is away, and waits, the longer the more often. Raises it where the run is to end."""
     _say(pipeline, console, f"waits: {away}")
-    if stop.wait(min(pipeline.backoff_ms / 1000, _BACKOFF_MAX_S)):
+    if stop.wait(_pause_s(pipeline, times)):
         raise away
+
+
+def _pause_s(pipeline: Pipeline, times: int) -> float:
+    """How long a pause is behind so many others: with each it doubles."""
+    return min(pipeline.backoff_ms / 1000 * 2.0 ** min(times, 30), _BACKOFF_MAX_S)
 
 
 def _say(pipeline: Pipeline, console: Console, words: str) -> None:
@@ -274,12 +311,13 @@ def _settled(pipeline: Pipeline, console: Console, stop: threading.Event) -> Pip
     """The pipeline with the schema that it reads by, and the columns of its joined tables. A registry that is
     away is waited for, and so is a table. Raises PipelineError.
     """
-    while True:
+    for times in itertools.count():
         try:
             found = replace(pipeline, format=settled(pipeline.format, pipeline.checkpoint))
             return joins.with_types(found)
         except (RegistryAwayError, joined_tables.TableAwayError) as away:
-            _wait(pipeline, away, console, stop)
+            _wait(pipeline, away, console, stop, times)
+    raise AssertionError
 
 
 def _joined(pipeline: Pipeline) -> "Callable[[DataFrame, int], DataFrame]":
@@ -348,14 +386,15 @@ def _start(frame: "DataFrame", sink: Sink, pipeline: Pipeline) -> "StreamingQuer
             .foreachBatch(sink.write)
             .start()
         )
-    except PySparkException as error:  # what Spark refuses before the first batch, it refuses each time
-        raise PipelineError(f"{first_line(error)}{_see(pipeline)}") from error
+    except (PySparkException, Py4JJavaError) as error:
+        # What Spark refuses before the first batch, it refuses each time.
+        raise PipelineError(f"{failure_of(error).reason}{_see(pipeline)}") from error
     except (Py4JError, ConnectionError) as gone:
         raise _ended(pipeline) from gone
 
 
 def _supervise(start: "Callable[[], StreamingQuery]", sink: Sink, watch: "_Watch") -> None:
-    pipeline, failed, not_started, told = watch.pipeline, 0, 0, ""
+    pipeline, failed, not_started, waited, told = watch.pipeline, 0, 0, 0, ""
     while True:
         batches, sink.failure = sink.batches, None
         failure = watch.follow(start())
@@ -364,24 +403,25 @@ def _supervise(start: "Callable[[], StreamingQuery]", sink: Sink, watch: "_Watch
         failure = sink.failure or failure
         reason = failure.reason
         if sink.batches > batches:  # it gets something done: the count begins again
-            failed = not_started = 0
+            failed = not_started = waited = 0
         if _NOT_STARTED.search(reason) and not_started < _STARTS_MAX:
             # Nothing of the pipeline has run: a process of Spark was too slow on a busy machine.
             not_started += 1
-            pause = min(pipeline.backoff_ms / 1000, _BACKOFF_MAX_S)
+            pause = _pause_s(pipeline, 0)
             watch.say(f"did not start: {reason}; start {not_started + 1} follows")
         elif AWAY in reason or joined_tables.AWAY in reason:
-            # Nothing is wrong with the pipeline or its records: it waits, however long.
-            pause = min(pipeline.backoff_ms / 1000, _BACKOFF_MAX_S)
+            # Nothing is wrong with the pipeline or its records: it waits, however long. Each start writes an
+            # error of Spark's to the log, so the pauses grow here too.
+            pause, waited = _pause_s(pipeline, waited), waited + 1
             watch.say(f"waits: {reason}")
         else:
-            failed, not_started = failed + 1, 0
+            failed, not_started, waited = failed + 1, 0, 0
             # A joined table may be mended meanwhile, which the next start sees.
             is_final = failure.is_final and not pipeline.joins
             if is_final or failed > pipeline.restarts:
                 tries = f"gave up after {failed - 1} restarts: " if failed > 1 and not is_final else ""
                 raise PipelineError(f"{pipeline.name}: {tries}{reason}{_see(pipeline)}")
-            pause = min(pipeline.backoff_ms / 1000 * 2 ** (failed - 1), _BACKOFF_MAX_S)
+            pause = _pause_s(pipeline, failed - 1)
             # A reason may fill the screen: the same one again is not said in full.
             words = "the same again" if reason == told else reason
             told = reason

@@ -5,10 +5,14 @@ each source, of which a pipeline has one. ``commits/17`` is written when the bat
 """
 
 import datetime as dt
+import fcntl
 import json
 import logging
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from barnabas.core.synchronise import synchronise
 from barnabas.spark.errors import PipelineError
@@ -16,6 +20,47 @@ from barnabas.spark.offsets import Positions, SourceOffset
 from barnabas.spark.pipeline.tables.notes import damaged, read_note
 
 _log = logging.getLogger("barnabas.spark")
+
+
+@contextmanager
+def held(checkpoint: Path, name: str, refusal: str) -> Iterator[IO[bytes]]:
+    """Holds a lock in the checkpoint, which is made where it is not there. Raises PipelineError with the
+    words of `refusal` where another process holds it.
+    """
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    with (checkpoint / name).open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PipelineError(refusal) from None
+        yield lock
+
+
+@contextmanager
+def used(checkpoint: Path) -> Iterator[Callable[[], None]]:
+    """Keeps other runs from the checkpoint, also those of another file: of two queries each would leave out
+    the batches that the other one has done. Gives what raises PipelineError once the checkpoint is gone or
+    another one: a query that is started then begins anew, and reads all records again.
+    """
+    with held(checkpoint, "run.lock", f"{checkpoint} is being used by another process") as lock:
+
+        def require_same() -> None:
+            try:
+                same = os.path.samestat(os.fstat(lock.fileno()), Path(lock.name).stat())
+            except FileNotFoundError:
+                same = False
+            if not same:
+                raise gone(checkpoint)
+
+        yield require_same
+
+
+def gone(checkpoint: Path) -> PipelineError:
+    """The error for a checkpoint that is not there any more."""
+    return PipelineError(
+        f"{checkpoint} was removed or replaced while the pipeline ran: put it back, or give the pipeline "
+        "another checkpoint and another path, and all is read again"
+    )
 
 
 def query_id(checkpoint: Path) -> str | None:

@@ -23,7 +23,7 @@ from barnabas.spark.pipeline.many_tables import named_tables
 from barnabas.spark.pipeline.rows import changes, expectations, records
 from barnabas.spark.pipeline.rows.expectations import Expectation, Tally
 from barnabas.spark.pipeline.rows.tombstones import Place
-from barnabas.spark.pipeline.sinks.checkpoint import begun, ended, query_id
+from barnabas.spark.pipeline.sinks.checkpoint import begun, ended, gone, query_id
 from barnabas.spark.pipeline.sinks.staging import Apart, FileLayout, move, write_files
 from barnabas.spark.pipeline.tables.compaction import TARGET_BYTES
 from barnabas.spark.pipeline.tables.evolution import merged
@@ -295,7 +295,8 @@ class BatchSink:
 
     def _query(self) -> str:
         query = query_id(self._to.checkpoint)
-        assert query is not None
+        if query is None:
+            raise gone(self._to.checkpoint)
         return query
 
     def _append(self, frame: "DataFrame", batch: int) -> None:
