@@ -28,7 +28,20 @@ _SIZE_MAX = 1 << 40
 FILE = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 
 
-@click.group()
+class _OneLine(click.Group):
+    """A group whose commands say in one line what the system refuses."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command."""
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            if error.filename is None:
+                raise
+            raise click.ClickException(f"{error.filename}: {error.strerror}") from error
+
+
+@click.group(cls=_OneLine)
 def pipeline() -> None:
     """Topics into tables: one TOML file names the source, the transformation and the table.
 
@@ -211,7 +224,7 @@ def run(file: Path, once: bool, page: Path | None) -> None:
     """Run the pipeline of FILE: to the end of its topics, or until SIGTERM or Ctrl-C where its trigger is a
     time.
 
-    The exit code is 0 at the end, also behind SIGTERM or Ctrl-C, and 1 where it fails, with one line.
+    The exit code is 0 at the end, also behind SIGTERM, 130 behind Ctrl-C, and 1 where it fails, with a line.
 
     \b
     Examples:
@@ -224,10 +237,21 @@ def run(file: Path, once: bool, page: Path | None) -> None:
     found = settings.load(file)
     if once and "processingTime" in found.trigger:
         found = dataclasses.replace(found, trigger={"availableNow": True})
-    stop = threading.Event()
+    stop, interrupts = threading.Event(), 0
+
+    def interrupted(*_: object) -> None:
+        """The first Ctrl-C ends the run in order, as SIGTERM does; the second one at once."""
+        nonlocal interrupts
+        interrupts += 1
+        stop.set()
+        if interrupts > 1:
+            raise KeyboardInterrupt
+
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     try:
         with supervisor.session(found) as spark:
+            # Spark has set a handler of its own, which talks to the JVM in the middle of another call.
+            signal.signal(signal.SIGINT, interrupted)
             outcome = supervisor.run(spark, found, Console(stderr=True), stop)
     except BarnabasError:
         if page is not None:
@@ -244,6 +268,8 @@ def run(file: Path, once: bool, page: Path | None) -> None:
         + (f", {outcome.letters:,} dead letters" if found.letters is not None else "")
         + (f", {outcome.rows_dropped:,} rows dropped" if outcome.rows_dropped else "")
     )
+    if interrupts:
+        raise click.exceptions.Exit(130)
 
 
 @pipeline.command("try")
