@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime as dt
+import os
 import re
 import signal
 import threading
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from barnabas.spark.pipeline.running.trial import Trial
 
 _SIZE_MAX = 1 << 40
+_INTERRUPTED = 130
 FILE = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 
 
@@ -245,7 +247,7 @@ def run(file: Path, once: bool, page: Path | None) -> None:
         interrupts += 1
         stop.set()
         if interrupts > 1:
-            raise KeyboardInterrupt
+            os._exit(_INTERRUPTED)  # as a kill: an exception in a call of the JVM's is a traceback
 
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     try:
@@ -269,7 +271,7 @@ def run(file: Path, once: bool, page: Path | None) -> None:
         + (f", {outcome.rows_dropped:,} rows dropped" if outcome.rows_dropped else "")
     )
     if interrupts:
-        raise click.exceptions.Exit(130)
+        raise click.exceptions.Exit(_INTERRUPTED)
 
 
 @pipeline.command("try")
