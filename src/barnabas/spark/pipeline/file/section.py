@@ -60,12 +60,18 @@ class Section:
 
     def duration_ms(self, key: str, default: str) -> int:
         """A time with its unit, in milliseconds."""
-        text = self.text(key, default)
-        self.require_unit(key, text)
+        text = self.time(key, default)
         try:
             return parse_duration_ms(text)
         except OptionError as error:
             raise self.wrong(key, f"is wrong: {error}") from None
+
+    def time(self, key: str, default: str) -> str:
+        """A time as it is written, or a word: a bare number is refused, be it in quotes or not."""
+        value = self.peek(key)
+        text = str(value) if type(value) is int else self.text(key, default)
+        self.require_unit(key, text)
+        return text
 
     def require_unit(self, key: str, text: str) -> None:
         """Refuses a bare number: Spark takes it for milliseconds, and who writes it means seconds."""
@@ -159,7 +165,12 @@ class Section:
         found = {}
         for name, value in flattened(self._values):
             if type(value) not in {str, int, float, bool}:
-                raise self.wrong(name, "must be a text, a number, true or false")
+                several = (
+                    ', not a list: several values are one text with commas, such as "a,b"'
+                    if isinstance(value, list)
+                    else ""
+                )
+                raise self.wrong(name, f"must be a text, a number, true or false{several}")
             found[name] = str(value).lower() if isinstance(value, bool) else str(value)
         return found
 

@@ -14,6 +14,7 @@ from typing import Final
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import OptionError, PipelineError
 from barnabas.spark.options import (
+    BOOTSTRAP_SERVERS,
     SOURCE_OPTIONS,
     SourceOptions,
     parse_duration_ms,
@@ -28,7 +29,9 @@ from barnabas.spark.pipeline.many_tables.routes import may_be
 from barnabas.spark.pipeline.rows.expectations import RULES_MAX, VIOLATIONS, Expectation, forbidden
 
 _STORES: Final = ("kafka.ssl.keystore.location", "kafka.ssl.truststore.location")
-_WHOLE_TYPE: Final = re.compile(r"\s*(array|map|struct)\s*<", re.IGNORECASE)
+_BACKFILL: Final = "backfillLogs"
+_IN_SOURCE: Final = (BOOTSTRAP_SERVERS, *(name for name in SOURCE_OPTIONS if name != _BACKFILL))
+"""The keys of ``[source]`` beside those of the client: log directories have a section of their own."""
 _FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
@@ -93,9 +96,10 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
     name = top.text("name", path.stem)
     if "/" in name:
         raise top.wrong("name", f"is {name!r}: it must be a name, not a path, as the log is named after it")
-    backfill = top.section("backfill")
-    logs = backfill.optional_text("logs")
-    source, options = _source(top.section("source"), path.parent, logs)
+    for required in ("source", "sink"):
+        if required not in top:
+            raise top.missing(required, f"is missing: a file has a section [{required}]")
+    source, options = _source(top.section("source"), path.parent, _logs(top))
     sql, python = _transform(top.section("transform"))
     checkpoint = local_path(top, "checkpoint", path.parent)
     sink = sink_of(top.section("sink"), path.parent, checkpoint)
@@ -138,7 +142,7 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
             f"spark.sql.session.timeZone is {zone}: with sink.eventTime it must be UTC, in which its folders "
             "are named"
         )
-    for section in (backfill, restart, follow, notify, top):
+    for section in (restart, follow, notify, top):
         section.close()
     if "spark.remote" in pipeline.spark or pipeline.spark.get("spark.master", "").startswith("sc://"):
         raise PipelineError(
@@ -263,6 +267,18 @@ def _keep_apart(pipeline: Pipeline, file: Path) -> None:
                 raise PipelineError(f"{name} {place} must not be in the {whose}'s folder")
 
 
+def _logs(top: Section) -> str | None:
+    """The log directories that are read first, None where there is no ``[backfill]``."""
+    if "backfill" not in top:
+        return None
+    section = top.section("backfill")
+    if isinstance(section.peek("logs"), list):
+        raise section.wrong("logs", 'is a list: several directories are one text with commas, such as "a, b"')
+    logs = section.text("logs")
+    section.close()
+    return logs
+
+
 def _source(section: Section, folder: Path, logs: str | None) -> tuple[dict[str, str], SourceOptions]:
     """The options of ``format("barnabas")``, in Spark's words and checked by the same code. A stream that
     reads log directories first begins at the first record.
@@ -271,20 +287,22 @@ def _source(section: Section, folder: Path, logs: str | None) -> tuple[dict[str,
         name: str(folder / value) if name.lower() in _STORES else value
         for name, value in section.settings().items()
     }
-    known = {name.lower() for name in SOURCE_OPTIONS} - {"backfilllogs"}
+    known = {name.lower() for name in _IN_SOURCE}
     for name, value in options.items():
+        if name.lower() == _BACKFILL.lower():
+            raise section.wrong(name, "has a section of its own in the file: [backfill] with logs")
         if name.lower() not in known and not name.lower().startswith("kafka."):
-            raise section.wrong(name, unknown(name, SOURCE_OPTIONS))
+            raise section.wrong(name, unknown(name, _IN_SOURCE))
         if name.lower() == "maxtriggerdelay":
             section.require_unit(name, value)
     if logs is not None:
-        options["backfillLogs"] = ",".join(str(folder / one.strip()) for one in logs.split(","))
+        options[_BACKFILL] = ",".join(str(folder / one.strip()) for one in logs.split(","))
         if not any(name.lower().startswith("starting") for name in options):
             options["startingOffsets"] = "earliest"
     try:
         return options, source_options(options, streaming=True, quiet=True)
     except OptionError as error:
-        words = str(error).replace("backfillLogs", "backfill.logs")  # as the file has it
+        words = str(error).replace(_BACKFILL, "backfill.logs")  # as the file has it
         raise PipelineError(f"{_at_fault(options, words)}: {words}") from None
 
 
@@ -307,10 +325,9 @@ def _transform(section: Section) -> tuple[str | None, str | None]:
 
 
 def _trigger(top: Section) -> dict[str, str | bool]:
-    text = top.text("trigger", "availableNow")
+    text = top.time("trigger", "availableNow")
     if text in {"availableNow", "once"}:
         return {text: True}
-    top.require_unit("trigger", text)
     try:
         return {"processingTime": f"{parse_duration_ms(text)} milliseconds"}
     except OptionError:
