@@ -13,6 +13,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from barnabas.admin import Admin
 from group_members import SECONDS
 from members import LIBRARIES, Confluent, KafkaPython
 from waiting import until
@@ -229,6 +230,10 @@ def test_positions_are_set_from_outside_and_read_back(broker, admin, make_topic,
     produce(broker, topic, 40)
     wanted = [TopicPartition(topic, partition, 7, metadata="a word") for partition in range(PARTITIONS)]
     request = [ConsumerGroupTopicPartitions(group, wanted)]
+    # librdkafka's admin client looks for a coordinator three times within 300 ms and then hears of none: the
+    # first group of a cluster has to wait longer at times.
+    with Admin(broker.bootstrap) as patient:
+        patient.groups.offsets([group])
     admin.alter_consumer_group_offsets(request)[group].result(SECONDS)
 
     found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(SECONDS)
