@@ -1,4 +1,5 @@
-"""What the data source raises: wrong options, offsets that do not fit, data that was deleted.
+"""What the data source and the pipelines raise: wrong options and files, offsets that do not fit, data that
+was deleted; and why a query has ended, in one line (`Failure`).
 
 Kafka's own connector has error conditions with names; a message here begins with that name in brackets
 where there is one, so that what people search for is the same.

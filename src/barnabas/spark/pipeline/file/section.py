@@ -140,7 +140,7 @@ class Section:
         if value is None:
             return ()
         if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
-            raise self.wrong(key, f"is {value!r}: it must be a list of texts")
+            raise self.wrong(key, f'is {value!r}: it must be a list of texts, such as ["a"]')
         return tuple(value)
 
     def over(self, key: str) -> "dict[str, Section]":
