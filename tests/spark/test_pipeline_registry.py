@@ -3,6 +3,7 @@
 import datetime as dt
 import io
 import json
+import socket
 import struct
 import threading
 from decimal import Decimal
@@ -186,6 +187,27 @@ def test_a_login_that_is_refused_is_no_fault_of_the_registry(registry, tmp_path)
     assert not isinstance(caught.value, RegistryAwayError)
     assert "wr0ng" not in str(caught.value)
     assert "s3cret" not in repr(RegistryClient("http://h", "pipeline", "s3cret"))
+
+
+def test_a_registry_that_answers_byte_by_byte_is_away():
+    ended = threading.Event()
+
+    def drip(listener):
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            while not ended.wait(0.02):
+                connection.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=drip, args=(listener,))
+        server.start()
+        client = RegistryClient(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout_s=0.5)
+        with pytest.raises(RegistryAwayError, match="no whole answer"):
+            client.schema(1)
+        ended.set()
+        server.join()
 
 
 FILE = """

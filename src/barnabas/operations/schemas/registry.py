@@ -3,8 +3,11 @@
 import base64
 import http.client
 import json
+import threading
 import urllib.error
 import urllib.request
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -16,6 +19,8 @@ _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
 _BYTES_MAX: Final = 8 << 20
 """A schema with more is refused."""
 _REFERENCES_MAX: Final = 100
+_READS_MAX: Final = 3
+"""How many time-outs one answer may take in all."""
 AWAY: Final = "[SCHEMA_REGISTRY_AWAY]"
 _NOT_FOUND: Final = 404
 _FRAME_BYTES: Final = 5
@@ -62,6 +67,25 @@ def _origin(url: str) -> tuple[str, str]:
     return parts.scheme, parts.netloc
 
 
+def _within(seconds: float, ask: Callable[[], bytes]) -> bytes:
+    """What `ask` gives or raises. Raises TimeoutError where it takes longer: the time-out of a socket is that
+    of each read, so an answer that comes byte by byte has no end.
+    """
+    answer: Future[bytes] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as error:  # for the one that waits
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name="registry", daemon=True).start()
+    try:
+        return answer.result(seconds)
+    except TimeoutError as error:
+        raise TimeoutError(str(error) or f"no whole answer in {seconds:g} seconds") from None
+
+
 @dataclass(frozen=True, slots=True)
 class RegistryClient:
     """Where a registry is, and how to log in to it. It may travel by pickle."""
@@ -84,9 +108,15 @@ class RegistryClient:
         handlers: list[urllib.request.BaseHandler] = [_Redirects()]
         if self.ca:
             handlers.append(urllib.request.HTTPSHandler(context=https_context(self.ca)))
+        opener = urllib.request.build_opener(*handlers)
+
+        def read() -> bytes:
+            with opener.open(request, timeout=self.timeout_s) as answer:
+                found: bytes = answer.read(_BYTES_MAX + 1)
+                return found
+
         try:
-            with urllib.request.build_opener(*handlers).open(request, timeout=self.timeout_s) as answer:
-                text = answer.read(_BYTES_MAX + 1)
+            text = _within(_READS_MAX * self.timeout_s, read)
         except urllib.error.HTTPError as error:
             error.close()
             if error.code == _NOT_FOUND:
