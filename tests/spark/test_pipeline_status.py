@@ -242,7 +242,15 @@ def test_a_trial_of_changes_tells_deletes_from_rows(world):
         producer.send_and_wait(world.topic, b"{}", key=b"1", partition=0)
         producer.send_and_wait(world.topic, None, key=b"2", partition=0)
 
-    assert attempt(world.spark, load(world.path), 100).rows == ['{"id":1}', 'deletes {"id":2}']
+    with Producer(world.broker) as producer:
+        producer.send_and_wait(world.topic, b"{}", key=b"none", partition=0)
+
+    found = attempt(world.spark, load(world.path), 100)
+    assert found.rows == ['{"id":1}', 'deletes {"id":2}']
+    assert found.rejects == ["a row has null in the key (id): {}"]
+    world.path.write_text(world.path.read_text() + '[transform]\nsql = "SELECT value.id FROM source"\n')
+    with pytest.raises(PipelineError, match="must hand on the column _change"):
+        attempt(world.spark, load(world.path), 100)
 
 
 def test_a_trial_of_nothing_says_so(world):

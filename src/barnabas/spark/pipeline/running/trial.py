@@ -20,6 +20,7 @@ from barnabas.spark.pipeline.formats.reader_schema import settled
 from barnabas.spark.pipeline.joined import joins
 from barnabas.spark.pipeline.joined.joined_tables import Copies
 from barnabas.spark.pipeline.many_tables.routed_sink import require_columns, unnamed
+from barnabas.spark.pipeline.many_tables.topic_tables import require_rules
 from barnabas.spark.pipeline.rows import changes, expectations, frames
 
 if TYPE_CHECKING:
@@ -80,7 +81,9 @@ def attempt(spark: "SparkSession", pipeline: Pipeline, records: int) -> Trial:
         try:
             fitting = joins.joined(frame.filter(f"{REASON} IS NULL").drop(REASON), tried, copies)
             rows = frames.transformed(spark, fitting, tried)
-            expectations.check(rows, pipeline.expectations)
+            require_rules(rows, pipeline)
+            how = pipeline.sink.changes
+            changes.kept(rows.schema, how, pipeline.sink.layout, in_files=True)  # what a run would refuse
             require_columns(pipeline.sink, rows.schema)
             bad = frame.filter(f"{REASON} IS NOT NULL").select(f"{RECORD}.*", REASON).collect()
             rejects = [f"{one.topic}-{one.partition} offset {one.offset}: {one[REASON]}" for one in bad]
@@ -91,6 +94,9 @@ def attempt(spark: "SparkSession", pipeline: Pipeline, records: int) -> Trial:
             if pipeline.sink.route is not None:
                 words = sql.lit(f"a row names no table by {', '.join(pipeline.sink.route.columns)}")
                 reason = sql.coalesce(reason, sql.when(unnamed(pipeline.sink.route), words))
+            if how is not None:
+                words = sql.lit(f"a row has null in the key ({', '.join(how.key)})")
+                reason = sql.coalesce(reason, sql.when(changes.lacks_key(rows, how), words))
             names = [name for name in rows.columns if name not in {RECORD, changes.CHANGE}]
             whole = sql.to_json(sql.struct(*(sql.col(quoted(name)) for name in names)))
             gone = sql.col(f"{changes.CHANGE}.deleted") if changes.CHANGE in rows.columns else sql.lit(False)
