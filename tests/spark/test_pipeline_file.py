@@ -150,6 +150,7 @@ def test_a_catalog_of_iceberg_is_an_address_or_properties(read, tmp_path, catalo
         ("[sink]", '[transform]\nsql = "a"\npython = "a:b"\n[sink]', "both sql and python"),
         ("[sink]", "[restart]\nattempts = -1\n[sink]", "restart.attempts is -1: it must be a whole number"),
         ("[sink]", '[restart]\nbackoff = "x"\n[sink]', "restart.backoff is wrong: Invalid time 'x'"),
+        ("[sink]", '[restart]\nbackoff = "0s"\n[sink]', "restart.backoff is '0s': it must be 1ms at least"),
         ("[sink]", "[follow]\ngruop = 'g'\n[sink]", "follow.gruop is unknown; did you mean group?"),
         ("= 100", '= 100\nstartingOffsets = "latest"\n[backfill]\nlogs = "copy"',
             "source: The option backfill.logs reads from the first record on: startingOffsets must be"),

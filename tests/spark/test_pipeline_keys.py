@@ -72,7 +72,7 @@ REQUIRED = {
     "checkpoint", "source", "sink", "source.kafka.bootstrap.servers", "source.subscribe", "format.schema",
     "format.registry.url", "format.key.schema", "sink.kind", "sink.path", "sink.topic",
     "sink.eventTime.column", "deadLetter.kind", "deadLetter.path", "deadLetter.topic", "expect.rule",
-    "join.table", "join.kind", "join.on",
+    "join.table", "join.kind", "join.on", "backfill.logs",
 }  # fmt: skip
 NEEDED = {
     "wide": {"format.kind", "deadLetter"},

@@ -59,12 +59,15 @@ class Section:
         return value
 
     def duration_ms(self, key: str, default: str) -> int:
-        """A time with its unit, in milliseconds."""
+        """A time with its unit, in milliseconds: one at least."""
         text = self.time(key, default)
         try:
-            return parse_duration_ms(text)
+            found = parse_duration_ms(text)
         except OptionError as error:
             raise self.wrong(key, f"is wrong: {error}") from None
+        if found < 1:
+            raise self.wrong(key, f"is {text!r}: it must be 1ms at least")
+        return found
 
     def time(self, key: str, default: str) -> str:
         """A time as it is written, or a word: a bare number is refused, be it in quotes or not."""
