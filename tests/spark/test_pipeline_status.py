@@ -3,6 +3,7 @@
 import http.server
 import io
 import json
+import socket
 import threading
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from barnabas.cli.main import cli
 from barnabas.client import Producer
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.file.settings import load
+from barnabas.spark.pipeline.reports import events
 from barnabas.spark.pipeline.reports import status as status_module
 from barnabas.spark.pipeline.reports.status import problems, status
 from barnabas.spark.pipeline.running import supervisor
@@ -156,6 +158,28 @@ def test_a_webhook_that_does_not_answer_changes_nothing(world, caplog):
     with pytest.raises(PipelineError, match="MALFORMED"):
         world.run()
     assert "the webhook of watched was not told" in caplog.text
+    assert "s3cret" not in caplog.text
+
+
+def test_a_webhook_that_answers_byte_by_byte_is_not_waited_for(world, caplog, monkeypatch):
+    monkeypatch.setattr(events, "_WEBHOOK_S", 0.5)
+    ended = threading.Event()
+
+    def drip(listener):
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            while not ended.wait(0.02):
+                connection.sendall(b"H")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=drip, args=(listener,))
+        server.start()
+        world.write(more=f'[notify]\nwebhook = "http://127.0.0.1:{listener.getsockname()[1]}/s3cret"\n')
+        events.Events(load(world.path)).emit("failed", reason="test")
+        ended.set()
+        server.join()
+    assert "the webhook of watched was not told of the failure: TimeoutError" in caplog.text
     assert "s3cret" not in caplog.text
 
 

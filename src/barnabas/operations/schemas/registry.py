@@ -3,17 +3,15 @@
 import base64
 import http.client
 import json
-import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from barnabas.core.errors import BarnabasError
 from barnabas.network.tls_context import https_context
+from barnabas.network.within import within
 
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
 _BYTES_MAX: Final = 8 << 20
@@ -67,25 +65,6 @@ def _origin(url: str) -> tuple[str, str]:
     return parts.scheme, parts.netloc
 
 
-def _within(seconds: float, ask: Callable[[], bytes]) -> bytes:
-    """What `ask` gives or raises. Raises TimeoutError where it takes longer: the time-out of a socket is that
-    of each read, so an answer that comes byte by byte has no end.
-    """
-    answer: Future[bytes] = Future()
-
-    def run() -> None:
-        try:
-            answer.set_result(ask())
-        except BaseException as error:  # for the one that waits
-            answer.set_exception(error)
-
-    threading.Thread(target=run, name="registry", daemon=True).start()
-    try:
-        return answer.result(seconds)
-    except TimeoutError as error:
-        raise TimeoutError(str(error) or f"no whole answer in {seconds:g} seconds") from None
-
-
 @dataclass(frozen=True, slots=True)
 class RegistryClient:
     """Where a registry is, and how to log in to it. It may travel by pickle."""
@@ -116,7 +95,7 @@ class RegistryClient:
                 return found
 
         try:
-            text = _within(_READS_MAX * self.timeout_s, read)
+            text = within(_READS_MAX * self.timeout_s, read)
         except urllib.error.HTTPError as error:
             error.close()
             if error.code == _NOT_FOUND:

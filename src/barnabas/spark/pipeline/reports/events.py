@@ -1,14 +1,15 @@
 """What a run tells others: a file of JSON lines, a catalog of lineage, a webhook when it fails, `status`."""
 
 import datetime as dt
+import http.client
 import json
 import logging
-import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from barnabas.network.within import within
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.reports.lineage import Lineage
 from barnabas.spark.pipeline.tables.notes import read_note
@@ -52,12 +53,7 @@ class Events:
         if self._lineage is not None:
             self._lineage.emit(event, now, self._figures)
         if event == "failed" and self._webhook is not None:
-            # A server that answers byte by byte has no end: a thread that goes with the process waits for it.
-            sending = threading.Thread(target=self._send, args=(self._webhook, found), daemon=True)
-            sending.start()
-            sending.join(_WEBHOOK_S + 1)
-            if sending.is_alive():
-                _log.warning("the webhook of %s has not answered within %s seconds", self._name, _WEBHOOK_S)
+            self._send(self._webhook, found)
 
     def _keep(self, found: dict[str, Any]) -> None:
         if self._run.parent.is_dir():
@@ -69,10 +65,18 @@ class Events:
         request = urllib.request.Request(  # noqa: S310 - the file's check allows http and https only
             address, json.dumps(found).encode(), {"Content-Type": "application/json"}
         )
-        try:
+
+        def tell() -> None:
             with urllib.request.urlopen(request, timeout=_WEBHOOK_S):  # noqa: S310
                 pass
-        except (OSError, ValueError) as error:  # the address may have a password: it is not shown
+
+        try:
+            within(_WEBHOOK_S + 1, tell)
+        except (
+            OSError,
+            ValueError,
+            http.client.HTTPException,
+        ) as error:  # the address may have a password: it is not shown
             reason = error.code if isinstance(error, urllib.error.HTTPError) else type(error).__name__
             _log.warning("the webhook of %s was not told of the failure: %s", self._name, reason)
 
