@@ -8,7 +8,6 @@ docs/decisions/0100.
 """
 
 import contextlib
-import itertools
 import json
 import re
 import threading
@@ -16,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped, unused-ignore]
 from pyspark.errors import PySparkException
@@ -68,6 +67,7 @@ _STARTS_MAX: Final = 10
 _ANSWER_MS: Final = 5000
 """When no broker has answered for so long, people are told: the stream itself says so after a minute."""
 
+T = TypeVar("T")
 Sink: TypeAlias = BatchSink | ManySinks
 """Where the rows of a run go: into one table, into those that rows name, or into one for each topic."""
 
@@ -188,26 +188,15 @@ def run(
 def _run(
     spark: "SparkSession", pipeline: Pipeline, console: Console, stop: threading.Event, events: Events
 ) -> RunOutcome:
-    with checkpoint.used(pipeline.checkpoint) as require_same:
-        return _run_alone(spark, pipeline, console, stop, events, require_same)
-
-
-def _run_alone(
-    spark: "SparkSession",
-    pipeline: Pipeline,
-    console: Console,
-    stop: threading.Event,
-    events: Events,
-    require_same: Callable[[], None],
-) -> RunOutcome:
-    rewind.finish(pipeline)
-    if pipeline.sink.route is None and not pipeline.format.by_topic:
-        require_batches(pipeline.sink, pipeline.checkpoint)
-    pipeline = _settled(pipeline, console, stop)
-    built = frames.build(spark, pipeline)
-    if not pipeline.format.by_topic:
-        require_rules(built.rows, pipeline)
     with contextlib.ExitStack() as held:
+        require_same = held.enter_context(checkpoint.used(pipeline.checkpoint))
+        rewind.finish(pipeline)
+        if pipeline.sink.route is None and not pipeline.format.by_topic:
+            require_batches(pipeline.sink, pipeline.checkpoint)
+        pipeline = _settled(pipeline, console, stop)
+        built = frames.build(spark, pipeline)
+        if not pipeline.format.by_topic:
+            require_rules(built.rows, pipeline)
         joined = _joined(pipeline)
         box = held.enter_context(LetterBox(pipeline, joined)) if pipeline.letters is not None else None
         to = Destination(
@@ -227,7 +216,8 @@ def _run_alone(
             sink = RoutedSink(to) if pipeline.sink.route is not None else BatchSink(to)
         version = pipeline.format.version
         try:
-            _enter(held, sink, pipeline, console, stop)
+            # A registry that is away is waited for, where topics have schemas of their own.
+            _patiently(lambda: held.enter_context(sink), pipeline, console, stop)
         except PipelineError as error:
             if version is None:
                 raise
@@ -272,30 +262,19 @@ def _has(sink: Sink, box: LetterBox | None, batch: int) -> bool:
     return sink.has(batch) or (box is not None and box.has(batch))
 
 
-def _enter(
-    held: contextlib.ExitStack,
-    sink: Sink,
-    pipeline: Pipeline,
-    console: Console,
-    stop: threading.Event,
-) -> None:
-    """Opens the tables. A registry that is away is waited for, where topics have schemas of their own."""
-    for times in itertools.count():
+def _patiently(ask: Callable[[], T], pipeline: Pipeline, console: Console, stop: threading.Event) -> T:
+    """What `ask` gives. A registry or a joined table that is away is waited for, with a line, the longer the
+    more often. Raises what is away where the run is to end.
+    """
+    times = 0
+    while True:
         try:
-            held.enter_context(sink)
-        except RegistryAwayError as away:
-            _wait(pipeline, away, console, stop, times)
-        else:
-            return
-
-
-def _wait(
-    pipeline: Pipeline, away: BarnabasError, console: Console, stop: threading.Event, times: int
-) -> None:
-    """Says what is away, and waits, the longer the more often. Raises it where the run is to end."""
-    _say(pipeline, console, f"waits: {away}")
-    if stop.wait(_pause_s(pipeline, times)):
-        raise away
+            return ask()
+        except (RegistryAwayError, joined_tables.TableAwayError) as away:
+            _say(pipeline, console, f"waits: {away}")
+            if stop.wait(_pause_s(pipeline, times)):
+                raise
+        times += 1
 
 
 def _pause_s(pipeline: Pipeline, times: int) -> float:
@@ -308,16 +287,15 @@ def _say(pipeline: Pipeline, console: Console, words: str) -> None:
 
 
 def _settled(pipeline: Pipeline, console: Console, stop: threading.Event) -> Pipeline:
-    """The pipeline with the schema that it reads by, and the columns of its joined tables. A registry that is
-    away is waited for, and so is a table. Raises PipelineError.
+    """The pipeline with the schema that it reads by, and the columns of its joined tables. Raises
+    PipelineError.
     """
-    for times in itertools.count():
-        try:
-            found = replace(pipeline, format=settled(pipeline.format, pipeline.checkpoint))
-            return joins.with_types(found)
-        except (RegistryAwayError, joined_tables.TableAwayError) as away:
-            _wait(pipeline, away, console, stop, times)
-    raise AssertionError
+
+    def settle() -> Pipeline:
+        found = replace(pipeline, format=settled(pipeline.format, pipeline.checkpoint))
+        return joins.with_types(found)
+
+    return _patiently(settle, pipeline, console, stop)
 
 
 def _joined(pipeline: Pipeline) -> "Callable[[DataFrame, int], DataFrame]":

@@ -178,9 +178,7 @@ class ParquetFolder(Table):
         What is on the disk counts: where an append has failed, it may have committed or not.
         """
         found, last = read_commit(self.folder), self.last
-        if last is not None and (
-            found is None or (found.query, last.batch) != (last.query, min(last.batch, found.batch))
-        ):
+        if last is not None and (found is None or found.query != last.query or found.batch < last.batch):
             raise PipelineError(
                 f"{self.where} was removed or put back from an older copy while the pipeline ran: rows would "
                 "be missing. Put it back, or give the pipeline another checkpoint and another path"
